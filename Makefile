@@ -1,0 +1,80 @@
+# `make run` and `make test` set up everything they need; only Python >= 3.11 and a registry are assumed.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALL_SELF = $(PIP) install --no-deps --no-build-isolation --editable .
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint types docs doctest slow bench wheel-check test-oldest lock clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+$(STAMPS)/venv:
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("ndis needs Python 3.11 or newer.")'
+	$(PYTHON) -m venv $(VENV)
+	mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/run: requirements/run.txt pyproject.toml | $(STAMPS)/venv
+	$(PIP) install --require-hashes -r requirements/run.txt
+	$(INSTALL_SELF)
+	touch $@
+
+$(STAMPS)/dev: requirements/dev.txt pyproject.toml | $(STAMPS)/venv
+	$(PIP) install --require-hashes -r requirements/dev.txt
+	$(INSTALL_SELF)
+	touch $@ $(STAMPS)/run
+
+run: $(STAMPS)/run  ## set up, then show what the library does
+	$(BIN)/ndis curve --leverage 0.01 --components 100
+
+test: $(STAMPS)/dev  ## set up, then run the tests (without the slow ones)
+	$(BIN)/pytest -n 2 -m "not slow"
+
+slow: $(STAMPS)/dev  ## the slow tests
+	$(BIN)/pytest -n 2 -m slow
+
+lint: $(STAMPS)/dev  ## ruff: rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMPS)/dev  ## mypy, strict, for src
+	$(BIN)/mypy
+
+docs: $(STAMPS)/dev  ## build the site, warnings are errors
+	$(BIN)/mkdocs build --strict --quiet
+
+doctest: $(STAMPS)/dev  ## run every example in docstrings, README and docs
+	$(BIN)/pytest -n 2 --doctest-modules src
+	$(BIN)/pytest -n 2 tests/documents.py
+
+bench: $(STAMPS)/dev  ## the benchmarks
+	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+wheel-check: $(STAMPS)/dev  ## build the wheel, install it into an empty environment, use it
+	rm -rf dist .venv-wheel
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist . > /dev/null
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/run.txt
+	.venv-wheel/bin/python -m pip --disable-pip-version-check --quiet install --no-deps dist/*.whl
+	cd / && $(CURDIR)/.venv-wheel/bin/python -c 'import ndis; [getattr(ndis, name) for name in ndis.__all__]'
+	cd / && $(CURDIR)/.venv-wheel/bin/ndis curve --shift 1
+	rm -rf .venv-wheel
+
+test-oldest:  ## the tests with the oldest supported dependencies
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip --disable-pip-version-check --quiet install -c constraints/oldest.txt -e '.[dev]'
+	.venv-oldest/bin/pytest -n 2 -m "not slow"
+
+lock:  ## renew requirements/*.txt (needs uv)
+	uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-emit-find-links --custom-compile-command 'make lock' --extra dev \
+	    pyproject.toml requirements/build.in --output-file requirements/dev.txt
+	uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-emit-find-links --custom-compile-command 'make lock' --extra plots --constraint requirements/dev.txt \
+	    pyproject.toml requirements/build.in --output-file requirements/run.txt
+
+clean:  ## remove environments and everything that was built
+	rm -rf $(VENV) .venv-wheel .venv-oldest build dist site
