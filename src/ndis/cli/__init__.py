@@ -1,0 +1,73 @@
+"""The command ``ndis``: one module a group of commands, one place where errors become sentences.
+
+A new group is a module here with ``register(app)``, named once in `GROUPS`.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from ndis.cli.console import ExitCode, complain
+
+GROUPS = ("curve",)
+
+app = typer.Typer(
+    name="ndis",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import ndis
+
+        typer.echo(f"ndis {ndis.__version__}")
+        raise typer.Exit(ExitCode.DONE)
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; accepted anywhere.")
+    ] = False,
+) -> None:
+    """Exact differential privacy of Gaussian-output algorithms.
+
+    Exit codes: 0 done, 1 the check that was asked for failed, 2 a wrong call, 3 a fault of ndis.
+    """
+
+
+for _group in GROUPS:
+    import_module(f"ndis.cli.{_group}").register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Words after the program name; those of the process by default.
+
+    Examples
+    --------
+    >>> from ndis.cli import main
+    >>> main(["--version"])  # doctest: +SKIP
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    try:
+        app([word for word in words if word != "--debug"], prog_name="ndis")
+    except Exception as error:
+        if debug:
+            raise
+        raise SystemExit(complain(error)) from None

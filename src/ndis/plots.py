@@ -1,0 +1,107 @@
+"""Figures in one style. Needs the extra ``plots`` (matplotlib), imported when a figure is drawn."""
+
+import math
+from collections.abc import Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["curve", "figure", "style"]
+
+# Okabe and Ito's palette: told apart with every common kind of colour vision.
+_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+
+_STYLE = {
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.constrained_layout.use": True,
+    "figure.figsize": (6.4, 4.0),
+    "font.size": 10.0,
+    "grid.color": "#dddddd",
+    "legend.frameon": False,
+    "lines.linewidth": 2.0,
+    "savefig.dpi": 150,
+}
+
+
+class HasLogDelta(Protocol):
+    """Anything with a privacy curve: a loss or a profile."""
+
+    def log_delta(self, epsilon: Any, /) -> Any:
+        """Return the natural logarithm of delta."""
+
+
+@contextmanager
+def style() -> "Iterator[None]":
+    """Use the style of the library inside a ``with`` block, and nowhere else."""
+    matplotlib = _matplotlib()
+    with matplotlib.rc_context({**_STYLE, "axes.prop_cycle": matplotlib.cycler(color=_COLOURS)}):
+        yield
+
+
+def figure() -> "tuple[Figure, Axes]":
+    """Return an empty figure that belongs to no global state, and its axes."""
+    _matplotlib()
+    from matplotlib.figure import Figure
+
+    new = Figure()
+    return new, new.add_subplot()
+
+
+def curve(losses: HasLogDelta | Mapping[str, HasLogDelta], epsilons: ArrayLike) -> "Figure":
+    """Draw delta against epsilon, delta on a logarithmic scale.
+
+    Parameters
+    ----------
+    losses : loss or profile, or mapping of label to loss or profile
+        What to draw. An exact zero of delta has no place on the scale and is left out.
+    epsilons : array_like of shape (n,)
+        Where to evaluate.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Save it with ``savefig``; notebooks show it.
+
+    Examples
+    --------
+    >>> from ndis import QuadraticLoss, plots
+    >>> figure = plots.curve(QuadraticLoss.from_shift(1.0), [0.0, 1.0, 2.0])
+    >>> figure.axes[0].get_xlabel()
+    'epsilon'
+    """
+    grid = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
+    named = losses if isinstance(losses, Mapping) else {"": losses}
+    with style():
+        new, axes = figure()
+        for label, loss in named.items():
+            # Drawn from ln delta, so that the curve goes on below the smallest double.
+            heights = np.asarray(loss.log_delta(grid)) / math.log(10)
+            axes.plot(grid, np.where(np.isfinite(heights), heights, np.nan), label=label)
+        axes.set_xlabel("epsilon")
+        axes.set_ylabel("delta")
+        axes.yaxis.set_major_formatter(lambda height, _: f"$10^{{{height:g}}}$")
+        if any(named):
+            axes.legend()
+    return new
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise ImportError(
+            "Expected matplotlib for a figure, but it is not installed; "
+            "run: pip install 'ndis[plots]'."
+        ) from None
+    return matplotlib

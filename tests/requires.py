@@ -1,0 +1,29 @@
+"""What some tests need from the machine: skipped where it is missing, but never in CI."""
+
+import os
+import shutil
+import subprocess
+from typing import NoReturn
+
+import pytest
+
+
+def require_java() -> None:
+    """Go on only where Spark can start."""
+    java = shutil.which("java")
+    if java is None or subprocess.run([java, "-version"], capture_output=True).returncode != 0:
+        _missing("Java", "install a Java runtime, for instance default-jre-headless")
+
+
+def require_chromium() -> str:
+    """Go on only where there is a browser, and return its path."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    _missing("Chromium", "install the package chromium")
+
+
+def _missing(what: str, remedy: str) -> NoReturn:
+    if os.environ.get("CI"):
+        pytest.fail(f"CI must run this test, but {what} is missing; {remedy}.")
+    pytest.skip(f"{what} is missing; {remedy}.")

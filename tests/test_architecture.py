@@ -1,0 +1,137 @@
+"""The rules that keep it a house: arrows point one way, and the door opens without the furniture.
+
+A room is a module or package directly below ``ndis``; `LAYERS` lists them from the ground up,
+and a room imports only from the layers below its own.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ndis
+
+SOURCE = Path(ndis.__file__).parent
+
+LAYERS = (
+    {"_validate"},
+    {"loss", "tables"},
+    {"gaussian", "randomness"},
+    {"calibration", "chi_square", "guarantee"},
+    {"ledger"},
+    {"mechanisms"},
+    {"auditing", "interop", "plots"},
+    {"report"},
+    {"cli", "reproduce"},
+)
+LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+HEAVY = {"dask", "duckdb", "matplotlib", "pandas", "polars", "pyarrow", "pyspark", "sklearn"}
+# The package and `python -m ndis` are doors, not rooms: they may open onto anything.
+DOORS = {"__init__", "__main__"}
+
+
+def room_of(file: Path) -> str:
+    return file.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+def imported_rooms(tree: ast.AST, package: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    """Yield every room of ours that a file imports, with the line; also inside functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else ()
+            stem = ".".join((*base, *([node.module] if node.module else [])))
+            names = [f"{stem}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            head, *rest = name.split(".")
+            if head == "ndis" and rest:
+                yield rest[0], node.lineno
+
+
+def violations(text: str, file: Path) -> list[str]:
+    """Return one line for every import that points sideways or up."""
+    room = room_of(file)
+    package = ("ndis", *file.relative_to(SOURCE).parent.parts)
+    public_home = {name: home.split(".")[1] for name, home in ndis._HOME.items()}
+    found = []
+    for name, line in imported_rooms(ast.parse(text), package):
+        target = public_home.get(name, name)
+        if target != room and LEVEL.get(target, len(LAYERS)) >= LEVEL[room]:
+            found.append(f"{file.relative_to(SOURCE)}:{line} imports {target}")
+    return found
+
+
+FILES = sorted(file for file in SOURCE.rglob("*.py") if room_of(file) not in DOORS)
+
+
+def test_every_room_has_its_layer() -> None:
+    assert {room_of(file) for file in FILES} <= LEVEL.keys()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_imports_point_downwards(file: Path) -> None:
+    assert violations(file.read_text(), file) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from ndis.mechanisms import projection",
+        "import ndis.guarantee",
+        "from ndis import Guarantee",
+        "from ndis import tables",
+        "def f():\n    from ..gaussian import Gaussian",
+        "from ndis.unheard_of import thing",
+    ],
+)
+def test_an_arrow_out_of_loss_is_seen(line: str) -> None:
+    assert violations(line, SOURCE / "loss" / "example.py")
+
+
+@pytest.mark.parametrize(
+    "line", ["from ndis._validate import positive", "from .contour import delta", "import numpy"]
+)
+def test_an_arrow_within_the_rules_is_left_alone(line: str) -> None:
+    assert violations(line, SOURCE / "loss" / "example.py") == []
+
+
+def test_public_names_are_listed_alike() -> None:
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    typed = {
+        alias.name: node.module
+        for guard in tree.body
+        if isinstance(guard, ast.If)
+        for node in guard.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert typed == ndis._HOME
+    assert ndis.__all__ == sorted(ndis._HOME)
+
+
+@pytest.mark.parametrize("name", ndis.__all__)
+def test_public_name_resolves_and_explains_itself(name: str) -> None:
+    assert getattr(ndis, name).__doc__
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        ndis.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import ndis", "import ndis; ndis.QuadraticLoss, ndis.Guarantee", "import ndis.cli"],
+)
+def test_import_stays_light(statement: str) -> None:
+    program = f"import sys; {statement}; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert HEAVY.isdisjoint(loaded)

@@ -1,0 +1,50 @@
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from ndis import QuadraticLoss, plots
+
+pytest.importorskip("matplotlib")
+
+
+def test_curve_draws_log_delta_of_each_loss() -> None:
+    losses = {"one": QuadraticLoss.from_shift(1.0), "two": QuadraticLoss.from_shift(2.0)}
+    epsilons = np.linspace(0.0, 3.0, 7)
+    (axes,) = plots.curve(losses, epsilons).axes
+    for line, (label, loss) in zip(axes.lines, losses.items(), strict=True):
+        assert line.get_label() == label
+        np.testing.assert_array_equal(line.get_xdata(), epsilons)
+        np.testing.assert_allclose(line.get_ydata(), np.log10(loss.delta(epsilons)), rtol=1e-12)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two"]
+
+
+def test_curve_goes_on_below_the_smallest_double() -> None:
+    (axes,) = plots.curve(QuadraticLoss.from_shift(0.1), [10.0]).axes
+    (height,) = axes.lines[0].get_ydata()
+    assert -math.inf < height < -308
+    assert axes.get_legend() is None
+
+
+def test_curve_leaves_out_an_exact_zero() -> None:
+    easy = QuadraticLoss.from_leverage(0.1, 2).reversed()
+    (axes,) = plots.curve(easy, [0.0, 5.0]).axes
+    assert np.isnan(axes.lines[0].get_ydata()).tolist() == [False, True]
+
+
+def test_style_stays_inside_its_block() -> None:
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    with plots.style():
+        assert matplotlib.rcParams["axes.grid"] is True
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_without_matplotlib_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"pip install 'ndis\[plots\]'"):
+        plots.curve(QuadraticLoss.from_shift(1.0), [1.0])
