@@ -18,11 +18,13 @@ $(STAMPS)/venv:
 	mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/run: requirements/run.txt pyproject.toml | $(STAMPS)/venv
+	@echo "Setting up $(VENV) once; this takes a minute or two."
 	$(PIP) install --require-hashes -r requirements/run.txt
 	$(INSTALL_SELF)
 	touch $@
 
 $(STAMPS)/dev: requirements/dev.txt pyproject.toml | $(STAMPS)/venv
+	@echo "Setting up $(VENV) for development once; this takes a few minutes."
 	$(PIP) install --require-hashes -r requirements/dev.txt
 	$(INSTALL_SELF)
 	touch $@ $(STAMPS)/run
