@@ -12,19 +12,21 @@ pytest.importorskip("matplotlib")
 def test_curve_draws_log_delta_of_each_loss() -> None:
     losses = {"one": QuadraticLoss.from_shift(1.0), "two": QuadraticLoss.from_shift(2.0)}
     epsilons = np.linspace(0.0, 3.0, 7)
-    (axes,) = plots.curve(losses, epsilons).axes
+    figure = plots.curve(losses, epsilons)
+    (axes,) = figure.axes
     for line, (label, loss) in zip(axes.lines, losses.items(), strict=True):
         assert line.get_label() == label
         np.testing.assert_array_equal(line.get_xdata(), epsilons)
         np.testing.assert_allclose(line.get_ydata(), np.log10(loss.delta(epsilons)), rtol=1e-12)
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["one", "two"]
 
 
 def test_curve_goes_on_below_the_smallest_double() -> None:
-    (axes,) = plots.curve(QuadraticLoss.from_shift(0.1), [10.0]).axes
-    (height,) = axes.lines[0].get_ydata()
+    figure = plots.curve(QuadraticLoss.from_shift(0.1), [10.0])
+    (height,) = figure.axes[0].lines[0].get_ydata()
     assert -math.inf < height < -308
-    assert axes.get_legend() is None
+    assert figure.legends == []
 
 
 def test_curve_leaves_out_an_exact_zero() -> None:

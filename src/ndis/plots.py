@@ -25,12 +25,12 @@ _STYLE = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "figure.constrained_layout.use": True,
-    "figure.figsize": (6.4, 4.0),
+    "figure.dpi": 150,
+    "figure.figsize": (6.4, 4.2),
     "font.size": 10.0,
     "grid.color": "#dddddd",
     "legend.frameon": False,
     "lines.linewidth": 2.0,
-    "savefig.dpi": 150,
 }
 
 
@@ -92,7 +92,8 @@ def curve(losses: HasLogDelta | Mapping[str, HasLogDelta], epsilons: ArrayLike) 
         axes.set_ylabel("delta")
         axes.yaxis.set_major_formatter(lambda height, _: f"$10^{{{height:g}}}$")
         if any(named):
-            axes.legend()
+            # Above the axes, where no curve can run through it.
+            new.legend(loc="outside upper left", ncols=2)
     return new
 
 
