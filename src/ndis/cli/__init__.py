@@ -60,8 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     Examples
     --------
+    >>> import contextlib
     >>> from ndis.cli import main
-    >>> main(["--version"])  # doctest: +SKIP
+    >>> with contextlib.suppress(SystemExit):
+    ...     main(["--version"])
+    ndis ...
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
