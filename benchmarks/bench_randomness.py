@@ -1,0 +1,83 @@
+"""Speed of the secure generator and of the sign matrix, as ratios within one run.
+
+    python benchmarks/bench_randomness.py
+
+Rivals take turns, and each keeps its best time, so that a busy machine slows all alike.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from ndis.randomness import generator, sign_product, signs
+
+
+def best_times(rivals: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Return the best wall time of each rival over rounds in which they take turns."""
+    best = dict.fromkeys(rivals, float("inf"))
+    for _ in range(rounds):
+        for name, job in rivals.items():
+            began = time.perf_counter()
+            job()
+            best[name] = min(best[name], time.perf_counter() - began)
+    return best
+
+
+def normals(size: int) -> float:
+    """Return the speed of secure normals as a multiple of the speed of PCG64's."""
+    block = np.empty(size)
+    secure, plain = generator(), np.random.Generator(np.random.PCG64(0))
+    best = best_times(
+        {
+            "secure": lambda: secure.standard_normal(out=block),
+            "pcg64": lambda: plain.standard_normal(out=block),
+        },
+        rounds=9,
+    )
+    return best["pcg64"] / best["secure"]
+
+
+def sign_products(n_rows: int, n_features: int, n_components: int) -> float:
+    """Return the time of `sign_product` as a multiple of: make the signs, multiply ready ones."""
+    data = np.random.Generator(np.random.PCG64(0)).standard_normal((n_rows, n_features))
+    block = 2**18 // n_components
+    ready = signs(1, 0, block, n_components).astype(np.float64)
+
+    def make() -> None:
+        for start in range(0, n_rows, block):
+            signs(1, start, start + block, n_components)
+
+    def multiply() -> None:
+        total = np.zeros((n_features, n_components))
+        for start in range(0, n_rows - block + 1, block):
+            total += data[start : start + block].T @ ready
+
+    best = best_times(
+        {
+            "make": make,
+            "multiply": multiply,
+            "product": lambda: sign_product(1, n_components, data),
+        },
+        rounds=3,
+    )
+    return best["product"] / (best["make"] + best["multiply"])
+
+
+def main() -> None:
+    """Print one line for each figure."""
+    for size in (10**6, 10**7):
+        print(f"secure normals, blocks of {size:>8}: {normals(size):.2f} x PCG64 (target >= 0.8)")
+    ratio = sign_products(n_rows=200_000, n_features=10, n_components=1000)
+    print(f"sign_product, k = 1000, d = 10: {ratio:.2f} x make + multiply (target <= 1.5)")
+
+
+if __name__ == "__main__":
+    main()
