@@ -139,6 +139,19 @@ def test_the_fork_test_would_notice_a_shared_stream():
     assert np.array_equal(theirs, held.integers(0, 2**63, 50))
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_without_a_new_key_does_not_live():
+    class Stuck(randomness._SecretAES):
+        def rekey(self):
+            raise OSError("no entropy")
+
+    held = Stuck()
+    child = get_context("fork").Process(target=held.random_raw)
+    child.start()
+    child.join()
+    assert child.exitcode == 1
+
+
 def test_threads_do_not_share_a_stream():
     shared, draws = generator(), []
 

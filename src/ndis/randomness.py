@@ -83,8 +83,13 @@ _ALIVE: weakref.WeakSet[_Secret] = weakref.WeakSet()
 
 
 def _rekey_all() -> None:
-    for bits in list(_ALIVE):
-        bits.rekey()
+    try:
+        for bits in list(_ALIVE):
+            bits.rekey()
+    except BaseException:
+        # Python would report the error and go on, with the parent's streams.
+        os.write(2, b"ndis: no new key for the child of a fork; it ends here.\n")
+        os._exit(1)
 
 
 if hasattr(os, "register_at_fork"):
