@@ -4,8 +4,8 @@
 chi-square tails are computed apart and subtracted, with as many extra digits as that costs.
 
 The convention: in each whitened direction P has variance ``v1`` and Q has ``v2``; a term has the
-ratio ``lam = v1 / v2``, the difference of the means in units of ``sqrt(v1)`` (its sign does not
-matter), and the count of such directions. All inputs are exact doubles. A ratio such as
+ratio ``lam = v1 / v2``, the squared difference of the means in units of ``v1``, and the count of
+such directions (the shift is that of each). All inputs are exact doubles. A ratio such as
 ``exp(l)`` or ``1 / (1 - p)`` has no last digit, so a term holds functions that are evaluated
 at the working precision.
 """
@@ -18,7 +18,7 @@ import flint
 import numpy as np
 from mpmath import mp, mpf
 
-from .chi_square import GUARD_DIGITS, ChiSquareLaw, Tails, chi_square_tails
+from .chi_square import GUARD_DIGITS, ChiSquareLaw, Tails, chi_square_tails, to_arb
 
 
 class Delta(NamedTuple):
@@ -44,18 +44,39 @@ class Term:
 
     @classmethod
     def from_ratio(cls, ratio: float, shift: float = 0.0, count: int = 1) -> "Term":
-        """``lam`` itself is the exact number."""
+        """``lam`` itself is the exact number; the shift is in units of ``sqrt(v1)``."""
         return cls(lambda: mpf(ratio), lambda: mpf(shift) ** 2, count)
 
     @classmethod
     def from_log_ratio(cls, log_ratio: float, shift: float = 0.0, count: int = 1) -> "Term":
-        """``ln lam`` is the exact number."""
-        return cls(lambda: mp.exp(mpf(log_ratio)), lambda: mpf(shift) ** 2, count)
+        """``ln lam`` is the exact number; the shift is in deviations of the narrower law."""
+
+        def squared_shift() -> mpf:
+            return mpf(shift) ** 2 * min(1, mp.exp(-mpf(log_ratio)))
+
+        return cls(lambda: mp.exp(mpf(log_ratio)), squared_shift, count)
+
+    @classmethod
+    def from_excess(cls, excess: float, total_shift: float = 0.0, count: int = 1) -> "Term":
+        """``x`` with ``v1/v2 = 1 + x`` or, for x < 0, ``v2/v1 = 1 - x``, as the engine stores it.
+
+        ``total_shift`` is the sum over the directions of the squared mean difference over the
+        smaller variance.
+        """
+
+        def ratio() -> mpf:
+            return 1 + mpf(excess) if excess >= 0 else 1 / (1 - mpf(excess))
+
+        return cls(ratio, lambda: mpf(total_shift) / count / max(1, ratio()), count)
 
     @classmethod
     def from_leverage(cls, leverage: float, count: int = 1) -> "Term":
         """``lam = 1 / (1 - p)``: the record is present under P (the hard direction)."""
         return cls(lambda: 1 / (1 - mpf(leverage)), lambda: mpf(0), count)
+
+    def repeated(self, fold: int) -> "Term":
+        """The term of the ``fold``-fold composition."""
+        return Term(self.ratio, self.squared_shift, self.count * fold)
 
     def reversed(self) -> "Term":
         """P and Q exchanged: the inverse ratio, and the shift in units of ``sqrt(v2)``."""
@@ -190,24 +211,14 @@ def _lower_gamma(a: mpf, x: mpf) -> mpf:
 def _upper_gamma(a: mpf, x: mpf, digits: int) -> mpf:
     """``Q(a, x)`` from arb, whose ball says how many digits it has."""
     bits = int(3.33 * digits) + 64
-    previous = flint.ctx.prec
-    try:
-        while True:
-            flint.ctx.prec = bits
-            ball = _to_arb(x).gamma_upper(_to_arb(a), 1)
+    while bits < 100_000:
+        with flint.ctx.workprec(bits):
+            ball = to_arb(x).gamma_upper(to_arb(a), 1)
             if ball.rel_accuracy_bits() > 3.33 * digits:
                 mantissa, exponent = ball.mid().man_exp()
                 return mp.ldexp(mpf(int(mantissa)), int(exponent))
-            bits *= 2
-            if bits > 100_000:
-                raise ArithmeticError(f"Q({a}, {x}) did not reach {digits} digits.")
-    finally:
-        flint.ctx.prec = previous
-
-
-def _to_arb(x: mpf) -> flint.arb:
-    sign, mantissa, exponent, _ = x._mpf_
-    return flint.arb((-1) ** sign * int(mantissa)) * flint.arb(2) ** exponent
+        bits *= 2
+    raise ArithmeticError(f"Q({a}, {x}) did not reach {digits} digits.")
 
 
 def monte_carlo(
