@@ -19,10 +19,13 @@ from .delta import (
     monte_carlo,
     projection_delta,
 )
+from .reference import ReferenceCase, ReferenceLoss, load_cases
 
 __all__ = [
     "ChiSquareLaw",
     "Delta",
+    "ReferenceCase",
+    "ReferenceLoss",
     "Tails",
     "Term",
     "chi_square_cdf",
@@ -32,6 +35,7 @@ __all__ = [
     "delta_reference",
     "equal_covariance_delta",
     "inversion",
+    "load_cases",
     "loss_laws",
     "monte_carlo",
     "projection_delta",

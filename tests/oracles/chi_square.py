@@ -284,7 +284,7 @@ class BallExponent(Exponent):
         self._slope, self._half_variance = to_arb(self.slope), to_arb(law.sigma**2 / 2)
 
     def __call__(self, s: mpc) -> mpc:
-        with flint.ctx.workprec(mp.prec + 20):
+        with flint.ctx.workprec(mp.prec + 100):
             point = flint.acb(to_arb(s.real), to_arb(s.imag))
             total = (self._slope + self._half_variance * point) * point
             for minus_2w, minus_half_n, nc_w in self._rows:
