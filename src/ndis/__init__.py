@@ -14,9 +14,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ndis.gaussian import Gaussian
+    from ndis.gaussian import Gaussian, privacy_loss, profile
     from ndis.guarantee import Guarantee, NeighbourRelation, Release
-    from ndis.loss import Profile, QuadraticLoss, TabulatedLoss, privacy_loss, profile
+    from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
 
 __all__ = [
     "Gaussian",
@@ -38,8 +38,8 @@ _HOME = {
     "QuadraticLoss": "ndis.loss",
     "Release": "ndis.guarantee",
     "TabulatedLoss": "ndis.loss",
-    "privacy_loss": "ndis.loss",
-    "profile": "ndis.loss",
+    "privacy_loss": "ndis.gaussian",
+    "profile": "ndis.gaussian",
 }
 
 

@@ -1,0 +1,125 @@
+"""Validators with one voice.
+
+Every check returns the validated value, so that it can be used in an assignment, and
+raises one sentence that says what was expected, what came, and what to do. Messages show
+parameters, which are public; they never show a figure computed from the data.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+def real(name: str, value: Any) -> float:
+    """Return `value` as a finite float."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"Expected {name} to be a real number, got {name}={value!r}; pass a float.")
+    result = float(value)
+    if not math.isfinite(result):
+        raise ValueError(
+            f"Expected {name} to be finite, got {name}={result}; pass a finite number."
+        )
+    return result
+
+
+def positive(name: str, value: Any) -> float:
+    """Return `value` as a float > 0."""
+    result = real(name, value)
+    if result <= 0:
+        raise ValueError(f"Expected {name} > 0, got {name}={result}; pass a positive number.")
+    return result
+
+
+def non_negative(name: str, value: Any) -> float:
+    """Return `value` as a float >= 0."""
+    result = real(name, value)
+    if result < 0:
+        raise ValueError(f"Expected {name} >= 0, got {name}={result}; pass a non-negative number.")
+    return result
+
+
+def probability(name: str, value: Any) -> float:
+    """Return `value` as a float in the open interval (0, 1)."""
+    result = real(name, value)
+    if not 0 < result < 1:
+        raise ValueError(
+            f"Expected 0 < {name} < 1, got {name}={result}; pass a number strictly between 0 and 1."
+        )
+    return result
+
+
+def count(name: str, value: Any, least: int = 1) -> int:
+    """Return `value` as an int >= `least`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"Expected {name} to be an integer, got {name}={value!r}; pass an int.")
+    result = int(value)
+    if result < least:
+        raise ValueError(
+            f"Expected {name} >= {least}, got {name}={result}; pass an integer of at least {least}."
+        )
+    return result
+
+
+def one_of(name: str, value: Any, options: Iterable[str]) -> str:
+    """Return `value` if it is one of `options`."""
+    known = list(options)
+    if value not in known:
+        listed = ", ".join(repr(option) for option in known)
+        raise ValueError(f"Expected {name} to be one of {listed}, got {name}={value!r}.")
+    return str(value)
+
+
+def floats(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:
+    """Return `value` as a float64 array of finite numbers, of `ndim` dimensions if given."""
+    try:
+        result = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"Expected {name} to hold real numbers, got {type(value).__name__}; "
+            "pass numbers or an array of numbers."
+        ) from None
+    if ndim is not None and result.ndim != ndim:
+        raise ValueError(
+            f"Expected {name} to have {ndim} dimension(s), got shape {result.shape}; reshape it."
+        )
+    if not np.all(np.isfinite(result)):
+        raise ValueError(
+            f"Expected {name} to be finite, got a NaN or infinite entry; remove or replace it."
+        )
+    return result
+
+
+def floats_within(
+    name: str, value: ArrayLike, low: float, high: float, *, closed: bool = True
+) -> FloatArray:
+    """Return `value` as a float64 array with every entry in [low, high] (or inside it)."""
+    result = floats(name, value)
+    inside = (result >= low) & (result <= high) if closed else (result > low) & (result < high)
+    if not np.all(inside):
+        offender = float(result[~inside].flat[0])
+        sign = "<=" if closed else "<"
+        bounds = (
+            f"{low:g} {sign} {name} {sign} {high:g}"
+            if high < math.inf
+            else (f"{name} {'>=' if closed else '>'} {low:g}")
+        )
+        raise ValueError(f"Expected {bounds}, got {name}={offender}; pass values in that range.")
+    return result
+
+
+def epsilons(value: ArrayLike) -> FloatArray:
+    """Return epsilons as a float64 array; any finite real number is an epsilon."""
+    return floats("epsilon", value)
+
+
+def deltas(value: ArrayLike) -> FloatArray:
+    """Return deltas as a float64 array in [0, 1]."""
+    return floats_within("delta", value, 0.0, 1.0)

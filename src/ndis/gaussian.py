@@ -1,0 +1,263 @@
+"""Gaussian laws, given in whatever form their covariance is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ndis import _validate
+from ndis.loss import Profile, QuadraticLoss
+
+FloatArray = NDArray[np.float64]
+
+
+class Gaussian:
+    """The law N(mean, cov), possibly degenerate.
+
+    Parameters
+    ----------
+    mean : array_like, shape (d,)
+    cov : array_like, shape (d, d)
+        Symmetric and positive semi-definite. The factories below take a diagonal, a precision
+        matrix, a Cholesky (or any) factor, or a multiple of the identity instead.
+
+    Examples
+    --------
+    >>> from ndis import Gaussian, privacy_loss
+    >>> P = Gaussian([0.0, 0.0], [[1.0, 0.2], [0.2, 1.0]])
+    >>> Q = Gaussian([0.1, 0.0], [[1.1, 0.2], [0.2, 1.0]])
+    >>> f"{privacy_loss(P, Q).delta(0.1):.6f}"
+    '0.000000'
+    """
+
+    __slots__ = ("_matrix", "_variances", "mean")
+
+    def __init__(self, mean: ArrayLike, cov: ArrayLike) -> None:
+        self.mean = _mean(mean)
+        matrix = _square("cov", cov, self.mean.size)
+        scale = float(np.abs(matrix).max())
+        if np.abs(matrix - matrix.T).max() > 1e-10 * scale:
+            raise ValueError(
+                "Expected cov to be symmetric, got a matrix that differs from its transpose; "
+                "pass (cov + cov.T) / 2 if that is what you mean."
+            )
+        matrix = 0.5 * (matrix + matrix.T)
+        smallest = float(np.linalg.eigvalsh(matrix)[0]) if scale else 0.0
+        if smallest < -_tolerance(matrix.shape[0], scale):
+            raise ValueError(
+                f"Expected cov to be positive semi-definite, got a least eigenvalue of "
+                f"{smallest:.3g}; check how it was computed."
+            )
+        self._matrix: FloatArray | None = matrix
+        self._variances: FloatArray | None = None
+
+    @classmethod
+    def from_diagonal(cls, mean: ArrayLike, variances: ArrayLike) -> Gaussian:
+        """Independent coordinates with these variances.
+
+        Examples
+        --------
+        >>> from ndis import Gaussian
+        >>> Gaussian.from_diagonal([0.0, 1.0], [1.0, 2.0]).dimension
+        2
+        """
+        law = cls.__new__(cls)
+        law.mean = _mean(mean)
+        law._variances = _validate.floats_within("variances", variances, 0.0, np.inf)
+        law._matrix = None
+        if law._variances.shape != law.mean.shape:
+            raise ValueError(
+                f"Expected as many variances as means ({law.mean.size}), got shape "
+                f"{law._variances.shape}; pass one variance a coordinate."
+            )
+        return law
+
+    @classmethod
+    def isotropic(cls, mean: ArrayLike, variance: float) -> Gaussian:
+        """The law N(mean, variance I)."""
+        centre = _mean(mean)
+        return cls.from_diagonal(
+            centre, np.full(centre.size, _validate.non_negative("variance", variance))
+        )
+
+    @classmethod
+    def from_precision(cls, mean: ArrayLike, precision: ArrayLike) -> Gaussian:
+        """The law whose inverse covariance is `precision`, which must be positive definite."""
+        centre = _mean(mean)
+        matrix = _square("precision", precision, centre.size)
+        try:
+            factor = np.linalg.cholesky(0.5 * (matrix + matrix.T))
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                "Expected precision to be positive definite, got a matrix that is not; "
+                "a law without a density has no precision matrix."
+            ) from None
+        inverse = np.linalg.solve(factor, np.eye(centre.size))
+        return cls(centre, inverse.T @ inverse)
+
+    @classmethod
+    def from_cholesky(cls, mean: ArrayLike, factor: ArrayLike) -> Gaussian:
+        """The law of mean + factor @ z, z standard normal; any d x k factor will do."""
+        centre = _mean(mean)
+        matrix = _validate.floats("factor", factor, ndim=2)
+        if matrix.shape[0] != centre.size:
+            raise ValueError(
+                f"Expected factor to have {centre.size} row(s), got shape {matrix.shape}; "
+                "its rows are the coordinates of the law."
+            )
+        return cls(centre, matrix @ matrix.T)
+
+    @property
+    def dimension(self) -> int:
+        """The number of coordinates."""
+        return int(self.mean.size)
+
+    @property
+    def variances(self) -> FloatArray | None:
+        """The variances of a law known to have independent coordinates, else None."""
+        return self._variances
+
+    @property
+    def cov(self) -> FloatArray:
+        """The covariance matrix."""
+        if self._matrix is None:
+            return np.diag(np.asarray(self._variances))
+        return self._matrix
+
+    def sample(self, size: int, generator: np.random.Generator) -> FloatArray:
+        """Draw `size` vectors, shape (size, d)."""
+        z = generator.standard_normal((_validate.count("size", size), self.dimension))
+        if self._matrix is None:
+            return self.mean + z * np.sqrt(np.asarray(self._variances))
+        values, vectors = np.linalg.eigh(self._matrix)
+        # Eigenvalues of a semi-definite matrix that rounding made negative are zeros.
+        return self.mean + (z * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+    def __repr__(self) -> str:
+        """Name the dimension and the form of the covariance."""
+        form = "dense" if self._variances is None else "diagonal"
+        return f"Gaussian(dimension={self.dimension}, {form} covariance)"
+
+
+def privacy_loss(P: Gaussian, Q: Gaussian) -> QuadraticLoss:
+    """The privacy loss ln p(X)/q(X), X ~ P, of an ordered pair of Gaussians.
+
+    Laws that do not live on the same affine subspace are mutually singular: delta is 1.
+
+    Examples
+    --------
+    >>> from ndis import Gaussian, privacy_loss
+    >>> loss = privacy_loss(Gaussian([0.0], [[1.0]]), Gaussian([1.0], [[1.0]]))
+    >>> f"{loss.delta(1.0):.6f}"
+    '0.126937'
+    """
+    spectrum = _relative_spectrum(P, Q)
+    if spectrum is None:
+        return QuadraticLoss(np.inf, 0.0, 1.0)
+    excess, shift = spectrum
+    return QuadraticLoss(excess, shift, np.ones_like(excess))
+
+
+def profile(P: Gaussian, Q: Gaussian) -> Profile:
+    """The worst of both directions of a pair of Gaussians.
+
+    Examples
+    --------
+    >>> from ndis import Gaussian, profile
+    >>> pair = profile(Gaussian([0.0], [[1.0]]), Gaussian([0.0], [[1.2]]))
+    >>> f"{pair.delta(0.1):.6f}"
+    '0.023244'
+    """
+    return Profile.both(privacy_loss(P, Q))
+
+
+def _relative_spectrum(first: Gaussian, second: Gaussian) -> tuple[FloatArray, FloatArray] | None:
+    """Excesses and squared shifts of a pair in the directions that diagonalise both.
+
+    The numbers are those of `QuadraticLoss`. None if the laws are mutually singular, that is
+    if they do not live on the same affine subspace.
+    """
+    if first.dimension != second.dimension:
+        raise ValueError(
+            f"Expected two laws of one dimension, got {first.dimension} and {second.dimension}; "
+            "a privacy loss compares two laws on the same space."
+        )
+    difference = first.mean - second.mean
+    if first.variances is not None and second.variances is not None:
+        v1, v2 = first.variances, second.variances
+        if np.any((v1 == 0) != (v2 == 0)) or np.any(difference[(v1 == 0)] != 0):
+            return None
+        live = v1 > 0
+        v1, v2, difference = v1[live], v2[live], difference[live]
+        excess = np.where(v1 >= v2, (v1 - v2) / v2, (v1 - v2) / v1)
+        return excess, difference**2 / np.minimum(v1, v2)
+    S1, S2 = first.cov, second.cov
+    shared = _shared_support(S1, S2, difference)
+    if shared is None:
+        return None
+    S1, S2, difference = shared
+    factor = np.linalg.cholesky(S2)
+    half = np.linalg.solve(factor, S1 - S2)
+    whitened = np.linalg.solve(factor, half.T)
+    above, vectors = np.linalg.eigh(
+        0.5 * (whitened + whitened.T)
+    )  # ratio - 1, never by subtraction
+    shift = (vectors.T @ np.linalg.solve(factor, difference)) ** 2
+    ratio = 1.0 + above
+    if np.any(ratio <= 0):
+        return None
+    return (
+        np.where(above >= 0, above, above / ratio),
+        np.where(above >= 0, shift, shift / ratio),
+    )
+
+
+def _shared_support(
+    S1: FloatArray, S2: FloatArray, difference: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    """Both covariances in coordinates of their common support; None if it is not common."""
+    values1, vectors1 = np.linalg.eigh(S1)
+    values2 = np.linalg.eigvalsh(S2)
+    d = difference.size
+    live1 = values1 > _tolerance(d, float(values1[-1]))
+    live2 = values2 > _tolerance(d, float(values2[-1]))
+    if live1.all() and live2.all():
+        return S1, S2, difference
+    if live1.sum() != live2.sum():
+        return None
+    null = vectors1[:, ~live1]
+    outside = float(np.abs(null.T @ S2 @ null).max(initial=0.0))
+    if outside > _tolerance(d, float(values2[-1])):
+        return None
+    if np.abs(null.T @ difference).max(initial=0.0) > 1e-12 * max(
+        1.0, float(np.abs(difference).max())
+    ):
+        return None
+    basis = vectors1[:, live1]
+    return basis.T @ S1 @ basis, basis.T @ S2 @ basis, basis.T @ difference
+
+
+def _tolerance(d: int, scale: float) -> float:
+    """Below this an eigenvalue of a d x d matrix of that norm is indistinguishable from 0."""
+    return 8.0 * d * float(np.finfo(np.float64).eps) * scale
+
+
+def _mean(mean: ArrayLike) -> FloatArray:
+    centre = np.atleast_1d(_validate.floats("mean", mean))
+    if centre.ndim != 1 or centre.size == 0:
+        raise ValueError(
+            f"Expected mean to be a non-empty vector, got shape {centre.shape}; reshape it."
+        )
+    return centre
+
+
+def _square(name: str, value: Any, size: int) -> FloatArray:
+    matrix = np.atleast_2d(_validate.floats(name, value))
+    if matrix.shape != (size, size):
+        raise ValueError(
+            f"Expected {name} of shape ({size}, {size}), got {matrix.shape}; "
+            "it must match the mean."
+        )
+    return matrix

@@ -1,0 +1,323 @@
+"""Tail integrals of quadratic cumulants, by steepest descent.
+
+Every number this library reports about a Gaussian pair is one integral
+
+    I = 1/(2 pi i) * integral over Re s = c of  exp(K(s) - s t) / prod_j (s - pole_j)  ds
+
+with K the cumulant function of a quadratic form in normals and at most two simple poles:
+the hockey-stick divergence has poles 0 and -1, a survival function has the pole 0, a
+density has none. There is no difference of two distribution functions, hence no cancellation.
+
+Around any real point c of the strip of convergence the exponent has the exact expansion
+
+    K(c + w) - K(c) = K'(c) w + sum_i [ -1/2 n_i log1pmx(q_i w) + 1/2 g_i w^2 / (1 + q_i w) ]
+
+with log1pmx(x) = ln(1 + x) - x: nothing but the triples (n_i, q_i, g_i) and two real numbers
+K(c), K'(c) is needed, and no large quantities are subtracted. With c near the saddle point of
+the whole exponent, the path
+
+    w(u) = A (cosh u - 1) + i B sinh u
+
+follows the steepest descent (B from the second derivative, A from the third), and the
+trapezoidal rule in u converges exponentially. Three rules, each with half the step of the one
+before, tell how fast, and hence how good the last one is. Where that is not good enough
+the value comes back as NaN and the caller turns to `certified`; nothing is clipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+ComplexArray = NDArray[np.complex128]
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.intp]
+
+# The relative error that is good enough, and the first step in u with the number of halvings.
+_GOOD = 2e-13
+_FIRST_STEP = 0.25
+_HALVINGS = 5
+# Nodes are taken outward in blocks until a block ends with less than this, relatively.
+_NEGLIGIBLE = 1e-17
+_FARTHEST = 120.0
+# Above this sum of |n q| B the small-argument series of log1pmx is needed.
+_MANY = 300.0
+# Complex numbers held at once: a chunk that stays in cache.
+CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Local:
+    """The exponent around a real point c: K(c) - c t, K'(c) - t and the triples (n, q, g)."""
+
+    value: FloatArray
+    slope: FloatArray
+    n: FloatArray
+    q: FloatArray
+    g: FloatArray
+
+    @property
+    def second(self) -> FloatArray:
+        """K''(c)."""
+        result: FloatArray = (0.5 * self.n * self.q * self.q + self.g).sum(axis=-1)
+        return result
+
+    @property
+    def third(self) -> FloatArray:
+        """K'''(c)."""
+        result: FloatArray = -(self.q * (self.n * self.q * self.q + 3.0 * self.g)).sum(axis=-1)
+        return result
+
+    def take(self, rows: IntArray) -> Local:
+        """The chosen members of the batch."""
+        return Local(self.value[rows], self.slope[rows], self.n[rows], self.q[rows], self.g[rows])
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A batch of integrals.
+
+    `derivatives(c)` gives K'(c) - t and K''(c), `expand(c)` the whole `Local`. The contour
+    crosses the real axis between `low` and `high`, whose ends are branch points, poles or
+    infinity. `growth` is the exponent's coefficient of s at infinity, 0 where none decides.
+    """
+
+    derivatives: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+    expand: Callable[[FloatArray], Local]
+    low: FloatArray
+    high: FloatArray
+    growth: FloatArray
+    poles: tuple[float, ...]
+
+
+def log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln |I| and an estimate of its absolute error; NaN where the rule did not converge.
+
+    The sign of I is the sign of 1 / prod(c - pole_j) on the strip, known to the caller.
+    """
+    c, local, scale, natural = descent(problem, start)
+    log_poles = np.zeros_like(c)
+    for pole in problem.poles:
+        log_poles -= np.log(np.abs(c - pole))
+    log_sum = np.full(c.size, np.nan)
+    error = np.full(c.size, np.inf)
+    rows: IntArray = np.arange(c.size)
+    for bend in bends(natural, problem.growth * scale):
+        part = local if rows.size == c.size else local.take(rows)
+        log_sum[rows], error[rows] = _trapezoid(
+            part, c[rows], problem.poles, scale[rows], bend[rows] * scale[rows]
+        )
+        rows = np.flatnonzero(~(error <= _GOOD))
+        if rows.size == 0:
+            break
+    return local.value + log_poles + log_sum, error
+
+
+def descent(
+    problem: Problem, start: FloatArray
+) -> tuple[FloatArray, Local, FloatArray, FloatArray]:
+    """The saddle point, the exponent there, the scale B and the natural bend A/B of the path."""
+    c = saddle_points(problem, start)
+    local = problem.expand(c)
+    second, third = local.second, local.third
+    for pole in problem.poles:
+        inverse = 1.0 / (c - pole)
+        second = second + inverse * inverse
+        third = third - 2.0 * inverse**3
+    scale = 1.0 / np.sqrt(second)
+    return c, local, scale, third * scale**3 / 3.0
+
+
+def bends(natural: FloatArray, growth: FloatArray) -> list[FloatArray]:
+    """Paths to try, as slopes A/B: the local steepest descent, then ones that suit infinity.
+
+    Far out the exponent is `growth * w`, so the path must end up bending against its sign. Where
+    the decay is algebraic (growth of order one) it had better do so from the start; where it is
+    Gaussian the integrand is gone before that matters. Any path gives the same integral: what is
+    bounded here is how far it leans, never a result.
+    """
+    against = np.where(growth > 0, -1.0, 1.0)
+    wanted = against * np.minimum(np.abs(natural) + 0.4 / (1.0 + 0.1 * growth * growth), 1.3)
+    opposed = natural * against < -0.05
+    first = np.where((growth == 0) | opposed, np.clip(natural, -0.9, 0.9), wanted)
+    return [first, 0.45 * against, 0.85 * against, 0.15 * against]
+
+
+def saddle_points(problem: Problem, start: FloatArray) -> FloatArray:
+    """Where the exponent (poles included) is stationary on the real strip, roughly.
+
+    The exponent is convex there and tends to +infinity at both ends, so its derivative has one
+    root: Newton's method, kept inside a shrinking bracket. A few hundredths of the path's own
+    scale are near enough; NaN where no root shows (the caller knows what that means).
+    """
+    low, high = problem.low, problem.high
+    c = start
+    for _ in range(120):
+        slope, second = problem.derivatives(c)
+        for pole in problem.poles:
+            inverse = 1.0 / (c - pole)
+            slope = slope - inverse
+            second = second + inverse * inverse
+        with np.errstate(all="ignore"):
+            settled = slope * slope < 1e-3 * second
+            if settled.all():
+                return c
+            proposal = c - slope / second
+        rising = slope > 0
+        low, high = np.where(rising, low, c), np.where(rising, c, high)
+        inside = (proposal > low) & (proposal < high)
+        proposal = np.where(inside, proposal, _between(low, high, c, problem))
+        c = np.where(settled, c, proposal)
+    return np.where(settled, c, np.nan)
+
+
+def _between(low: FloatArray, high: FloatArray, c: FloatArray, problem: Problem) -> FloatArray:
+    """A point inside the bracket, geometrically nearer to an end that no iterate has reached."""
+    with np.errstate(all="ignore"):
+        middle = 0.5 * (low + high)
+        middle = np.where(low == problem.low, low + 0.1 * (c - low), middle)
+        middle = np.where(high == problem.high, high - 0.1 * (high - c), middle)
+        outward = np.maximum(np.abs(c), 1e-3)
+        middle = np.where(np.isposinf(high), c + 4.0 * outward, middle)
+        return np.where(np.isneginf(low), c - 4.0 * outward, middle)
+
+
+def _trapezoid(
+    local: Local, c: FloatArray, poles: tuple[float, ...], scale: FloatArray, bend: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """ln of (1/pi) * integral of Im[exp(psi(u)) w'(u)] over u > 0, and its relative error."""
+    log_sum = np.full(c.size, np.nan)
+    error = np.full(c.size, np.inf)
+    rows: IntArray = np.arange(c.size)
+    step = _FIRST_STEP
+    odd, even, gross = _sums(local, c, poles, scale, bend, step, 1.0)
+    coarse = 2.0 * (0.5 * scale + even)
+    total = 0.5 * scale + even + odd
+    with np.errstate(all="ignore"):
+        earlier = np.abs(coarse / total - 1.0)
+        for _ in range(_HALVINGS):
+            more_odd, more_even, more_gross = _sums(local, c, poles, scale, bend, step, 0.5)
+            finer = total + more_odd + more_even
+            gross = gross + more_gross
+            later = np.abs(2.0 * total / finer - 1.0)
+            # The error falls like exp(-C / step): halving the step squares it, unless a small
+            # part of the integrand converges more slowly, which the measured order betrays.
+            order = np.clip(np.log(later) / np.log(earlier) - 0.3, 1.0, 1.7)
+            estimate = np.where(later < 1e-13, later, later**order)
+            cancellation = (scale + gross) / finer
+            step *= 0.5
+            done = (finer > 0) & (estimate < _GOOD) & (cancellation < 50.0)
+            if done.any():
+                kept = rows[done]
+                log_sum[kept] = np.log(finer[done] * (step / np.pi))
+                error[kept] = estimate[done] + 1e-15 * cancellation[done]
+                if done.all():
+                    break
+            go = np.flatnonzero(~done & np.isfinite(finer))
+            if go.size == 0:
+                break
+            local, c, scale, bend = local.take(go), c[go], scale[go], bend[go]
+            rows, gross = rows[go], gross[go]
+            total, earlier = finer[go], later[go]
+    return log_sum, error
+
+
+def _sums(
+    local: Local,
+    c: FloatArray,
+    poles: tuple[float, ...],
+    scale: FloatArray,
+    bend: FloatArray,
+    step: float,
+    first: float,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Sums of Im[exp(psi) w'] over the nodes u = step * (first + j), apart for even and odd j."""
+    many = bool(((local.n * np.abs(local.q)).sum(axis=-1) * scale > _MANY).any())
+    curved = bool(local.g.any())
+    odd, even, gross = np.zeros(c.size), np.zeros(c.size), np.zeros(c.size)
+    block = 32 if c.size < 8 else 8  # few rows: numpy's overhead counts; many: wasted nodes do
+    u = step * (first + np.arange(block))
+    slope, inverses = local.slope[:, None], [1.0 / (c - pole)[:, None] for pole in poles]
+    A, B = bend[:, None], scale[:, None]
+    with np.errstate(all="ignore"):
+        while u[0] < _FARTHEST:
+            sinh, cosh = np.sinh(u), np.cosh(u)
+            w = np.empty((c.size, block), dtype=np.complex128)
+            w.real = A * (sinh * sinh / (1.0 + cosh))  # cosh - 1 without cancellation
+            w.imag = B * sinh
+            velocity = A * sinh + (1j * B) * cosh
+            psi = slope * w + quadratic(local, w, many, curved)
+            denominator = 1.0
+            for inverse in inverses:
+                denominator = denominator * (1.0 + w * inverse)
+            value = np.exp(psi) * velocity / denominator
+            imaginary = value.imag
+            # `odd` collects the 1st, 3rd, 5th, ... node and `even` the others: with first = 1
+            # the latter are the nodes of the rule with twice the step.
+            odd += imaginary[:, 0::2].sum(axis=-1)
+            even += imaginary[:, 1::2].sum(axis=-1)
+            size = np.abs(value)
+            gross += size.sum(axis=-1)
+            small = size[:, -2:].max(axis=-1) <= _NEGLIGIBLE * gross
+            if (small | ~np.isfinite(gross)).all():
+                return odd, even, gross
+            u = u + block * step
+    return np.where(small, odd, np.nan), even, gross
+
+
+def quadratic(
+    local: Local, w: ComplexArray, many: bool = True, curved: bool = True
+) -> ComplexArray:
+    """Sum of -1/2 n log1pmx(q w) + 1/2 g w^2 / (1 + q w) over the terms."""
+    total = np.zeros_like(w)
+    block = max(1, CHUNK // w.size)
+    for first in range(0, local.q.shape[-1], block):
+        part = slice(first, first + block)
+        qw = local.q[:, None, part] * w[:, :, None]
+        log1pmx_qw = complex_log1pmx(qw) if many else complex_log1p(qw) - qw
+        total -= 0.5 * (log1pmx_qw * local.n[:, None, part]).sum(axis=-1)
+        if curved:
+            total += 0.5 * w * w * (local.g[:, None, part] / (1.0 + qw)).sum(axis=-1)
+    return total
+
+
+def log1pmx(x: FloatArray) -> FloatArray:
+    """ln(1 + x) - x for real x > -1, without cancellation near 0."""
+    with np.errstate(all="ignore"):
+        result: FloatArray = np.asarray(np.log1p(x) - x)
+        small = np.abs(x) < 0.25
+        if small.any():
+            result = np.where(small, _log1pmx_series(np.where(small, x, 0.0)), result)
+    return result
+
+
+def complex_log1p(x: ComplexArray) -> ComplexArray:
+    """ln(1 + x) for complex x off the cut, accurate in both parts near x = 0."""
+    a, b = x.real, x.imag
+    result = np.empty_like(x)
+    result.real = 0.5 * np.log1p(a * (2.0 + a) + b * b)
+    result.imag = np.arctan2(b, 1.0 + a)
+    return result
+
+
+def complex_log1pmx(x: ComplexArray) -> ComplexArray:
+    """ln(1 + x) - x for complex x off the cut, without cancellation near 0."""
+    result = complex_log1p(x) - x
+    small = (np.abs(x.real) + np.abs(x.imag)) < 0.25
+    if small.any():
+        result[small] = _log1pmx_series(x[small])
+    return result
+
+
+def _log1pmx_series(x: NDArray) -> NDArray:  # type: ignore[type-arg]
+    """ln(1+x) - x = 2 atanh(y) - x with y = x/(2+x), hence 2 (y^3/3 + y^5/5 + ...) - x y."""
+    y = x / (2.0 + x)
+    y2 = y * y
+    tail = 1.0 / 25.0
+    for k in range(23, 1, -2):
+        tail = tail * y2 + 1.0 / k
+    return 2.0 * y * y2 * tail - x * y

@@ -1,0 +1,505 @@
+"""The privacy loss between two Gaussians, as one small object.
+
+Whitened and diagonalised, an ordered pair of Gaussians (P, Q) is a list of independent
+directions, each with variances v1 under P and v2 under Q and a mean difference. Only three
+numbers per direction matter:
+
+    excess  x:  v1/v2 = 1 + x for x >= 0,  v2/v1 = 1 - x for x < 0   (0: equal variances)
+    shift   h:  squared mean difference over the smaller of the two variances
+    count   n:  how many such directions there are (h is their total shift)
+
+Written so, neither 1 - p nor 1 - ratio is ever formed by subtraction, reversing the pair is
+x -> -x and nothing else, and composing two releases is concatenating two lists. The cumulant
+function of the loss L = ln p(X)/q(X), X ~ P, is, with z = |x| and u = -s for x > 0, u = 1 + s
+for x <= 0,
+
+    Lambda(s) = ln E_P[e^{sL}] = sum n/2 [u ln(1+z) - ln(1+uz)] + sum h/2 u(u-1)/(1+uz)
+
+which vanishes at s = 0 and s = -1. Everything else follows from Lambda.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ndis import _validate
+from ndis.loss import contour
+from ndis.loss.base import PrivacyLoss
+from ndis.loss.contour import log1pmx
+
+FloatArray = NDArray[np.float64]
+
+# Below this excess ln(1+z) and z are close enough for their difference to need a series.
+_SMALL = 0.25
+
+
+class QuadraticLoss(PrivacyLoss):
+    """Privacy loss of one ordered pair of Gaussians, or of a batch of pairs of one shape.
+
+    Users make one with `privacy_loss` or with a `from_...` factory; the constructor takes the
+    stored numbers themselves.
+
+    Parameters
+    ----------
+    excess, shift, count : array_like, shape (..., n_terms)
+        Relative variances, squared mean shifts and multiplicities, as in the module's
+        docstring. Leading dimensions are a batch of losses. An infinite excess means that the
+        two laws are mutually singular: delta is 1 at every epsilon.
+
+    Examples
+    --------
+    >>> from ndis import QuadraticLoss
+    >>> shift = QuadraticLoss.from_shift(0.5)
+    >>> f"{shift.delta(1.0):.6f}"
+    '0.006830'
+    >>> sketch = QuadraticLoss.from_leverage(0.01, n_components=100)
+    >>> f"{(shift + sketch).delta(1.0):.6f}"
+    '0.007284'
+    """
+
+    __slots__ = ("count", "excess", "shift")
+
+    excess: FloatArray
+    shift: FloatArray
+    count: FloatArray
+
+    def __init__(self, excess: ArrayLike, shift: ArrayLike, count: ArrayLike) -> None:
+        x = np.asarray(excess, dtype=np.float64)
+        if np.isnan(x).any():
+            raise ValueError("Expected excess without NaN, got a NaN entry; remove or replace it.")
+        h = _validate.floats_within("shift", shift, 0.0, math.inf)
+        n = _validate.floats_within("count", count, 0.0, math.inf)
+        x, h, n = np.broadcast_arrays(np.atleast_1d(x), np.atleast_1d(h), np.atleast_1d(n))
+        if x.ndim == 1:
+            x, h, n = _merged(x, h, n)
+        self.excess, self.shift, self.count = x, h, n
+
+    # -- factories ---------------------------------------------------------------------------
+
+    @classmethod
+    def from_shift(cls, distance: ArrayLike) -> QuadraticLoss:
+        """Equal covariances, means `distance` standard deviations apart (Mahalanobis).
+
+        Examples
+        --------
+        >>> from ndis import QuadraticLoss
+        >>> f"{QuadraticLoss.from_shift(1.0).delta(0.0):.6f}"
+        '0.382925'
+        """
+        d = _validate.floats_within("distance", distance, 0.0, math.inf)[..., None]
+        return cls(np.zeros_like(d), d * d, np.zeros_like(d))
+
+    @classmethod
+    def from_leverage(cls, leverage: ArrayLike, n_components: ArrayLike = 1) -> QuadraticLoss:
+        """A zero-mean sketch of `n_components` columns with and without a row of this leverage.
+
+        The row is present in P and absent in Q, the harder direction; `reversed()` is the
+        other one. Leverage 1 gives mutually singular laws.
+
+        Examples
+        --------
+        >>> from ndis import QuadraticLoss
+        >>> f"{QuadraticLoss.from_leverage(0.1, n_components=10).delta(1.0):.4e}"
+        '2.8160e-04'
+        """
+        p = _validate.floats_within("leverage", leverage, 0.0, 1.0)[..., None]
+        r = _validate.floats_within("n_components", n_components, 1.0, math.inf)[..., None]
+        with np.errstate(divide="ignore"):
+            return cls(p / (1.0 - p), np.zeros_like(p), r)
+
+    @classmethod
+    def from_log_ratios(
+        cls, log_ratios: ArrayLike, shifts: ArrayLike = 0.0, multiplicities: ArrayLike = 1
+    ) -> QuadraticLoss:
+        """Directions given by ln(v1/v2).
+
+        Parameters
+        ----------
+        log_ratios : array_like, shape (..., d)
+            ln of variance under P over variance under Q, a direction each.
+        shifts : array_like
+            Mean differences (not squared), in standard deviations of the narrower law.
+        multiplicities : array_like
+            How many directions share each entry; shifts are then per direction.
+
+        Examples
+        --------
+        >>> from ndis import QuadraticLoss
+        >>> f"{QuadraticLoss.from_log_ratios([0.3, -0.2], shifts=[0.0, 0.1]).delta(0.2):.6f}"
+        '0.040410'
+        """
+        logs = _validate.floats("log_ratios", log_ratios)
+        distance = _validate.floats("shifts", shifts)
+        n = _validate.floats_within("multiplicities", multiplicities, 0.0, math.inf)
+        return cls(np.sign(logs) * np.expm1(np.abs(logs)), distance**2 * n, n)
+
+    @classmethod
+    def from_ratios(
+        cls, ratios: ArrayLike, shifts: ArrayLike = 0.0, multiplicities: ArrayLike = 1
+    ) -> QuadraticLoss:
+        """Directions given by the eigenvalues v1/v2 themselves; the rest as `from_log_ratios`.
+
+        Examples
+        --------
+        >>> from ndis import QuadraticLoss
+        >>> f"{QuadraticLoss.from_ratios([1.5, 0.5]).delta(0.5):.6f}"
+        '0.043425'
+        """
+        lam = _validate.floats_within("ratios", ratios, 0.0, math.inf, closed=False)
+        distance = _validate.floats("shifts", shifts)
+        n = _validate.floats_within("multiplicities", multiplicities, 0.0, math.inf)
+        return cls(np.where(lam >= 1, lam - 1.0, (lam - 1.0) / lam), distance**2 * n, n)
+
+    # -- algebra -----------------------------------------------------------------------------
+
+    def reversed(self) -> QuadraticLoss:
+        """The loss of the pair (Q, P)."""
+        return QuadraticLoss(-self.excess, self.shift, self.count)
+
+    def __add__(self, other: object) -> QuadraticLoss:
+        """Independent composition of two releases."""
+        if not isinstance(other, QuadraticLoss):
+            return NotImplemented
+        batch = np.broadcast_shapes(self.batch_shape, other.batch_shape)
+        pairs = [(self.excess, other.excess), (self.shift, other.shift), (self.count, other.count)]
+        return QuadraticLoss(
+            *(
+                np.concatenate(
+                    [np.broadcast_to(part, batch + part.shape[-1:]) for part in pair], axis=-1
+                )
+                for pair in pairs
+            )
+        )
+
+    def __mul__(self, times: object) -> QuadraticLoss:
+        """The same release made `times` times, independently."""
+        if not isinstance(times, int | np.integer) or isinstance(times, bool):
+            return NotImplemented
+        k = _validate.count("times", times)
+        return QuadraticLoss(self.excess, self.shift * k, self.count * k)
+
+    __rmul__ = __mul__
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The shape of the batch; () for a single loss."""
+        return self.excess.shape[:-1]
+
+    def __getitem__(self, index: Any) -> QuadraticLoss:
+        """Pick losses out of a batch."""
+        if not self.batch_shape:
+            raise TypeError(
+                "Expected a batch of losses, got a single one; it has nothing to index."
+            )
+        rows = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)[index]
+        flat = (-1, self.excess.shape[-1])
+        return QuadraticLoss(
+            self.excess.reshape(flat)[rows],
+            self.shift.reshape(flat)[rows],
+            self.count.reshape(flat)[rows],
+        )
+
+    def __repr__(self) -> str:
+        """Name the number of directions and the batch shape."""
+        batch = f", batch_shape={self.batch_shape}" if self.batch_shape else ""
+        return f"QuadraticLoss({self.excess.shape[-1]} distinct term(s){batch})"
+
+    def __eq__(self, other: object) -> bool:
+        """Equal stored numbers."""
+        if not isinstance(other, QuadraticLoss):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__slots__
+        )
+
+    def __hash__(self) -> int:
+        """Hash of the stored numbers."""
+        return hash((self.excess.tobytes(), self.shift.tobytes(), self.count.tobytes()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stored numbers, exactly, as JSON-able hexadecimal floats."""
+        if self.batch_shape:
+            raise ValueError(
+                f"Expected a single loss, got a batch of shape {self.batch_shape}; index it first."
+            )
+        return {"kind": "quadratic"} | {
+            name: [float(v).hex() for v in getattr(self, name)]
+            for name in ("excess", "shift", "count")
+        }
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> QuadraticLoss:
+        """Read what `to_dict` wrote."""
+        return cls(
+            *([float.fromhex(v) for v in stored[name]] for name in ("excess", "shift", "count"))
+        )
+
+    # -- the cumulant ------------------------------------------------------------------------
+
+    def cumulant(self, s: complex | ArrayLike) -> Any:
+        """Lambda(s) = ln E_P[e^{sL}], +inf (real s) outside its strip of convergence.
+
+        Vectorised over `s` for a single loss. Complex arguments are taken inside the strip.
+        """
+        points = np.asarray(s)
+        if not np.iscomplexobj(points):
+            points = _validate.floats("s", points)
+        x, h, n = self.excess, self.shift, self.count
+        z = np.abs(x)
+        u = np.where(x > 0, -points[..., None], 1.0 + points[..., None])
+        base, _, _ = _log_slope(z)
+        with np.errstate(all="ignore"):
+            scale = 1.0 + u * z
+            logs = 0.5 * n * (u * base - _log_of_scale(u * z, z < _SMALL))
+            value = np.sum(logs + 0.5 * h * u * (u - 1.0) / scale, axis=-1)
+        if np.isinf(x).any():
+            raise ValueError(
+                "Expected laws with a common support, got mutually singular ones; "
+                "their cumulant function does not exist."
+            )
+        if not np.iscomplexobj(points):
+            value = np.where(np.all(scale > 0, axis=-1), value, np.inf)
+        return value[()]
+
+    def strip(self) -> tuple[FloatArray, FloatArray]:
+        """The open interval of s on which Lambda(s) is finite."""
+        with np.errstate(divide="ignore"):
+            inverse = 1.0 / np.abs(self.excess)
+        high = np.min(np.where(self.excess > 0, inverse, np.inf), axis=-1)
+        low = -1.0 - np.min(np.where(self.excess < 0, inverse, np.inf), axis=-1)
+        return low, high
+
+    def renyi(self, alpha: ArrayLike) -> Any:
+        """Renyi divergence of order alpha > 0 between P and Q; +inf where it does not exist.
+
+        Examples
+        --------
+        >>> from ndis import QuadraticLoss
+        >>> float(QuadraticLoss.from_shift(1.0).renyi(2.0))
+        1.0
+        """
+        order = _validate.floats_within("alpha", alpha, 0.0, math.inf, closed=False)
+        s = order - 1.0
+        with np.errstate(all="ignore"):
+            value = np.where(s == 0, self.mean(), self.cumulant(s) / np.where(s == 0, 1.0, s))
+        return value[()]
+
+    def mean(self) -> FloatArray:
+        """E_P[L], the Kullback-Leibler divergence of P from Q."""
+        return self.expand(np.zeros(self.batch_shape), 0.0).slope
+
+    def variance(self) -> FloatArray:
+        """Variance of L under P."""
+        return self.expand(np.zeros(self.batch_shape), 0.0).second
+
+    def supremum(self) -> FloatArray:
+        """The largest value L can take: finite only if P is narrower than Q everywhere."""
+        z = np.abs(self.excess)
+        with np.errstate(all="ignore"):
+            top = 0.5 * self.count * np.log1p(z) + 0.5 * np.where(z > 0, self.shift / z, 0.0)
+        unbounded = (self.excess > 0) & ((self.count > 0) | (self.shift > 0))
+        unbounded |= (self.excess == 0) & (self.shift > 0)
+        return np.where(np.any(unbounded, axis=-1), np.inf, np.sum(top, axis=-1))
+
+    def expand(self, c: FloatArray, t: float | FloatArray) -> contour.Local:
+        """The exponent Lambda(s) - s t around s = c (see `contour`)."""
+        h, n = self.shift, self.count
+        z, sign, u, scale = self._at(c)
+        base, constant, linear = _log_slope(z)
+        log_scale = _log_of_scale(u * z, z < _SMALL)
+        value = 0.5 * (n * (u * base - log_scale) + h * (u * (u - 1.0) / scale))
+        slope = (0.5 * sign) * (
+            n * (base + (constant + linear * u) / scale)
+            + h * ((2.0 * u - 1.0 + u * u * z) / scale**2)
+        )
+        q, g, n = np.broadcast_arrays(sign * z / scale, h * (1.0 + z) / scale**3, n)
+        return contour.Local(value.sum(axis=-1) - c * t, slope.sum(axis=-1) - t, n, q, g)
+
+    def _at(self, c: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """z, the sign of du/ds, u and 1 + u z at s = c."""
+        positive = self.excess > 0
+        z, sign = np.abs(self.excess), np.where(positive, -1.0, 1.0)
+        u = np.where(positive, -c[..., None], 1.0 + c[..., None])
+        return z, sign, u, 1.0 + u * z
+
+    # -- delta -------------------------------------------------------------------------------
+
+    def log_delta(self, epsilon: ArrayLike) -> Any:
+        """ln delta(epsilon), right far below the smallest double; -inf only where delta is 0.
+
+        Examples
+        --------
+        >>> from ndis import QuadraticLoss
+        >>> f"{QuadraticLoss.from_shift(1.0).log_delta(100.0):.6f}"
+        '-4960.254554'
+        """
+        eps = _validate.epsilons(epsilon)
+        shape = np.broadcast_shapes(eps.shape, self.batch_shape)
+        flat_eps = np.broadcast_to(eps, shape).reshape(-1)
+        flat = self._flat(shape)
+        result = np.full(flat_eps.size, np.nan)
+        singular = np.isinf(flat.excess).any(axis=-1)
+        matters = (flat.excess != 0) & (flat.count > 0) | (flat.shift > 0)
+        trivial = ~matters.any(axis=-1)
+        with np.errstate(divide="ignore"):
+            result[trivial] = np.log(-np.expm1(np.minimum(flat_eps[trivial], 0.0)))
+        result[singular] = 0.0
+        top = flat.supremum()
+        result[~trivial & ~singular & (flat_eps >= top * (1.0 + 1e-13))] = -np.inf
+        todo = np.flatnonzero(np.isnan(result))
+        if todo.size:
+            with np.errstate(all="ignore"):  # what overflows comes back as NaN and is certified
+                result[todo] = _rows(flat, todo)._contour_log_delta(flat_eps[todo])
+        for row in np.flatnonzero(np.isnan(result)):
+            result[row] = _rows(flat, np.array([row]))._certified_log_delta(float(flat_eps[row]))
+        return result.reshape(shape)[()]
+
+    def _flat(self, shape: tuple[int, ...]) -> QuadraticLoss:
+        """The same losses as a one-dimensional batch, repeated along a larger shape."""
+        terms = self.excess.shape[-1:]
+        return _raw(
+            *(
+                np.broadcast_to(part, shape + terms).reshape((-1, *terms))
+                for part in (self.excess, self.shift, self.count)
+            )
+        )
+
+    def _contour_log_delta(self, eps: FloatArray) -> FloatArray:
+        """ln delta by steepest descent for a flat batch; NaN where that is not accurate."""
+        size = max(1, contour.CHUNK // (32 * self.excess.shape[-1]))
+        if eps.size > size:
+            pieces = [slice(i, i + size) for i in range(0, eps.size, size)]
+            return np.concatenate([_rows(self, p)._contour_log_delta(eps[p]) for p in pieces])
+        value, error = contour.log_integral(*self._problem(eps))
+        large = np.flatnonzero(value > -0.7)
+        if large.size:
+            # Near 1 the complement is the number with digits: the strip (-1, 0) gives delta - 1.
+            rest, error[large] = contour.log_integral(
+                *_rows(self, large)._problem(eps[large], complement=True)
+            )
+            value[large] = np.log1p(-np.exp(rest))
+        return np.where(error < 3e-13, value, np.nan)
+
+    def descent(
+        self, eps: FloatArray, *, complement: bool
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Saddle point, scale, natural bend and growth of the path, for `certified`."""
+        problem, start = self._problem(eps, complement=complement)
+        c, _, scale, natural = contour.descent(problem, start)
+        return c, scale, natural, problem.growth * scale
+
+    def _problem(
+        self, t: FloatArray, *, complement: bool = False
+    ) -> tuple[contour.Problem, FloatArray]:
+        """The integral of exp(Lambda(s) - s t) / (s (s + 1)), and a guess at its saddle point.
+
+        It is delta on the strip to the right of 0, and delta - 1 on the strip (-1, 0).
+        """
+        z, sign, _, _ = self._at(np.zeros(t.size))
+        with np.errstate(all="ignore"):
+            at_infinity = self.count * np.log1p(z) + np.where(z > 0, self.shift / z, 0.0)
+        growth = 0.5 * (sign * at_infinity).sum(axis=-1) - t
+        gaussian = ((z == 0) & (self.shift > 0)).any(axis=-1)
+        half_n, half_h = 0.5 * self.count, 0.5 * self.shift
+        base, constant, linear = _log_slope(z)
+        rest = (sign * half_n * base).sum(axis=-1) - t
+        constant, linear, curvature = half_n * constant, half_n * linear, half_n * z * z
+        pull = 2.0 * half_h * (1.0 + z)
+        offset = 0.5 + 0.5 * sign
+
+        def derivatives(c: FloatArray) -> tuple[FloatArray, FloatArray]:
+            u = offset + sign * c[:, None]
+            inverse = 1.0 / (1.0 + u * z)
+            slope = constant + linear * u + half_h * ((2.0 * u - 1.0 + u * u * z) * inverse)
+            second = curvature + pull * inverse
+            return (
+                rest + (sign * slope * inverse).sum(axis=-1),
+                (second * inverse * inverse).sum(axis=-1),
+            )
+
+        def problem(low: FloatArray, high: FloatArray) -> contour.Problem:
+            return contour.Problem(
+                derivatives,
+                lambda c: self.expand(c, t),
+                low,
+                high,
+                np.where(gaussian, 0.0, growth),
+                (0.0, -1.0),
+            )
+
+        zero = np.zeros(t.size)
+        if complement:
+            return problem(zero - 1.0, zero), zero - 0.5
+        _, high = self.strip()
+        drift, spread = derivatives(zero)
+        root = np.sqrt(drift * drift + 8.0 * spread)
+        start = np.where(drift > 0, 4.0 / (drift + root), (root - drift) / (2.0 * spread))
+        return problem(zero, high), start / (1.0 + start / high)
+
+    def _certified_log_delta(self, eps: float) -> float:
+        from ndis.loss import certified
+
+        low, high = certified.log_delta_bounds(self.excess[0], self.shift[0], self.count[0], eps)
+        return 0.5 * (low + high) if high > -math.inf else -math.inf
+
+    def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:
+        """Proven lower and upper bounds on ln delta(epsilon), by ball arithmetic."""
+        from ndis.loss import certified
+
+        eps = _validate.epsilons(epsilon)
+        shape = np.broadcast_shapes(eps.shape, self.batch_shape)
+        flat, flat_eps = self._flat(shape), np.broadcast_to(eps, shape).reshape(-1)
+        bounds = np.array(
+            [
+                certified.log_delta_bounds(x, h, n, float(e))
+                for x, h, n, e in zip(flat.excess, flat.shift, flat.count, flat_eps, strict=True)
+            ]
+        ).reshape((*shape, 2))
+        return bounds[..., 0][()], bounds[..., 1][()]
+
+
+def _raw(excess: FloatArray, shift: FloatArray, count: FloatArray) -> QuadraticLoss:
+    """A loss from arrays that are known to be valid."""
+    loss = object.__new__(QuadraticLoss)
+    loss.excess, loss.shift, loss.count = excess, shift, count
+    return loss
+
+
+def _rows(loss: QuadraticLoss, rows: Any) -> QuadraticLoss:
+    return _raw(loss.excess[rows], loss.shift[rows], loss.count[rows])
+
+
+def _log_slope(z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """ln(1+z) - z/(1+uz) = base + (constant + linear u)/(1+uz), without cancellation."""
+    small = z < _SMALL
+    return (
+        np.where(small, log1pmx(z), np.log1p(z)),
+        np.where(small, 0.0, -z),
+        np.where(small, z * z, 0.0),
+    )
+
+
+def _merged(
+    x: FloatArray, h: FloatArray, n: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """One entry for each distinct excess; directions that carry no loss are dropped."""
+    counts = (n > 0) & (x != 0) | (h > 0)
+    values, place = np.unique(x[counts], return_inverse=True)
+    if values.size == 0:
+        return np.zeros(1), np.zeros(1), np.zeros(1)
+    return (
+        values,
+        np.bincount(place, h[counts], values.size),
+        np.where(values == 0, 0.0, np.bincount(place, n[counts], values.size)),
+    )
+
+
+def _log_of_scale(x: NDArray[Any], small: NDArray[np.bool_]) -> NDArray[Any]:
+    """ln(1+x), less x where `small`: the companion of `_log_slope`'s base."""
+    if np.iscomplexobj(x):
+        return np.where(small, contour.complex_log1pmx(x), contour.complex_log1p(x))
+    return np.where(small, log1pmx(x), np.log1p(x))
