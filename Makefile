@@ -46,7 +46,7 @@ types: $(STAMPS)/dev  ## mypy, strict, for src
 	$(BIN)/mypy
 
 docs: $(STAMPS)/dev  ## build the site, warnings are errors
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 doctest: $(STAMPS)/dev  ## run every example in docstrings, README and docs
 	$(BIN)/pytest -n 2 --doctest-modules src
