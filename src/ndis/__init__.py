@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ndis.gaussian import Gaussian, privacy_loss, profile
+    from ndis.guarantee import Guarantee, NeighbourRelation, Release
     from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
 
 __all__ = [
     "Gaussian",
+    "Guarantee",
+    "NeighbourRelation",
     "Profile",
     "QuadraticLoss",
+    "Release",
     "TabulatedLoss",
     "privacy_loss",
     "profile",
@@ -28,8 +32,11 @@ __all__ = [
 
 _HOME = {
     "Gaussian": "ndis.gaussian",
+    "Guarantee": "ndis.guarantee",
+    "NeighbourRelation": "ndis.guarantee",
     "Profile": "ndis.loss",
     "QuadraticLoss": "ndis.loss",
+    "Release": "ndis.guarantee",
     "TabulatedLoss": "ndis.loss",
     "privacy_loss": "ndis.gaussian",
     "profile": "ndis.gaussian",

@@ -130,10 +130,12 @@ class Gaussian:
         """Draw `size` vectors, shape (size, d)."""
         z = generator.standard_normal((_validate.count("size", size), self.dimension))
         if self._matrix is None:
-            return self.mean + z * np.sqrt(np.asarray(self._variances))
+            diagonal: FloatArray = self.mean + z * np.sqrt(np.asarray(self._variances))
+            return diagonal
         values, vectors = np.linalg.eigh(self._matrix)
         # Eigenvalues of a semi-definite matrix that rounding made negative are zeros.
-        return self.mean + (z * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        draws: FloatArray = self.mean + (z * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        return draws
 
     def __repr__(self) -> str:
         """Name the dimension and the form of the covariance."""

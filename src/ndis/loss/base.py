@@ -27,7 +27,7 @@ class PrivacyLoss(ABC):
 
     @abstractmethod
     def log_delta(self, epsilon: ArrayLike) -> Any:
-        """ln delta(epsilon); -inf only where delta is exactly 0."""
+        """Ln delta(epsilon); -inf only where delta is exactly 0."""
 
     @abstractmethod
     def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:
@@ -36,6 +36,22 @@ class PrivacyLoss(ABC):
     @abstractmethod
     def supremum(self) -> Any:
         """The largest epsilon at which delta is positive; +inf if there is none."""
+
+    @abstractmethod
+    def renyi(self, alpha: ArrayLike) -> Any:
+        """Renyi divergence of order alpha; +inf where it does not exist."""
+
+    @abstractmethod
+    def __add__(self, other: Any) -> Any:
+        """Independent composition."""
+
+    @abstractmethod
+    def __mul__(self, times: Any) -> Any:
+        """Compose `times` independent copies."""
+
+    def __rmul__(self, times: Any) -> Any:
+        """Compose `times` independent copies."""
+        return self.__mul__(times)
 
     @abstractmethod
     def reversed(self) -> PrivacyLoss:

@@ -95,7 +95,7 @@ class Problem:
 
 
 def log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln |I| and an estimate of its absolute error; NaN where the rule did not converge.
+    """Ln |I| and an estimate of its absolute error; NaN where the rule did not converge.
 
     The sign of I is the sign of 1 / prod(c - pole_j) on the strip, known to the caller.
     """
@@ -189,7 +189,7 @@ def _between(low: FloatArray, high: FloatArray, c: FloatArray, problem: Problem)
 def _trapezoid(
     local: Local, c: FloatArray, poles: tuple[float, ...], scale: FloatArray, bend: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """ln of (1/pi) * integral of Im[exp(psi(u)) w'(u)] over u > 0, and its relative error."""
+    """Ln of (1/pi) * integral of Im[exp(psi(u)) w'(u)] over u > 0, and its relative error."""
     log_sum = np.full(c.size, np.nan)
     error = np.full(c.size, np.inf)
     rows: IntArray = np.arange(c.size)
@@ -251,10 +251,9 @@ def _sums(
             w.imag = B * sinh
             velocity = A * sinh + (1j * B) * cosh
             psi = slope * w + quadratic(local, w, many, curved)
-            denominator = 1.0
+            value = np.exp(psi) * velocity
             for inverse in inverses:
-                denominator = denominator * (1.0 + w * inverse)
-            value = np.exp(psi) * velocity / denominator
+                value /= 1.0 + w * inverse
             imaginary = value.imag
             # `odd` collects the 1st, 3rd, 5th, ... node and `even` the others: with first = 1
             # the latter are the nodes of the rule with twice the step.
@@ -317,7 +316,7 @@ def _log1pmx_series(x: NDArray) -> NDArray:  # type: ignore[type-arg]
     """ln(1+x) - x = 2 atanh(y) - x with y = x/(2+x), hence 2 (y^3/3 + y^5/5 + ...) - x y."""
     y = x / (2.0 + x)
     y2 = y * y
-    tail = 1.0 / 25.0
+    tail = np.full_like(y, 1.0 / 25.0)
     for k in range(23, 1, -2):
         tail = tail * y2 + 1.0 / k
     return 2.0 * y * y2 * tail - x * y

@@ -53,7 +53,7 @@ class Profile(PrivacyLoss):
         return cls([loss, loss.reversed()])
 
     def log_delta(self, epsilon: ArrayLike) -> Any:
-        """ln of the largest delta(epsilon)."""
+        """Ln of the largest delta(epsilon)."""
         return np.max([loss.log_delta(epsilon) for loss in self.losses], axis=0)[()]
 
     def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:
@@ -85,16 +85,14 @@ class Profile(PrivacyLoss):
                 f"Expected profiles with equally many directions, got {len(self.losses)} and "
                 f"{len(other.losses)}; list the same directions in both."
             )
-        return Profile([a + b for a, b in zip(self.losses, other.losses, strict=True)])  # type: ignore[operator]
+        return Profile([a + b for a, b in zip(self.losses, other.losses, strict=True)])
 
     def __mul__(self, times: object) -> Profile:
         """Compose `times` copies."""
         if not isinstance(times, int | np.integer) or isinstance(times, bool):
             return NotImplemented
         k = _validate.count("times", times)
-        return Profile([k * loss for loss in self.losses])  # type: ignore[operator]
-
-    __rmul__ = __mul__
+        return Profile([k * loss for loss in self.losses])
 
     def __eq__(self, other: object) -> bool:
         """Equal losses in the same order."""

@@ -182,8 +182,6 @@ class QuadraticLoss(PrivacyLoss):
         k = _validate.count("times", times)
         return QuadraticLoss(self.excess, self.shift * k, self.count * k)
 
-    __rmul__ = __mul__
-
     @property
     def batch_shape(self) -> tuple[int, ...]:
         """The shape of the batch; () for a single loss."""
@@ -329,7 +327,7 @@ class QuadraticLoss(PrivacyLoss):
     # -- delta -------------------------------------------------------------------------------
 
     def log_delta(self, epsilon: ArrayLike) -> Any:
-        """ln delta(epsilon), right far below the smallest double; -inf only where delta is 0.
+        """Ln delta(epsilon), right far below the smallest double; -inf only where delta is 0.
 
         Examples
         --------
@@ -369,7 +367,7 @@ class QuadraticLoss(PrivacyLoss):
         )
 
     def _contour_log_delta(self, eps: FloatArray) -> FloatArray:
-        """ln delta by steepest descent for a flat batch; NaN where that is not accurate."""
+        """Ln delta by steepest descent for a flat batch; NaN where that is not accurate."""
         size = max(1, contour.CHUNK // (32 * self.excess.shape[-1]))
         if eps.size > size:
             pieces = [slice(i, i + size) for i in range(0, eps.size, size)]
@@ -444,7 +442,7 @@ class QuadraticLoss(PrivacyLoss):
         from ndis.loss import certified
 
         low, high = certified.log_delta_bounds(self.excess[0], self.shift[0], self.count[0], eps)
-        return 0.5 * (low + high) if high > -math.inf else -math.inf
+        return 0.5 * (low + high) if low > -math.inf else high
 
     def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:
         """Proven lower and upper bounds on ln delta(epsilon), by ball arithmetic."""
@@ -491,11 +489,9 @@ def _merged(
     values, place = np.unique(x[counts], return_inverse=True)
     if values.size == 0:
         return np.zeros(1), np.zeros(1), np.zeros(1)
-    return (
-        values,
-        np.bincount(place, h[counts], values.size),
-        np.where(values == 0, 0.0, np.bincount(place, n[counts], values.size)),
-    )
+    total_h = np.bincount(place, h[counts], values.size).astype(np.float64)
+    total_n = np.bincount(place, n[counts], values.size).astype(np.float64)
+    return values, total_h, np.where(values == 0, 0.0, total_n)
 
 
 def _log_of_scale(x: NDArray[Any], small: NDArray[np.bool_]) -> NDArray[Any]:

@@ -4,8 +4,11 @@ The worst case of some mechanisms is a family of pairs, an amplified or a mixed 
 privacy profile D(e^eps) = delta(eps) is still convex in x = e^eps with D(0) = 1, so the polygon
 through the points of a grid lies on or above it, and that polygon is the profile of a
 discrete pair of laws: at the grid point l_j the kink of the polygon is the mass under Q, and
-p_j = e^{l_j} q_j the mass under P; what is left of D beyond the grid is mass at +infinity. This
-pair dominates the original one at every epsilon, hence under composition too.
+p_j = e^{l_j} q_j the mass under P; what is left of D beyond the grid is P's mass at +infinity, and
+what the slope at 0 lacks of -1 is Q's mass at -infinity. This pair dominates the original one
+at every epsilon, hence under composition too. For negative epsilons the profile is taken from
+the reversed pair, delta(-eps) = 1 - e^-eps + e^-eps delta_rev(eps): only what exceeds the trivial
+(1 - x)_+ is stored, so that both directions keep their digits.
 
 A table composes with a table by adding losses (a convolution, all terms positive) and with a
 Gaussian loss exactly: delta(eps) = p_inf + sum_j p_j delta_gauss(eps - l_j). The Gaussian part is
@@ -30,7 +33,7 @@ FloatArray = NDArray[np.float64]
 # What a composition may move to +infinity (and so add to delta) to keep its table short.
 _CUT = 1e-45
 # Up to this many products a convolution is done directly, with relative accuracy everywhere.
-_DIRECT = 5e8
+_DIRECT = 3e7
 
 
 class TabulatedLoss(PrivacyLoss):
@@ -45,7 +48,9 @@ class TabulatedLoss(PrivacyLoss):
     mass : array_like
         Probability under P of each loss.
     infinite : float
-        Probability under P of an infinite loss.
+        Probability under P of the loss +infinity.
+    absent : float
+        Probability under Q of the loss -infinity (where P has nothing).
     exact : QuadraticLoss, optional
         An independent Gaussian part.
 
@@ -54,13 +59,13 @@ class TabulatedLoss(PrivacyLoss):
     >>> import numpy as np
     >>> from ndis import QuadraticLoss, TabulatedLoss
     >>> gauss = QuadraticLoss.from_shift(1.0)
-    >>> table = TabulatedLoss.from_profile(gauss.delta, step=0.01, low=-10.0, high=12.0)
+    >>> table = TabulatedLoss.from_profile(gauss.delta, gauss.delta, step=0.01, high=12.0)
     >>> ratio = (table + gauss).delta(2.0) / (2 * gauss).delta(2.0)
     >>> bool(1.0 <= ratio < 1.0001)
     True
     """
 
-    __slots__ = ("exact", "infinite", "mass", "start", "step")
+    __slots__ = ("absent", "exact", "infinite", "mass", "start", "step")
 
     def __init__(
         self,
@@ -68,12 +73,14 @@ class TabulatedLoss(PrivacyLoss):
         start: int,
         mass: ArrayLike,
         infinite: float = 0.0,
+        absent: float = 0.0,
         exact: QuadraticLoss | None = None,
     ) -> None:
         self.step = _validate.positive("step", step)
         self.start = int(start)
         self.mass = np.atleast_1d(_validate.floats_within("mass", mass, 0.0, math.inf))
         self.infinite = _validate.non_negative("infinite", infinite)
+        self.absent = _validate.non_negative("absent", absent)
         self.exact = exact
         if exact is not None and exact.batch_shape:
             raise ValueError(
@@ -84,59 +91,52 @@ class TabulatedLoss(PrivacyLoss):
     def from_profile(
         cls,
         delta: Callable[[FloatArray], ArrayLike],
+        delta_reversed: Callable[[FloatArray], ArrayLike],
         *,
         step: float,
-        low: float,
         high: float,
         exact: QuadraticLoss | None = None,
     ) -> TabulatedLoss:
-        """Tabulate a privacy profile on a grid between two epsilons, rounded up.
+        """Tabulate a privacy profile for epsilons from -high to high, rounded up.
 
         Parameters
         ----------
-        delta : callable
-            Maps an array of epsilons (negative ones included) to deltas with a relative error
-            below 1e-11; for a family of pairs, the largest delta.
-        step, low, high : float
-            The grid. Below `low` the profile is bounded by a chord, above `high` by its value
-            there, so a table that ends early is only less tight.
+        delta, delta_reversed : callable
+            Map an array of epsilons >= 0 to the deltas of the pair and of the reversed pair,
+            each with a relative error below 1e-11; for a family of pairs, the largest deltas.
+        step, high : float
+            The grid. Beyond its ends the profile is bounded by a constant and by a chord, so
+            that a table which ends early is only less tight.
         """
         h = _validate.positive("step", step)
-        first, last = (
-            math.floor(_validate.real("low", low) / h),
-            math.ceil(_validate.real("high", high) / h),
-        )
-        if last <= first:
-            raise ValueError(f"Expected low < high, got low={low} and high={high}; widen the grid.")
-        grid = h * np.arange(first, last + 1)
-        values = _validate.floats_within("delta", np.asarray(delta(grid)), 0.0, 1.0 + SAFETY)
-        if values.shape != grid.shape:
-            raise ValueError(
-                f"Expected delta to return {grid.shape} values, got {values.shape}; vectorise it."
-            )
-        # delta <= 1 and delta >= 1 - e^eps are theorems; rounding up must respect the first.
-        values = np.minimum(values * (1.0 + SAFETY), 1.0)
-        # p = x q does not depend on the unit of x = e^eps: take one in which nothing overflows.
-        mass = _kinks(np.exp(grid - grid[-1]), values)
-        return cls(h, first, mass, float(values[-1]), exact)
+        last = math.ceil(_validate.positive("high", high) / h)
+        right: FloatArray = h * np.arange(last + 1, dtype=np.float64)
+        after, before = (_rounded_up(profile, right) for profile in (delta, delta_reversed))
+        after[0] = before[0] = max(after[0], before[0])  # both are the total variation distance
+        mass_after, slope_after = _kinks(right, after)
+        mass_before, slope_before = _kinks(right, before)
+        # P's masses add up to 1. What is left for the loss 0 is at least 0 but for rounding, and
+        # more mass there changes no delta at epsilon >= 0, in either direction.
+        at_zero = max(1.0 - after[0] + slope_after + slope_before, 0.0)
+        mass = np.concatenate([(mass_before * np.exp(-right))[:0:-1], [at_zero], mass_after[1:]])
+        return cls(h, -last, mass, float(after[-1]), float(before[-1]), exact)
 
     # -- algebra -----------------------------------------------------------------------------
 
     @property
     def grid(self) -> FloatArray:
         """The finite losses."""
-        return self.step * (self.start + np.arange(self.mass.size))
+        result: FloatArray = self.step * (self.start + np.arange(self.mass.size, dtype=np.float64))
+        return result
 
     def reversed(self) -> TabulatedLoss:
         """The loss of the reversed pair."""
-        under_q = self.mass * np.exp(-self.grid)
-        missing = 1.0 - math.fsum(under_q)
         return TabulatedLoss(
             self.step,
             -(self.start + self.mass.size - 1),
-            under_q[::-1],
-            # What Q has where P has nothing; rounding must not make it negative.
-            max(missing, 0.0) + SAFETY * math.fsum(under_q),
+            (self.mass * np.exp(-self.grid))[::-1],
+            self.absent,
+            self.infinite,
             None if self.exact is None else self.exact.reversed(),
         )
 
@@ -144,17 +144,26 @@ class TabulatedLoss(PrivacyLoss):
         """Independent composition with another table or with a Gaussian loss."""
         if isinstance(other, QuadraticLoss):
             exact = other if self.exact is None else self.exact + other
-            return TabulatedLoss(self.step, self.start, self.mass, self.infinite, exact)
+            return TabulatedLoss(
+                self.step, self.start, self.mass, self.infinite, self.absent, exact
+            )
         if not isinstance(other, TabulatedLoss):
             return NotImplemented
         a, b = self, other
         if a.step != b.step:
             a, b = (a, b._regrid(a.step)) if a.step > b.step else (a._regrid(b.step), b)
         parts = [part for part in (a.exact, b.exact) if part is not None]
-        exact = parts[0] + parts[1] if len(parts) == 2 else (parts[0] if parts else None)
-        mass, shift, cut = _trimmed(_convolution(a, b))
-        infinite = a.infinite + b.infinite - a.infinite * b.infinite + cut
-        return TabulatedLoss(a.step, a.start + b.start + shift, mass, infinite, exact)
+        together = parts[0] + parts[1] if len(parts) == 2 else (parts[0] if parts else None)
+        mass, shift, cut, cut_below = _trimmed(_convolution(a, b), a.step)
+        start = a.start + b.start + shift
+        return TabulatedLoss(
+            a.step,
+            start,
+            mass,
+            a.infinite + b.infinite - a.infinite * b.infinite + cut,
+            a.absent + b.absent - a.absent * b.absent + cut_below * math.exp(-a.step * start),
+            together,
+        )
 
     __radd__ = __add__
 
@@ -164,7 +173,7 @@ class TabulatedLoss(PrivacyLoss):
             return NotImplemented
         k = _validate.count("times", times)
         result: TabulatedLoss | None = None
-        power = TabulatedLoss(self.step, self.start, self.mass, self.infinite)
+        power = self._bare()
         while k:
             if k & 1:
                 result = power if result is None else result + power
@@ -173,15 +182,16 @@ class TabulatedLoss(PrivacyLoss):
         assert result is not None
         return result if self.exact is None else result + int(times) * self.exact
 
-    __rmul__ = __mul__
-
     def _regrid(self, step: float) -> TabulatedLoss:
         """The same table on a coarser grid, rounded up."""
-        bare = TabulatedLoss(self.step, self.start, self.mass, self.infinite)
-        low, high = self.grid[0] - step, self.grid[-1] + step
+        bare, high = self._bare(), float(np.abs(self.grid).max()) + step
         return TabulatedLoss.from_profile(
-            bare.delta, step=step, low=low, high=high, exact=self.exact
+            bare.delta, bare.reversed().delta, step=step, high=high, exact=self.exact
         )
+
+    def _bare(self) -> TabulatedLoss:
+        """The table without its Gaussian part."""
+        return TabulatedLoss(self.step, self.start, self.mass, self.infinite, self.absent)
 
     def __repr__(self) -> str:
         """Name the size of the table and the exact part."""
@@ -193,21 +203,24 @@ class TabulatedLoss(PrivacyLoss):
         """Equal stored numbers."""
         if not isinstance(other, TabulatedLoss):
             return NotImplemented
-        return (self.step, self.start, self.infinite, self.exact) == (
+        return (self.step, self.start, self.infinite, self.absent, self.exact) == (
             other.step,
             other.start,
             other.infinite,
+            other.absent,
             other.exact,
         ) and np.array_equal(self.mass, other.mass)
 
     def __hash__(self) -> int:
         """Hash of the stored numbers."""
-        return hash((self.step, self.start, self.infinite, self.mass.tobytes(), self.exact))
+        return hash(
+            (self.step, self.start, self.mass.tobytes(), self.infinite, self.absent, self.exact)
+        )
 
     # -- readings ----------------------------------------------------------------------------
 
     def log_delta(self, epsilon: ArrayLike) -> Any:
-        """ln delta(epsilon) of the stored table, which is an upper bound on what it stands for."""
+        """Ln delta(epsilon) of the stored table, which is an upper bound on what it stands for."""
         eps = _validate.epsilons(epsilon)
         flat = eps.reshape(-1)
         with np.errstate(divide="ignore"):
@@ -240,7 +253,7 @@ class TabulatedLoss(PrivacyLoss):
         return top + (0.0 if self.exact is None else float(self.exact.supremum()))
 
     def finite_cumulant(self, s: ArrayLike) -> Any:
-        """ln E_P[e^{sL}; L finite]: the cumulant of the loss short of its infinite part."""
+        """Ln E_P[e^{sL}; L finite]: the cumulant of the loss short of its infinite part."""
         order = _validate.floats("s", s)
         with np.errstate(divide="ignore"):
             log_mass = np.log(self.mass)
@@ -249,7 +262,7 @@ class TabulatedLoss(PrivacyLoss):
         return (table if self.exact is None else table + self.exact.cumulant(order))[()]
 
     def renyi(self, alpha: ArrayLike) -> Any:
-        """Renyi divergence of order alpha > 1 of the stored table; +inf if it has infinite losses."""
+        """Renyi divergence of order alpha > 1 of the table; +inf if it has infinite losses."""
         order = _validate.floats_within("alpha", alpha, 1.0, math.inf, closed=False)
         if self.infinite > 0:
             return np.full(order.shape, np.inf)[()]
@@ -263,6 +276,7 @@ class TabulatedLoss(PrivacyLoss):
             "start": self.start,
             "mass": [float(v).hex() for v in self.mass],
             "infinite": self.infinite.hex(),
+            "absent": self.absent.hex(),
             "exact": None if self.exact is None else self.exact.to_dict(),
         }
 
@@ -274,31 +288,44 @@ class TabulatedLoss(PrivacyLoss):
             stored["start"],
             [float.fromhex(v) for v in stored["mass"]],
             float.fromhex(stored["infinite"]),
+            float.fromhex(stored["absent"]),
             None if stored["exact"] is None else QuadraticLoss.from_dict(stored["exact"]),
         )
 
 
-def _kinks(x: FloatArray, delta: FloatArray) -> FloatArray:
-    """Masses under P of the polygon from (0, 1) through (x_j, delta_j), flat after the last.
+def _rounded_up(profile: Callable[[FloatArray], ArrayLike], epsilons: FloatArray) -> FloatArray:
+    values = _validate.floats_within("delta", profile(epsilons), 0.0, 1.0 + SAFETY)
+    if values.shape != epsilons.shape:
+        raise ValueError(
+            f"Expected delta to return {epsilons.shape} values, got {values.shape}; vectorise it."
+        )
+    return np.minimum(values * (1.0 + SAFETY), 1.0)  # delta <= 1 is a theorem
 
-    Rounding up may have broken convexity in the last digits: the lower convex hull of points
-    on or above a convex function is still on or above it.
+
+def _kinks(epsilons: FloatArray, delta: FloatArray) -> tuple[FloatArray, float]:
+    """The polygon through (x_j, delta_j), x = e^eps, flat after the last: x_j times its kinks.
+
+    Also its slope at the first point. Rounding up may have broken convexity in the last
+    digits: the lower convex hull of points on or above a convex function is still on or
+    above it. Slopes are kept in units of 1/x_j, so that nothing overflows.
     """
-    xs, ds = np.concatenate([[0.0], x]), np.concatenate([[1.0], delta])
+
+    def towards(j: int, k: int) -> float:
+        """x_j times the slope between points j and k."""
+        return float((delta[k] - delta[j]) / np.expm1(epsilons[k] - epsilons[j]))
+
     hull = [0]
-    for j in range(1, xs.size):
-        while len(hull) > 1:
-            a, b = hull[-2], hull[-1]
-            if (ds[b] - ds[a]) * (xs[j] - xs[b]) >= (ds[j] - ds[b]) * (xs[b] - xs[a]):
-                hull.pop()
-            else:
-                break
-        hull.append(j)
-    keep = np.array(hull)
-    slopes = np.append(np.diff(ds[keep]) / np.diff(xs[keep]), 0.0)
-    mass = np.zeros(x.size)
-    mass[keep[1:] - 1] = xs[keep[1:]] * np.diff(slopes)
-    return mass
+    for k in range(1, epsilons.size):
+        while len(hull) > 1 and towards(hull[-1], hull[-2]) >= towards(hull[-1], k):
+            hull.pop()
+        hull.append(k)
+    points = np.array(hull)
+    gaps, falls = np.diff(epsilons[points]), np.diff(delta[points])
+    forward = np.append(falls / np.expm1(gaps), 0.0)  # seen from the left end of each side
+    backward = falls / -np.expm1(-gaps)  # and from its right end
+    mass = np.zeros(epsilons.size)
+    mass[points[1:]] = forward[1:] - backward
+    return mass, float(forward[0])
 
 
 def _log_sum(logs: FloatArray) -> float:
@@ -312,13 +339,22 @@ def _convolution(a: TabulatedLoss, b: TabulatedLoss) -> FloatArray:
     """The law of the sum of two tables, never below it anywhere."""
     if float(a.mass.size) * b.mass.size <= _DIRECT:
         return np.convolve(a.mass, b.mass) * (1.0 + 1e-15 * min(a.mass.size, b.mass.size))
+    # The FFT's error is relative to the largest entry. Tilting by e^{s l} first puts that entry
+    # into the part of the table that matters: P's tail, P's and Q's bodies, Q's tail. The error
+    # is added, so each tilt gives an upper bound everywhere, and so does the least of them.
+    tail = _tilt(a, b)
+    tail_reversed = _tilt(a.reversed(), b.reversed())
+    orders = (tail, 0.0, -1.0, -1.0 - tail_reversed)
+    result: FloatArray = np.exp(np.min([_tilted_convolution(a, b, s) for s in orders], axis=0))
+    return result
+
+
+def _tilted_convolution(a: TabulatedLoss, b: TabulatedLoss, s: float) -> FloatArray:
+    """Upper bounds on ln of the convolution, sharp where e^{s l} times it is large."""
     from scipy.fft import irfft, next_fast_len, rfft
 
-    # The FFT's error is relative to the largest entry. Tilting by e^{s l} first puts that
-    # entry into the tail that matters, and the error itself is added, so that the result is an
-    # upper bound everywhere.
-    s = _tilt(a, b)
-    size = next_fast_len(a.mass.size + b.mass.size - 1)
+    length = a.mass.size + b.mass.size - 1
+    size = next_fast_len(length, real=True)
     tilted, log_norm = [], 0.0
     for part in (a, b):
         with np.errstate(divide="ignore"):
@@ -326,40 +362,42 @@ def _convolution(a: TabulatedLoss, b: TabulatedLoss) -> FloatArray:
         norm = _log_sum(logs)
         log_norm += norm
         tilted.append(np.exp(logs - norm))
-    total = irfft(rfft(tilted[0], size) * rfft(tilted[1], size), size)
-    total = total[: a.mass.size + b.mass.size - 1]
-    error = (
-        8.0
-        * np.finfo(np.float64).eps
-        * math.log2(size)
-        * math.sqrt(float((tilted[0] ** 2).sum() * (tilted[1] ** 2).sum()))
-    )
-    back = np.exp(log_norm - s * a.step * np.arange(total.size))
-    return (np.maximum(total, 0.0) + error) * back
+    total = irfft(rfft(tilted[0], size) * rfft(tilted[1], size), size)[:length]
+    # The standard bound on the error of two transforms and their inverse, with room to spare.
+    squares = float((tilted[0] ** 2).sum() * (tilted[1] ** 2).sum())
+    error = 16.0 * float(np.finfo(np.float64).eps) * math.log2(size) * math.sqrt(squares)
+    # Negative entries are rounding error; the error just added covers them.
+    result: FloatArray = np.log(np.maximum(total, 0.0) + error)
+    return result + log_norm - s * a.step * np.arange(length)
 
 
 def _tilt(a: TabulatedLoss, b: TabulatedLoss) -> float:
-    """An order s at which e^{Lambda(s) - s Lambda'(s)} is about 1e-10."""
-    best, gap = 0.0, math.inf
-    for s in np.geomspace(1e-3, 1e3, 61):
-        bare = [TabulatedLoss(t.step, t.start, t.mass) for t in (a, b)]
-        here = sum(float(t.finite_cumulant(s)) for t in bare)
-        ahead = sum(float(t.finite_cumulant(s * 1.001)) for t in bare)
-        exponent = here - s * (ahead - here) / (0.001 * s)
-        if abs(exponent + 23.0) < gap:
-            best, gap = float(s), abs(exponent + 23.0)
-    return best
+    """An order s at which the Chernoff bound e^{Lambda(s) - s Lambda'(s)} is about 1e-12."""
+    bare = [part._bare() for part in (a, b)]
+
+    def exponent(s: float) -> float:
+        here, ahead = (sum(float(t.finite_cumulant(v)) for t in bare) for v in (s, 1.001 * s))
+        return here - (ahead - here) / 0.001
+
+    low, high = 1e-6, 1e6
+    for _ in range(40):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if exponent(middle) > -27.0 else (low, middle)
+    return low
 
 
-def _trimmed(mass: FloatArray) -> tuple[FloatArray, int, float]:
-    """Cut a table's ends: the top goes to infinity, the bottom up onto the first point kept."""
+def _trimmed(mass: FloatArray, step: float) -> tuple[FloatArray, int, float, float]:
+    """Cut a table's ends: P's top goes to +infinity, Q's bottom to -infinity.
+
+    Returns the table, the number of points cut below, and what was cut: P's mass above, and
+    Q's mass below in units of e^{-loss} at the first point kept. What P has below is moved up
+    onto that point. All three only raise delta.
+    """
     above = np.cumsum(mass[::-1])[::-1]
-    last = int(np.searchsorted(-above, -_CUT, side="right"))
-    last = max(1, min(last, mass.size))
-    cut = float(above[last]) if last < mass.size else 0.0
+    last = max(1, int(np.count_nonzero(above > _CUT)))
     below = np.cumsum(mass[:last])
-    first = min(int(np.searchsorted(below, _CUT, side="left")), last - 1)
+    first = min(int(np.count_nonzero(below <= _CUT)), last - 1)
     kept = mass[first:last].copy()
-    if first:
-        kept[0] += below[first - 1]
-    return kept, first, cut
+    kept[0] += below[first - 1] if first else 0.0
+    under_q = float((mass[:first] * np.exp(step * (first - np.arange(first)))).sum())
+    return kept, first, float(above[last]) if last < mass.size else 0.0, under_q

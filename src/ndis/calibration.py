@@ -1,0 +1,105 @@
+"""The least noise that meets (epsilon, delta), rounded to the safe side.
+
+A mechanism offers a family of losses, one for each noise scale, whose delta falls as the noise
+grows. The search runs on the fast path; what it finds is then checked in ball arithmetic and
+raised, a few units in the last places at a time, until delta is proven to be at most what was
+asked. The answer is never less private than asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ndis import _validate
+from ndis.loss import PrivacyLoss
+
+# How far the search may wander from its start: factors of e^600 either way.
+_REACH = 600.0
+# How much noise may be added, relatively, before a proof is given up.
+_STEPS = tuple(2.0**k for k in range(-52, -10))
+
+
+def meets(loss: PrivacyLoss, epsilon: float, delta: float) -> bool:
+    """Whether it is proven that delta(epsilon) <= delta.
+
+    Examples
+    --------
+    >>> from ndis import QuadraticLoss
+    >>> from ndis.calibration import meets
+    >>> meets(QuadraticLoss.from_shift(1.0), 1.0, 0.127)
+    True
+    """
+    _, high = loss.log_delta_bounds(_validate.non_negative("epsilon", epsilon))
+    return bool(high <= math.nextafter(math.log(_validate.probability("delta", delta)), -math.inf))
+
+
+def least_noise(
+    family: Callable[[float], PrivacyLoss], epsilon: float, delta: float, *, start: float = 1.0
+) -> float:
+    """The least noise at which a family of losses meets (epsilon, delta), rounded up.
+
+    Parameters
+    ----------
+    family : callable
+        Maps a noise scale > 0 to the worst-case loss at that noise; more noise, less delta.
+    epsilon, delta : float
+        What must be met: epsilon >= 0, 0 < delta < 1.
+    start : float
+        Where to begin; any positive number of the right order saves time.
+
+    Examples
+    --------
+    >>> from ndis import QuadraticLoss
+    >>> from ndis.calibration import least_noise
+    >>> sigma = least_noise(lambda s: QuadraticLoss.from_shift(1.0 / s), 1.0, 1e-5)
+    >>> f"{sigma:.6f}"
+    '3.730632'
+    """
+    eps = _validate.non_negative("epsilon", epsilon)
+    log_target = math.log(_validate.probability("delta", delta))
+
+    def gap(log_noise: float) -> float:
+        return float(family(math.exp(log_noise)).log_delta(eps)) - log_target
+
+    low = high = math.log(_validate.positive("start", start))
+    origin, stride = low, 0.5
+    while gap(high) > 0:
+        low, high, stride = high, high + stride, 2.0 * stride
+        if high - origin > _REACH:
+            raise ValueError(
+                f"Found no noise that meets epsilon={eps} and delta={delta}; "
+                "this mechanism cannot give that guarantee."
+            )
+    stride = 0.5
+    while low == high or gap(low) <= 0:
+        high, low, stride = min(high, low), low - stride, 2.0 * stride
+        if origin - low > _REACH:
+            return math.exp(low)
+    noise = math.exp(_bisect(gap, low, high))
+    for step in (0.0, *_STEPS):
+        candidate = noise * (1.0 + step)
+        if meets(family(candidate), eps, delta):
+            return candidate
+    raise ArithmeticError(
+        f"Found noise {noise} but could not prove that it meets epsilon={eps} and delta={delta}; "
+        "please report this."
+    )
+
+
+def _bisect(gap: Callable[[float], float], low: float, high: float) -> float:
+    """The root of a falling function between low (gap > 0) and high (gap <= 0), from above."""
+    f_low, f_high = gap(low), gap(high)
+    for step in range(200):
+        width = high - low
+        if width <= 4e-16 * max(1.0, abs(high)):
+            break
+        guess = 0.5 * (low + high)
+        if step % 3 < 2 and math.isfinite(f_low) and math.isfinite(f_high) and f_low != f_high:
+            near, f_near = (low, f_low) if abs(f_low) < abs(f_high) else (high, f_high)
+            # The second of two secant steps is doubled, to move the far end too.
+            secant = near - (1 + step % 3) * f_near * width / (f_high - f_low)
+            guess = secant if low < secant < high else guess
+        f = gap(guess)
+        low, f_low, high, f_high = (guess, f, high, f_high) if f > 0 else (low, f_low, guess, f)
+    return high

@@ -1,0 +1,1 @@
+"""One file a family: worst-case loss, calibrate, draw."""

@@ -1,0 +1,38 @@
+"""The one way from a calibrated mechanism to a release: account, draw, certify."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndis.guarantee import Guarantee, Release
+from ndis.randomness import RandomState, generator, is_secure
+
+if TYPE_CHECKING:
+    from ndis.ledger import Ledger
+
+
+def publish(
+    draw: Callable[[np.random.Generator], Any],
+    guarantee: Guarantee,
+    mechanism: str,
+    parameters: Mapping[str, Any],
+    *,
+    random_state: RandomState = None,
+    ledger: Ledger | None = None,
+) -> Release:
+    """Spend the budget, then draw the noise, then record what came out.
+
+    The order is the point: a crash between the first step and the last wastes budget, it
+    never overspends it. `draw` receives the generator and returns the released arrays,
+    already rounded to the grid of their noise.
+    """
+    honest = replace(guarantee, private=is_secure(random_state))
+    entry = None if ledger is None else ledger.spend(honest, mechanism)
+    release = Release(draw(generator(random_state)), honest, mechanism, parameters)
+    if ledger is not None and entry is not None:
+        ledger.complete(entry, release.digest)
+    return release
