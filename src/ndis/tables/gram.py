@@ -27,7 +27,8 @@ import numpy as np
 
 from ndis.tables.progress import track
 from ndis.tables.rows import FloatArray, Rows, default_names
-from ndis.tables.sources import batches, package_of, read_ahead
+from ndis.tables.sources import batches, package_of
+from ndis.tables.threads import map_in_order
 
 if TYPE_CHECKING:
     from ndis.tables.rows import Batch
@@ -226,10 +227,15 @@ def read_gram(
 
 
 def _accumulate(table: Batches, rows: Rows) -> GramAccumulator:
-    accumulator = GramAccumulator(rows)
-    for batch in track(read_ahead(iter(table)), "Reading", table.n_rows, size=len):
+    def partial(batch: Batch) -> GramAccumulator:
+        accumulator = GramAccumulator(rows)
         accumulator.update(batch)
-    return accumulator
+        return accumulator
+
+    whole = GramAccumulator(rows)
+    for part in map_in_order(partial, track(table, "Reading", table.n_rows, size=len)):
+        whole.merge(part)
+    return whole
 
 
 def _accumulate_dask(frame: Any, rows: Rows) -> GramAccumulator:
@@ -237,7 +243,10 @@ def _accumulate_dask(frame: Any, rows: Rows) -> GramAccumulator:
     from dask.delayed import delayed
 
     def read(partition: Any) -> GramAccumulator:
-        return _accumulate(batches(partition, rows.columns, levels=rows.levels), rows)
+        accumulator = GramAccumulator(rows)
+        for batch in batches(partition, rows.columns, levels=rows.levels):
+            accumulator.update(batch)
+        return accumulator
 
     def merge(parts: Sequence[GramAccumulator]) -> GramAccumulator:
         whole = GramAccumulator(rows)

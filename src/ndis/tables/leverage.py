@@ -19,8 +19,8 @@ rho = 3 (d + 8) u a. Together p <= computed / (sqrt(1 - ||R||) - rho)^2, which i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -29,7 +29,11 @@ from ndis._validate import non_negative
 from ndis.tables.gram import GRAM_ERROR, Gram
 from ndis.tables.progress import track
 from ndis.tables.rows import UNIT_ROUNDOFF, FloatArray
-from ndis.tables.sources import batches, read_ahead
+from ndis.tables.sources import batches
+from ndis.tables.threads import map_in_order
+
+if TYPE_CHECKING:
+    from ndis.tables.rows import Batch
 
 # A column of which less than this share is left, once the columns before it are taken out, is a
 # combination of them as far as the Gram matrix can tell.
@@ -63,9 +67,11 @@ def row_leverages(source: Any, gram: Gram, ridge: float = 0.0) -> FloatArray:
     [1.0, 0.5, 0.5]
     """
     whitener = _whitener(_ridged(gram, ridge))
-    leverages = np.empty(gram.n_rows)
-    for place, block in _placed_blocks(source, gram):
-        leverages[place] = _squared_norms(block @ whitener)
+
+    def measure(block: FloatArray) -> FloatArray:
+        return _squared_norms(block @ whitener)[np.newaxis]
+
+    leverages: FloatArray = _for_each_row(source, gram, measure, 1)[0]
     return leverages
 
 
@@ -105,11 +111,13 @@ def leverages_and_residuals(
             f"Expected features besides the label {label!r}, got none; read more columns."
         )
     whitener = _whitener(_ridged(gram, ridge), last=_position(gram, label))
-    p, q = np.empty(gram.n_rows), np.empty(gram.n_rows)
-    for place, block in _placed_blocks(source, gram):
+
+    def measure(block: FloatArray) -> FloatArray:
         white = block @ whitener
-        p[place] = _squared_norms(white[:, :-1])
-        q[place] = p[place] + white[:, -1] ** 2
+        p = _squared_norms(white[:, :-1])
+        return np.stack([p, p + white[:, -1] ** 2])
+
+    p, q = _for_each_row(source, gram, measure, 2)
     return p, q
 
 
@@ -204,21 +212,28 @@ def _cholesky(correlation: FloatArray) -> tuple[FloatArray, Any]:
     return factor, independent
 
 
-def _placed_blocks(source: Any, gram: Gram) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield blocks of rows with their places; there must be as many as the Gram matrix has."""
+def _for_each_row(
+    source: Any, gram: Gram, measure: Callable[[FloatArray], FloatArray], n_measures: int
+) -> FloatArray:
+    """Return what `measure` makes of every row, a column a row, in the table's order."""
     table = batches(source, gram.rows.columns, levels=gram.rows.levels)
+    measures = np.empty((n_measures, gram.n_rows))
+
+    def measured(batch: Batch) -> FloatArray:
+        return np.hstack([measure(block) for block in gram.rows.blocks(batch)])
+
     seen = 0
-    for batch in track(read_ahead(iter(table)), "Measuring rows", gram.n_rows, size=len):
-        for block in gram.rows.blocks(batch):
-            seen += len(block)
-            if seen > gram.n_rows:
-                break
-            yield slice(seen - len(block), seen), block
+    for part in map_in_order(measured, track(table, "Measuring rows", gram.n_rows, size=len)):
+        place = slice(seen, seen := seen + part.shape[1])
+        if seen > gram.n_rows:
+            break
+        measures[:, place] = part
     if seen != gram.n_rows:
         raise ValueError(
             "The source does not have the rows that the Gram matrix was made of; "
             "hand over the same table (a reader can be read only once)."
         )
+    return measures
 
 
 def _squared_norms(block: FloatArray) -> FloatArray:

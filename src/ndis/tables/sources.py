@@ -14,14 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Queue
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndis._validate import count
-from ndis.tables.rows import default_names
+from ndis.tables.rows import BLOCK_ROWS, default_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,9 +124,15 @@ def batches(
             "name every column in order."
         )
     if batch_rows is None:
-        batch_rows = max(1, min(BATCH_ROWS, BATCH_ENTRIES // max(1, len(wanted))))
+        batch_rows = _comfortable_rows(len(wanted))
     request = Request(wanted, levels or {}, count("batch_rows", batch_rows))
     return Batches(wanted, table.n_rows, table, request)
+
+
+def _comfortable_rows(n_columns: int) -> int:
+    """Return how many rows make a batch of about 32 MB: whole blocks where it holds any."""
+    n_rows = min(BATCH_ROWS, max(256, BATCH_ENTRIES // max(1, n_columns)))
+    return n_rows - n_rows % BLOCK_ROWS if n_rows > BLOCK_ROWS else n_rows
 
 
 def open_table(source: Any) -> Table:
@@ -152,40 +156,6 @@ def open_table(source: Any) -> Table:
 def package_of(cls: type) -> str:
     """Return the top-level package that a class comes from."""
     return cls.__module__.partition(".")[0]
-
-
-def read_ahead(source: Iterator[Batch]) -> Iterator[Batch]:
-    """Yield from `source`, reading the next batch in a thread while this one is worked on."""
-    ready: Queue[tuple[Batch | None, BaseException | None]] = Queue(maxsize=1)
-    stopped = Event()
-
-    def read() -> None:
-        failure = None
-        try:
-            for batch in source:
-                ready.put((batch, None))
-                if stopped.is_set():
-                    return
-        except BaseException as error:
-            failure = error
-        ready.put((None, failure))
-
-    thread = Thread(target=read, name="ndis-read-ahead", daemon=True)
-    thread.start()
-    try:
-        while True:
-            batch, failure = ready.get()
-            if failure is not None:
-                raise failure
-            if batch is None:
-                return
-            yield batch
-    finally:
-        stopped.set()
-        while thread.is_alive():
-            while not ready.empty():
-                ready.get_nowait()
-            thread.join(timeout=0.01)
 
 
 # --- arrays -----------------------------------------------------------------------------------
@@ -414,14 +384,24 @@ def _open_parquet_file(file: Path) -> Table:
     import pyarrow.parquet as pq
 
     with _reading(file):
-        return _open_parquet(pq.ParquetFile(file))
+        # Buffering ahead would keep the whole file in memory.
+        return _open_parquet(pq.ParquetFile(file, pre_buffer=False))
 
 
 def _open_parquet(parquet: Any) -> Table:
-    def read(request: Request) -> Iterator[Batch]:
-        yield from parquet.iter_batches(request.batch_rows, columns=list(request.columns))
+    metadata = parquet.metadata
 
-    return Table(tuple(parquet.schema_arrow.names), read, parquet.metadata.num_rows)
+    def read(request: Request) -> Iterator[Batch]:
+        columns = list(request.columns)
+        group_rows = metadata.num_rows / max(1, metadata.num_row_groups)
+        # A whole row group takes less time and memory than its batches, unless it is huge.
+        if request.batch_rows <= group_rows <= 2 * BATCH_ENTRIES / len(columns):
+            for group in range(metadata.num_row_groups):
+                yield from parquet.read_row_group(group, columns=columns).to_batches()
+        else:
+            yield from parquet.iter_batches(request.batch_rows, columns=columns)
+
+    return Table(tuple(parquet.schema_arrow.names), read, metadata.num_rows)
 
 
 def _open_csv(file: Path) -> Table:

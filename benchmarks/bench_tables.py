@@ -1,0 +1,92 @@
+"""Reading tables: what the Gram matrix and the leverages cost beside the bare work, in one run.
+
+The Parquet part writes a file of 1.9 GB to a temporary directory and deletes it afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+WRITE = """
+import sys, numpy as np, pyarrow as pa, pyarrow.parquet as pq
+n_rows, n_columns, group = 5_000_000, 50, 131_072
+rng = np.random.default_rng(0)
+schema = pa.schema([(f"c{j}", pa.float64()) for j in range(n_columns)])
+with pq.ParquetWriter(sys.argv[1], schema) as writer:
+    for start in range(0, n_rows, group):
+        block = rng.standard_normal((n_columns, min(group, n_rows - start)))
+        writer.write_table(pa.table(list(block), schema=schema), row_group_size=group)
+"""
+MEASURE = """
+import json, resource, sys, time
+{imports}
+started = time.perf_counter()
+{work}
+seconds = time.perf_counter() - started
+usage = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps({{"seconds": seconds, "megabytes": usage.ru_maxrss * 1024 / 1e6}}))
+"""
+BARE = MEASURE.format(
+    imports="import numpy, pyarrow.parquet as pq",
+    work="for batch in pq.ParquetFile(sys.argv[1]).iter_batches(): pass",
+)
+OURS = MEASURE.format(
+    imports="from ndis.tables import read_gram",
+    work="read_gram(sys.argv[1], row_norm=7.0)",
+)
+
+
+def run(program: str, file: Path) -> str:
+    command = [sys.executable, "-c", program, str(file)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def best(work: Callable[[], object], repetitions: int = 5) -> float:
+    times = []
+    for _ in range(repetitions):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def parquet() -> None:
+    # Before this process grows: a child's peak memory starts at its parent's.
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "table.parquet"
+        run(WRITE, file)
+        rounds = [(json.loads(run(BARE, file)), json.loads(run(OURS, file))) for _ in range(5)]
+    bare = min(bare["seconds"] for bare, _ in rounds)
+    ours = min(ours["seconds"] for _, ours in rounds)
+    peak = max(ours["megabytes"] for _, ours in rounds)
+    bare_peak = max(bare["megabytes"] for bare, _ in rounds)
+    print("5,000,000 x 50 Parquet, groups of 131,072 rows")
+    print(f"  iter_batches alone     {bare:6.2f} s  {bare_peak:5.0f} MB")
+    print(f"  read_gram              {ours:6.2f} s  {peak:5.0f} MB (limit 500)")
+    print(f"  ratio                  {ours / bare:6.2f} (limit 2)")
+
+
+def memory() -> None:
+    from ndis.tables import read_gram, row_leverages
+
+    table = np.random.default_rng(0).standard_normal((515_345, 91))
+    bare = best(lambda: table.T @ table)
+    ours = best(lambda: read_gram(table, row_norm=9.0))
+    both = best(lambda: row_leverages(table, read_gram(table, row_norm=9.0)))
+    print("515,345 x 91 in memory, rows scaled to the bound")
+    print(f"  X.T @ X                {bare:6.3f} s")
+    print(f"  read_gram              {ours:6.3f} s, {ours / bare:5.2f} times")
+    print(f"  with all leverages     {both:6.3f} s, {both / bare:5.2f} times (limit 10)")
+
+
+if __name__ == "__main__":
+    parquet()
+    memory()

@@ -1,0 +1,48 @@
+"""One batch a thread: reading, scaling and multiplying overlap, and results stay in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from threadpoolctl import threadpool_info, threadpool_limits
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# Each thread holds a batch in memory.
+MOST_THREADS = 8
+
+
+def map_in_order(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Yield ``function(item)`` for each item in order, working on several at once.
+
+    Items are drawn in the calling thread, a few ahead. There are as many threads as the linear
+    algebra library is allowed, and it gets one inside each: its own threads would only share out
+    the multiplication, and wait for each other.
+
+    Examples
+    --------
+    >>> list(map_in_order(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+    allowed = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    n_threads = min(MOST_THREADS, max(allowed, default=1))
+    if n_threads == 1:
+        yield from map(function, items)
+        return
+    pending: deque[Future[Result]] = deque()
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+        try:
+            for item in items:
+                pending.append(pool.submit(function, item))
+                del item
+                if len(pending) > n_threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
