@@ -50,7 +50,7 @@ def imported_rooms(tree: ast.AST, package: tuple[str, ...]) -> Iterator[tuple[st
             continue
         for name in names:
             head, *rest = name.split(".")
-            if head == "ndis" and rest:
+            if head == "ndis" and rest and rest[0] != "__version__":
                 yield rest[0], node.lineno
 
 
@@ -84,7 +84,7 @@ def test_imports_point_downwards(file: Path) -> None:
     [
         "from ndis.mechanisms import projection",
         "import ndis.guarantee",
-        "from ndis import Gaussian",
+        "from ndis import Guarantee",
         "from ndis import tables",
         "def f():\n    from ..gaussian import Gaussian",
         "from ndis.unheard_of import thing",
@@ -127,7 +127,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
 @pytest.mark.parametrize(
     "statement",
-    ["import ndis", "import ndis; ndis.QuadraticLoss, ndis.Gaussian", "import ndis.cli"],
+    ["import ndis", "import ndis; ndis.QuadraticLoss, ndis.Guarantee", "import ndis.cli"],
 )
 def test_import_stays_light(statement: str) -> None:
     program = f"import sys; {statement}; print(*sys.modules)"
