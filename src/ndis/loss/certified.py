@@ -1,15 +1,13 @@
 """The contour integral of `contour`, proven: ball arithmetic, tail included.
 
 The path is the same hyperbola up to a parameter U, integrated by python-flint with a rigorous
-error bound, and from there a vertical ray to infinity, on which the integrand is bounded by
-hand. On a vertical ray every factor of |exp(K(s) - s eps)| is largest at the ray's foot s_U,
-but for a mean-shift factor whose 1 + q Re(w) is negative, which then grows by
-exp(g/(2 q^2) |Re 1/(1 + q w_U)|) at the most; and 1/|s (s + 1)| <= 1/(Im s)^2, so that
+error bound, and from there a straight ray to infinity, on which the integrand is bounded by
+hand: a vertical ray, on which every factor falls algebraically or as a Gaussian, or the
+hyperbola's tangent, along which the exponent falls linearly. The derivation stands in
+docs/proofs/certified-bounds.md.
 
-    |ray| <= |exp(K(s_U) - s_U eps)| * growth / Im s_U.
-
-The derivation stands in docs/proofs/certified-bounds.md. What is enclosed is the delta of the
-stored numbers of a loss, taken as exact.
+What is enclosed is the integral of the numbers that a `Cumulant` holds, taken as exact, or of
+whatever lies within its own `error` of them.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import flint
 import numpy as np
@@ -35,7 +33,8 @@ _SUPPORT_BITS = 4096
 
 
 @contextmanager
-def _precision(bits: int) -> Iterator[None]:
+def precision(bits: int) -> Iterator[None]:
+    """Work with this many bits inside the block."""
     before = flint.ctx.prec
     flint.ctx.prec = bits
     try:
@@ -44,9 +43,25 @@ def _precision(bits: int) -> Iterator[None]:
         flint.ctx.prec = before
 
 
+class Cumulant(Protocol):
+    """A cumulant function in ball arithmetic, and how far it may be from the one meant."""
+
+    def cumulant(self, s: arb) -> arb:
+        """K(s) inside the strip of convergence."""
+
+    def slope(self, s: arb) -> arb:
+        """K'(s)."""
+
+    def expansion(self, c: arb) -> list[tuple[arb, arb, arb]]:
+        """The triples (n, q, g) of `contour.Local` around c."""
+
+    def error(self, s: acb) -> arb | None:
+        """A bound on the distance to the K(s) meant, NaN where it has none; None if exact."""
+
+
 @dataclass(frozen=True)
-class _Terms:
-    """Exact stored numbers of a loss: excess sign, z = |excess|, shift and count."""
+class LossCumulant:
+    """Lambda(s) of a loss: the sign of each excess, z = |excess|, shift and count."""
 
     sign: list[int]
     z: list[arb]
@@ -54,6 +69,7 @@ class _Terms:
     n: list[arb]
 
     def cumulant(self, s: arb) -> arb:
+        """Lambda(s)."""
         total = arb(0)
         for sign, z, h, n in zip(self.sign, self.z, self.h, self.n, strict=True):
             u = -s if sign > 0 else 1 + s
@@ -63,6 +79,7 @@ class _Terms:
         return total
 
     def slope(self, s: arb) -> arb:
+        """Lambda'(s)."""
         total = arb(0)
         for sign, z, h, n in zip(self.sign, self.z, self.h, self.n, strict=True):
             u = -s if sign > 0 else 1 + s
@@ -72,7 +89,7 @@ class _Terms:
         return total
 
     def expansion(self, c: arb) -> list[tuple[arb, arb, arb]]:
-        """The triples (n, q, g) of `contour.Local`."""
+        """The triples (n, q, g) around c."""
         triples = []
         for sign, z, h, n in zip(self.sign, self.z, self.h, self.n, strict=True):
             u = -c if sign > 0 else 1 + c
@@ -82,6 +99,10 @@ class _Terms:
             q = -z / scale if sign > 0 else z / scale
             triples.append((n, q, h * (1 + z) / scale**3))
         return triples
+
+    def error(self, s: acb) -> arb | None:
+        """Nothing: the stored numbers are the loss."""
+        return None
 
     def supremum(self) -> arb | None:
         """The largest value of the loss, None if it has none."""
@@ -97,6 +118,8 @@ def log_delta_bounds(
     excess: FloatArray, shift: FloatArray, count: FloatArray, eps: float
 ) -> tuple[float, float]:
     """Proven bounds on ln delta(eps) of the loss with these stored numbers."""
+    from ndis.loss.quadratic import QuadraticLoss
+
     if np.isinf(excess).any():
         return 0.0, 0.0
     keep = ((excess != 0) & (count > 0)) | (shift > 0)
@@ -104,21 +127,26 @@ def log_delta_bounds(
     n = np.where(x == 0, 0.0, n)
     if x.size == 0:
         return _trivial(eps)
-    with _precision(_BITS[0]):
-        terms = _Terms(
-            [int(np.sign(v)) for v in x],
-            [arb(abs(float(v))) for v in x],
-            [arb(float(v)) for v in h],
-            [arb(float(v)) for v in n],
-        )
+    terms = LossCumulant(
+        [int(np.sign(v)) for v in x],
+        [arb(abs(float(v))) for v in x],
+        [arb(float(v)) for v in h],
+        [arb(float(v)) for v in n],
+    )
     support = _beyond_support(terms, eps)
     if support is not None:
         return support
-    low, high = _enclose(terms, x, h, n, eps, complement=False)
+    return delta_of(terms, QuadraticLoss(x[None], h[None], n[None]), eps)
+
+
+def delta_of(terms: Cumulant, loss: Any, eps: float) -> tuple[float, float]:
+    """Proven bounds on ln delta(eps), with the path that suits a nearby `QuadraticLoss`."""
+    t = np.array([eps])
+    low, high = log_integral_bounds(terms, *loss.problem(t), eps)
     if high > -0.7:
-        rest_low, rest_high = _enclose(terms, x, h, n, eps, complement=True)
-        with _precision(_BITS[1]):
-            low = max(low, _down((-(arb(rest_high).exp())).log1p()))
+        rest_low, rest_high = log_integral_bounds(terms, *loss.problem(t, complement=True), eps)
+        with precision(_BITS[1]):
+            low = max(low, _down((-(arb(min(rest_high, 0.0)).exp())).log1p()))
             high = min(high, _up((-(arb(rest_low).exp())).log1p()))
     return low, min(high, 0.0)  # delta <= 1 is a theorem
 
@@ -127,35 +155,40 @@ def _trivial(eps: float) -> tuple[float, float]:
     """Identical laws: delta = max(0, 1 - e^eps)."""
     if eps >= 0:
         return -math.inf, -math.inf
-    with _precision(_BITS[0]):
+    with precision(_BITS[0]):
         value = (-(arb(eps).expm1())).log()
         return _down(value), _up(value)
 
 
-def _beyond_support(terms: _Terms, eps: float) -> tuple[float, float] | None:
+def _beyond_support(terms: LossCumulant, eps: float) -> tuple[float, float] | None:
     """Bounds where the loss cannot exceed eps; None where it can."""
     for bits in (_BITS[0], 600, _SUPPORT_BITS):
-        with _precision(bits):
+        with precision(bits):
             top = terms.supremum()
             if top is None or top > eps:
                 return None
             if top <= eps:
                 return -math.inf, -math.inf
     # Undecided at 4096 bits: the generic bound delta <= exp(Lambda(s) - s eps), any s > 0, holds.
-    with _precision(_SUPPORT_BITS):
+    with precision(_SUPPORT_BITS):
         s = arb(2) ** 200
         return -math.inf, _up(terms.cumulant(s) - s * eps)
 
 
-def _enclose(
-    terms: _Terms, x: FloatArray, h: FloatArray, n: FloatArray, eps: float, *, complement: bool
+def log_integral_bounds(
+    terms: Cumulant, problem: contour.Problem, start: FloatArray, t: float
 ) -> tuple[float, float]:
-    """Bounds on ln of the integral: delta, or 1 - delta on the strip (-1, 0)."""
-    path = _path(terms, x, h, n, eps, complement)
+    """Proven bounds on ln |I| of one integral with exponent K(s) - s t.
+
+    Where nothing better can be had, the upper bound is exp(K(c) - c t): with a pole at 0 and
+    c > 0 the integral is the mean of something between 0 and the indicator of W > t, and
+    Chernoff's bound holds. Elsewhere it is then infinite.
+    """
+    path = _path(terms, problem, start, t)
     best = (-math.inf, math.inf)
-    for bits in _BITS:
-        with _precision(bits):
-            value = _log_integral(terms, path, eps, bits)
+    for bits in _BITS if path is not None else ():
+        with precision(bits):
+            value = _log_integral(terms, path, problem.poles, t, bits)
             if value is None:
                 continue
             low, high = _down(value), _up(value)
@@ -163,11 +196,13 @@ def _enclose(
             scale = max(1.0, abs(best[1]))
             if best[1] - best[0] < max(_WIDTH, 4e-16 * scale):
                 break
-    if math.isinf(best[1]) and not complement:
-        # Beyond ln delta of some -1e28 a double cannot name the saddle point: the generic bound
-        # delta <= exp(Lambda(s) - s eps), true for every s > 0 in the strip, still holds.
-        with _precision(_BITS[-1]):
-            return -math.inf, _up(terms.cumulant(arb(path.c)) - arb(path.c) * eps)
+    if math.isinf(best[1]) and 0.0 in problem.poles and problem.high[0] > 0:
+        # Beyond ln delta of some -1e28 a double cannot name the saddle point.
+        c = arb(path.c if path is not None else _distant_saddle(terms, problem, t))
+        with precision(_BITS[-1]):
+            radius = terms.error(acb(c))
+            exponent = terms.cumulant(c) - c * t + (0 if radius is None else radius.abs_upper())
+            return -math.inf, _up(exponent) if exponent.is_finite() else math.inf
     return best
 
 
@@ -181,61 +216,53 @@ class _Path:
     end: float
 
 
-def _path(
-    terms: _Terms, x: FloatArray, h: FloatArray, n: FloatArray, eps: float, complement: bool
-) -> _Path:
+def _path(terms: Cumulant, problem: contour.Problem, start: FloatArray, t: float) -> _Path | None:
     """A good path; whether it is good decides the time and the width, never the truth."""
-    from ndis.loss.quadratic import QuadraticLoss
-
-    loss, at = QuadraticLoss(x[None], h[None], n[None]), np.array([eps])
     with np.errstate(all="ignore"):
-        c, scale, natural, growth = loss.descent(at, complement=complement)
-        slopes = [float(bend[0]) for bend in contour.bends(natural, growth)]
-        path = _first_path(terms, loss, eps, float(c[0]), float(scale[0]), slopes)
-        if path is None and not complement:
+        c, _, scale, natural = contour.descent(problem, start)
+        slopes = [float(bend[0]) for bend in contour.bends(natural, problem.growth * scale)]
+        path = _first_path(terms, problem, t, float(c[0]), float(scale[0]), slopes)
+        if path is None and problem.high[0] > 0:
             # Pressed against the end of the support, doubles cannot tell the slope from 0.
-            far = _distant_saddle(terms, eps)
-            width = far / math.sqrt(2.0 + 0.5 * float(n.sum()))
-            path = _first_path(terms, loss, eps, far, width, [-0.45, 0.45, -0.85, 0.85])
-    if path is not None:
-        return path
-    raise ArithmeticError(
-        f"Found no path for the contour at epsilon={eps}; please report this loss (to_dict)."
-    )
+            far = _distant_saddle(terms, problem, t)
+            with precision(4 * _BITS[0]):
+                curve = sum((n * q * q / 2 + g for n, q, g in terms.expansion(arb(far))), arb(0))
+                width = 1.0 / math.sqrt(len(problem.poles) / far**2 + float(curve.mid()))
+            path = _first_path(terms, problem, t, far, width, [-0.45, 0.45, -0.85, 0.85])
+    return path
 
 
 def _first_path(
-    terms: _Terms, loss: Any, eps: float, c: float, scale: float, bends: list[float]
+    terms: Cumulant, problem: contour.Problem, t: float, c: float, scale: float, bends: list[float]
 ) -> _Path | None:
     """The first of several bends along which the integrand dies out."""
     if not (math.isfinite(c) and math.isfinite(scale)):
         return None
-    with _precision(4 * _BITS[0]):
-        slope = float(terms.slope(arb(c)) - eps)
-    local = replace(loss.expand(np.array([c]), np.array([eps])), slope=np.array([slope]))
+    with precision(4 * _BITS[0]):
+        slope = float((terms.slope(arb(c)) - t).mid())
+    local = replace(problem.expand(np.array([c])), slope=np.array([slope]))
     for bend in bends:
-        end = _end(local, scale, bend * scale)
+        end = _end(local, problem.poles, c, scale, bend * scale)
         if end is not None:
             return _Path(c, bend * scale, scale, end)
     return None
 
 
-def _distant_saddle(terms: _Terms, eps: float) -> float:
+def _distant_saddle(terms: Cumulant, problem: contour.Problem, t: float) -> float:
     """The saddle point on the right, by bisection of its logarithm in ball arithmetic."""
-    with _precision(4 * _BITS[0]):
-        low, high = -700.0, 700.0
-        for sign, z in zip(terms.sign, terms.z, strict=True):
-            if sign > 0:
-                high = min(high, float((1 / z).log()))
+    low, high = -700.0, math.log(min(float(problem.high[0]), 1e304))
+    with precision(4 * _BITS[0]):
         for _ in range(60):
             middle = 0.5 * (low + high)
             s = arb(middle).exp()
-            rising = terms.slope(s) - eps - 1 / s - 1 / (1 + s) > 0
-            low, high = (low, middle) if rising else (middle, high)
-        return math.exp(low)
+            slope = terms.slope(s) - t - sum((1 / (s - pole) for pole in problem.poles), arb(0))
+            low, high = (low, middle) if slope > 0 else (middle, high)
+    return math.exp(low)
 
 
-def _end(local: contour.Local, scale: float, bend: float) -> float | None:
+def _end(
+    local: contour.Local, poles: tuple[float, ...], c: float, scale: float, bend: float
+) -> float | None:
     """A parameter U at which the ray's bound is some 1e-32 of the whole, if the path has one.
 
     The choice decides the width of the enclosure, not its truth.
@@ -243,35 +270,37 @@ def _end(local: contour.Local, scale: float, bend: float) -> float | None:
     u = np.arange(0.25, 60.0, 0.25)
     w = (bend * (np.cosh(u) - 1.0) + 1j * scale * np.sinh(u))[None, :]
     with np.errstate(all="ignore"):
-        exponent = (local.slope[:, None] * w + contour.quadratic(local, w)).real[0]
-        small = np.flatnonzero(exponent - np.log(np.abs(w[0]) / scale) < -75.0)
+        size = (local.slope[:, None] * w + contour.quadratic(local, w)).real[0]
+        size += np.log(np.abs(w[0]) / scale)
+        for pole in poles:
+            size -= np.log(np.abs(1.0 + w[0] / (c - pole)))
+        small = np.flatnonzero(size < -75.0)
     return float(u[small[0]]) if small.size else None
 
 
-def _log_integral(terms: _Terms, path: _Path, eps: float, bits: int) -> arb | None:
+def _log_integral(
+    terms: Cumulant, path: _Path, poles: tuple[float, ...], t: float, bits: int
+) -> arb | None:
     c, A, B = arb(path.c), arb(path.bend), arb(path.scale)
     triples = terms.expansion(c)
-    slope = terms.slope(c) - eps
-    linear = slope + sum((n * q for n, q, _ in triples), arb(0)) / 2
-    logs = [(n / 2, q) for n, q, _ in triples if n != 0]
-    pulls = [(g / 2, q) for _, q, g in triples if g != 0]
-
-    def exponent(w: acb, analytic: bool) -> acb:
-        total = linear * w
-        for half_n, q in logs:
-            total -= half_n * (1 + q * w).log(analytic=analytic)
-        if pulls:
-            inverse = acb(0)
-            for half_g, q in pulls:
-                inverse += half_g / (1 + q * w)
-            total += w * w * inverse
-        return total
+    exponent = _Exponent(
+        terms.slope(c) - t + sum((n * q for n, q, _ in triples), arb(0)) / 2,
+        [(n / 2, q) for n, q, _ in triples if n != 0],
+        [(g / 2, q) for _, q, g in triples if g != 0],
+        [c - pole for pole in poles],
+    )
 
     def integrand(u: acb, analytic: bool) -> acb:
         sinh, cosh = u.sinh(), u.cosh()
         w = acb(0, 1) * B * sinh + A * (cosh - 1)
-        velocity = acb(0, 1) * B * cosh + A * sinh
-        return exponent(w, analytic).exp() * velocity / ((1 + w / c) * (1 + w / (1 + c)))
+        value = exponent(w, analytic).exp() * (acb(0, 1) * B * cosh + A * sinh)
+        for gap in exponent.gaps:
+            value /= 1 + w / gap
+        radius = terms.error(c + w)
+        if radius is not None:
+            around = arb(0, radius.abs_upper()) if radius.is_finite() else radius
+            value *= acb(around, around).exp()
+        return value
 
     tolerance = arb(2) ** (-min(bits - 25, 75))
     body = acb.integral(
@@ -284,17 +313,92 @@ def _log_integral(terms: _Terms, path: _Path, eps: float, bits: int) -> arb | No
         depth_limit=20 * bits,
     ).imag
     end = arb(path.end)
-    w_end = acb(A * (end.cosh() - 1), B * end.sinh())
-    log_foot = exponent(w_end, False).real
-    for half_g, q in pulls:
-        scale = 1 + q * w_end
-        if not scale.real > 0 and q != 0:
-            log_foot += half_g / q**2 * (1 / scale).real.abs_upper()
-    ray = (log_foot.exp() * abs(c * (1 + c)) / w_end.imag).abs_upper()
-    whole = (body + arb(0, ray)) / arb.pi()
+    foot = acb(A * (end.cosh() - 1), B * end.sinh())
+    tangent = acb(A * end.sinh(), B * end.cosh())
+    bounds = exponent.tangent_ray(foot, tangent / abs(tangent)) + exponent.vertical_ray(foot)
+    whole = (body + arb(0, min(bounds, default=arb("inf")))) / arb.pi()
     if not whole > 0:
         return None
-    return terms.cumulant(c) - c * eps - abs(c * (1 + c)).log() + whole.log()
+    log_gaps = sum((abs(gap).log() for gap in exponent.gaps), arb(0))
+    return terms.cumulant(c) - c * t - log_gaps + whole.log()
+
+
+@dataclass(frozen=True)
+class _Exponent:
+    """K(c + w) - K(c) - t w: a linear part, logarithms, pulls, and the poles' distances from c."""
+
+    linear: arb
+    logs: list[tuple[arb, arb]]
+    pulls: list[tuple[arb, arb]]
+    gaps: list[arb]
+
+    def __call__(self, w: acb, analytic: bool = False) -> acb:
+        total = self.linear * w
+        for half_n, q in self.logs:
+            total -= half_n * (1 + q * w).log(analytic=analytic)
+        if self.pulls:
+            inverse = acb(0)
+            for half_g, q in self.pulls:
+                inverse += half_g / (1 + q * w)
+            total += w * w * inverse
+        return total
+
+    def vertical_ray(self, foot: acb) -> list[arb]:
+        """Bounds on the integral over |integrand| from `foot` straight up to infinity."""
+        height = foot.imag
+        log_foot = self(foot).real
+        for half_g, q in self.pulls:
+            scale = 1 + q * foot
+            if not scale.real > 0 and q != 0:
+                log_foot += half_g / q**2 * (1 / scale).real.abs_upper()
+        # Each |1 + q w|^2 is (1 - rho) + rho x^2 times its value at the foot, x = Im w / height,
+        # and that is at least x^(2 rho), and at least rho x^2.
+        slow, log_slow, fast, log_fast = arb(0), arb(0), arb(0), arb(0)
+        for half_n, q in self.logs:
+            rho = (q * height) ** 2 / abs(1 + q * foot) ** 2
+            slow += half_n * rho
+            fast += half_n
+            log_fast -= half_n * rho.log() / 2
+        for gap in self.gaps:
+            rho = (height / gap) ** 2 / abs(1 + foot / gap) ** 2
+            log_foot -= abs(1 + foot / gap).log()
+            slow += 1
+            log_slow -= rho.log() / 2
+        fast += len(self.gaps)
+        log_fast += log_slow
+        size = log_foot.exp()
+        bounds = [
+            (size * loss.exp() * height / (order - 1)).abs_upper()
+            for order, loss in ((slow, log_slow), (fast, log_fast))
+            if order > 1
+        ]
+        gauss = sum((2 * half_g for half_g, q in self.pulls if q == 0), arb(0))
+        if gauss > 0:
+            bounds.append((size / (gauss * height)).abs_upper())
+        return [bound for bound in bounds if bound.is_finite()]
+
+    def tangent_ray(self, foot: acb, direction: acb) -> list[arb]:
+        """Bounds on the integral over |integrand| from `foot` to infinity in this direction."""
+        if any(q == 0 for _, q in self.pulls):
+            return []
+        growth = self.linear + sum((half_g / q for half_g, q in self.pulls), arb(0))
+        rate = -growth * direction.real
+        if not rate > 0:
+            return []
+
+        def distance(point: arb) -> arb:
+            seen = (point - foot) / direction
+            return abs(point - foot) if seen.real < 0 else abs(seen.imag)
+
+        log_size = growth * foot.real
+        for half_n, q in self.logs:
+            log_size -= half_n * (abs(q) * distance(-1 / q)).log()
+        for half_g, q in self.pulls:
+            log_size += half_g / q**2 * (1 / (abs(q) * distance(-1 / q)) - 1)
+        for gap in self.gaps:
+            log_size -= (distance(-gap) / abs(gap)).log()
+        bound = (log_size.exp() / rate).abs_upper()
+        return [bound] if bound.is_finite() else []
 
 
 def _down(value: Any) -> float:

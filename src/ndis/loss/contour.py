@@ -20,8 +20,9 @@ the whole exponent, the path
 
 follows the steepest descent (B from the second derivative, A from the third), and the
 trapezoidal rule in u converges exponentially. Three rules, each with half the step of the one
-before, tell how fast, and hence how good the last one is. Where that is not good enough
-the value comes back as NaN and the caller turns to `certified`; nothing is clipped.
+before, tell how fast, and hence how good the last one is; the size of what was added up tells
+what rounding may have done. Where that is not good enough the caller is told so and turns to
+`certified`; nothing is clipped.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ ComplexArray = NDArray[np.complex128]
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.intp]
 
-# The relative error that is good enough, and the first step in u with the number of halvings.
+# What a value may be off by, what the rule may contribute to that, and the first step in u with the number of halvings.
+_ACCURATE = 5e-13
 _GOOD = 2e-13
 _FIRST_STEP = 0.25
 _HALVINGS = 5
@@ -52,10 +54,14 @@ CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Local:
-    """The exponent around a real point c: K(c) - c t, K'(c) - t and the triples (n, q, g)."""
+    """The exponent around a real point c: K(c) - c t, K'(c) - t and the triples (n, q, g).
+
+    `noise` says how far rounding may have moved the exponent.
+    """
 
     value: FloatArray
     slope: FloatArray
+    noise: FloatArray
     n: FloatArray
     q: FloatArray
     g: FloatArray
@@ -74,7 +80,8 @@ class Local:
 
     def take(self, rows: IntArray) -> Local:
         """The chosen members of the batch."""
-        return Local(self.value[rows], self.slope[rows], self.n[rows], self.q[rows], self.g[rows])
+        parts = (self.value, self.slope, self.noise, self.n, self.q, self.g)
+        return Local(*(part[rows] for part in parts))
 
 
 @dataclass(frozen=True)
@@ -94,10 +101,11 @@ class Problem:
     poles: tuple[float, ...]
 
 
-def log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Ln |I| and an estimate of its absolute error; NaN where the rule did not converge.
+def log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Ln |I| and whether it is accurate: to a relative 1e-12 in I, and in ln I below e^-700.
 
-    The sign of I is the sign of 1 / prod(c - pole_j) on the strip, known to the caller.
+    The sign of I is the sign of 1 / prod(c - pole_j) on the strip, known to the caller. What is
+    not accurate may be anything, NaN included.
     """
     c, local, scale, natural = descent(problem, start)
     log_poles = np.zeros_like(c)
@@ -114,7 +122,8 @@ def log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, Float
         rows = np.flatnonzero(~(error <= _GOOD))
         if rows.size == 0:
             break
-    return local.value + log_poles + log_sum, error
+    value = local.value + log_poles + log_sum
+    return value, error + local.noise <= np.where(value > -700.0, _ACCURATE, -1e-12 * value)
 
 
 def descent(

@@ -35,6 +35,7 @@ FloatArray = NDArray[np.float64]
 
 # Below this excess ln(1+z) and z are close enough for their difference to need a series.
 _SMALL = 0.25
+_ROUNDING = 2.0**-53
 
 
 class QuadraticLoss(PrivacyLoss):
@@ -309,13 +310,16 @@ class QuadraticLoss(PrivacyLoss):
         z, sign, u, scale = self._at(c)
         base, constant, linear = _log_slope(z)
         log_scale = _log_of_scale(u * z, z < _SMALL)
-        value = 0.5 * (n * (u * base - log_scale) + h * (u * (u - 1.0) / scale))
+        linear_part, log_part, shift_part = n * u * base, n * log_scale, h * (u * (u - 1.0) / scale)
+        value = 0.5 * (linear_part - log_part + shift_part).sum(axis=-1) - c * t
+        size = (np.abs(linear_part) + np.abs(log_part) + np.abs(shift_part)).sum(axis=-1)
+        noise = _ROUNDING * (size + np.abs(c * t))
         slope = (0.5 * sign) * (
             n * (base + (constant + linear * u) / scale)
             + h * ((2.0 * u - 1.0 + u * u * z) / scale**2)
         )
         q, g, n = np.broadcast_arrays(sign * z / scale, h * (1.0 + z) / scale**3, n)
-        return contour.Local(value.sum(axis=-1) - c * t, slope.sum(axis=-1) - t, n, q, g)
+        return contour.Local(value, slope.sum(axis=-1) - t, noise, n, q, g)
 
     def _at(self, c: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """z, the sign of du/ds, u and 1 + u z at s = c."""
@@ -372,25 +376,17 @@ class QuadraticLoss(PrivacyLoss):
         if eps.size > size:
             pieces = [slice(i, i + size) for i in range(0, eps.size, size)]
             return np.concatenate([_rows(self, p)._contour_log_delta(eps[p]) for p in pieces])
-        value, error = contour.log_integral(*self._problem(eps))
+        value, accurate = contour.log_integral(*self.problem(eps))
         large = np.flatnonzero(value > -0.7)
         if large.size:
             # Near 1 the complement is the number with digits: the strip (-1, 0) gives delta - 1.
-            rest, error[large] = contour.log_integral(
-                *_rows(self, large)._problem(eps[large], complement=True)
+            rest, accurate[large] = contour.log_integral(
+                *_rows(self, large).problem(eps[large], complement=True)
             )
             value[large] = np.log1p(-np.exp(rest))
-        return np.where(error < 3e-13, value, np.nan)
+        return np.where(accurate, value, np.nan)
 
-    def descent(
-        self, eps: FloatArray, *, complement: bool
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Saddle point, scale, natural bend and growth of the path, for `certified`."""
-        problem, start = self._problem(eps, complement=complement)
-        c, _, scale, natural = contour.descent(problem, start)
-        return c, scale, natural, problem.growth * scale
-
-    def _problem(
+    def problem(
         self, t: FloatArray, *, complement: bool = False
     ) -> tuple[contour.Problem, FloatArray]:
         """The integral of exp(Lambda(s) - s t) / (s (s + 1)), and a guess at its saddle point.
@@ -419,7 +415,7 @@ class QuadraticLoss(PrivacyLoss):
                 (second * inverse * inverse).sum(axis=-1),
             )
 
-        def problem(low: FloatArray, high: FloatArray) -> contour.Problem:
+        def between(low: FloatArray, high: FloatArray) -> contour.Problem:
             return contour.Problem(
                 derivatives,
                 lambda c: self.expand(c, t),
@@ -431,12 +427,12 @@ class QuadraticLoss(PrivacyLoss):
 
         zero = np.zeros(t.size)
         if complement:
-            return problem(zero - 1.0, zero), zero - 0.5
+            return between(zero - 1.0, zero), zero - 0.5
         _, high = self.strip()
         drift, spread = derivatives(zero)
         root = np.sqrt(drift * drift + 8.0 * spread)
         start = np.where(drift > 0, 4.0 / (drift + root), (root - drift) / (2.0 * spread))
-        return problem(zero, high), start / (1.0 + start / high)
+        return between(zero, high), start / (1.0 + start / high)
 
     def _certified_log_delta(self, eps: float) -> float:
         from ndis.loss import certified
