@@ -20,6 +20,7 @@ independent of where the batches were cut.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +125,9 @@ class GramAccumulator:
         before = self._sum, self._compensation.copy(), self.n_rows
         try:
             for block in self.rows.blocks(batch):
-                self._add(block.T @ block)
+                # Sums that overflow are reported once, by finalize.
+                with np.errstate(over="ignore", invalid="ignore"):
+                    self._add(block.T @ block)
                 self.n_rows += len(block)
         except BaseException:
             self._sum, self._compensation, self.n_rows = before
@@ -137,8 +140,9 @@ class GramAccumulator:
                 "Expected accumulators of rows made alike, got two recipes; "
                 "give both the same columns, levels, clip, intercept and row_norm."
             )
-        self._add(other._sum)
-        self._compensation += other._compensation
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._add(other._sum)
+            self._compensation += other._compensation
         self.n_rows += other.n_rows
 
     def finalize(self) -> Gram:
@@ -170,12 +174,10 @@ class GramAccumulator:
 
     def _add(self, term: FloatArray) -> None:
         """Add a matrix, and what rounding loses to the compensation (Knuth's two-sum)."""
-        # Sums that overflow are reported once, by finalize.
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = self._sum + term
-            added = total - self._sum
-            kept = total - added
-            self._compensation += (self._sum - kept) + (term - added)
+        total = self._sum + term
+        added = total - self._sum
+        kept = total - added
+        self._compensation += (self._sum - kept) + (term - added)
         self._sum = total
 
 
@@ -233,8 +235,9 @@ def _accumulate(table: Batches, rows: Rows) -> GramAccumulator:
         return accumulator
 
     whole = GramAccumulator(rows)
-    for part in map_in_order(partial, track(table, "Reading", table.n_rows, size=len)):
-        whole.merge(part)
+    with closing(track(table, "Reading", table.n_rows, size=len)) as reading:
+        for part in map_in_order(partial, reading):
+            whole.merge(part)
     return whole
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -223,11 +224,12 @@ def _for_each_row(
         return np.hstack([measure(block) for block in gram.rows.blocks(batch)])
 
     seen = 0
-    for part in map_in_order(measured, track(table, "Measuring rows", gram.n_rows, size=len)):
-        place = slice(seen, seen := seen + part.shape[1])
-        if seen > gram.n_rows:
-            break
-        measures[:, place] = part
+    with closing(track(table, "Measuring rows", gram.n_rows, size=len)) as reading:
+        for part in map_in_order(measured, reading):
+            place = slice(seen, seen := seen + part.shape[1])
+            if seen > gram.n_rows:
+                break
+            measures[:, place] = part
     if seen != gram.n_rows:
         raise ValueError(
             "The source does not have the rows that the Gram matrix was made of; "

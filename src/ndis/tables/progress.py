@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -17,7 +17,7 @@ def track(
     description: str,
     total: int | None = None,
     size: Callable[[T], int] = lambda item: 1,
-) -> Iterator[T]:
+) -> Generator[T]:
     """Yield from `iterable`, with a progress bar on standard error once it takes over two seconds.
 
     Nothing is shown, ever, where standard error is not a terminal.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -55,6 +54,11 @@ class Rows:
         Public bound on the Euclidean norm of a row, intercept included. Longer rows are scaled
         down to it. (A row longer than 1e154, whose square overflows, counts as zero.)
 
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the numbers in a row, in order.
+
     Examples
     --------
     >>> import numpy as np
@@ -69,6 +73,7 @@ class Rows:
     clip: Mapping[str, float] = field(default_factory=dict)
     intercept: bool = False
     row_norm: float | None = None
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         columns = tuple(self.columns)
@@ -86,17 +91,7 @@ class Rows:
         object.__setattr__(self, "clip", clip)
         if self.row_norm is not None:
             object.__setattr__(self, "row_norm", _usable_norm(self.row_norm))
-        _check_names(self.names)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Names of the numbers in a row, in order."""
-        expanded = (
-            [f"{name}={level}" for level in self.levels[name]] if name in self.levels else [name]
-            for name in self.columns
-        )
-        first = [INTERCEPT] if self.intercept else []
-        return (*first, *(name for group in expanded for name in group))
+        object.__setattr__(self, "names", _row_names(columns, levels, self.intercept))
 
     def blocks(self, batch: Batch) -> Iterator[FloatArray]:
         """Yield the rows of a batch, finite and within bounds, in blocks of a few thousand.
@@ -241,13 +236,22 @@ def missing_values(name: str) -> ValueError:
     )
 
 
-def _check_names(names: tuple[str, ...]) -> None:
-    if not names:
+def _row_names(
+    columns: tuple[str, ...], levels: Mapping[str, tuple[Any, ...]], intercept: bool
+) -> tuple[str, ...]:
+    expanded = (
+        [f"{name}={level}" for level in levels[name]] if name in levels else [name]
+        for name in columns
+    )
+    first = [INTERCEPT] if intercept else []
+    names = (*first, *(name for group in expanded for name in group))
+    if not columns:
         raise ValueError("Expected at least one column, got none; name the columns to read.")
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(
             f"Expected distinct columns, got {twice!r} more than once; rename it or leave it out."
         )
+    return names
 
 
 def _check_levels(levels: Mapping[str, tuple[Any, ...]], columns: tuple[str, ...]) -> None:

@@ -253,7 +253,8 @@ def _open_duckdb(relation: Any) -> Table:
         chosen = relation.project(", ".join(f'"{name}"' for name in quoted))
         # Renamed in DuckDB 1.5.
         export = getattr(chosen, "to_arrow_reader", None) or chosen.fetch_record_batch
-        yield from export(request.batch_rows)
+        with export(request.batch_rows) as reader:
+            yield from reader
 
     return Table(tuple(relation.columns), read)
 

@@ -37,8 +37,7 @@ def accumulate(frame: Any, rows: Rows) -> GramAccumulator:
     whole = GramAccumulator(rows)
     n_bytes = len(whole.state()[1])
     # All partial sums reach the driver together, whose limit is a gigabyte unless changed.
-    chosen = frame.select(*[_quoted(name) for name in rows.columns])
-    chosen = chosen.coalesce(max(1, DRIVER_BYTES // n_bytes))
+    chosen = _select(frame, rows.columns).coalesce(max(1, DRIVER_BYTES // n_bytes))
     schema = "partition int, n_rows long, sums binary, problem string"
     with _pickled_by_value():
         partials = chosen.mapInArrow(_summing(rows), schema).collect()
@@ -61,12 +60,12 @@ def record_batches(frame: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatc
     """Yield the rows of a Spark DataFrame to the driver, one partition in memory at a time."""
     import pyarrow as pa
 
-    chosen = frame.select(*[_quoted(name) for name in columns])
     with _pickled_by_value():
-        packed = chosen.mapInArrow(_packing(), "stream binary")
+        packed = _select(frame, columns).mapInArrow(_packing(), "stream binary")
     for row in packed.toLocalIterator():
         with pa.ipc.open_stream(pa.py_buffer(bytes(row.stream))) as reader:
-            yield from reader
+            for batch in reader:
+                yield batch.rename_columns(list(columns))
 
 
 def _summing(rows: Rows) -> BatchFunction:
@@ -79,9 +78,12 @@ def _summing(rows: Rows) -> BatchFunction:
         accumulator, problem = GramAccumulator(rows), None
         try:
             for batch in batches:
-                accumulator.update(batch)
+                accumulator.update(batch.rename_columns(list(rows.columns)))
         except ValueError as error:
             problem = str(error)
+            # Spark ends a Python process that leaves part of its input unread.
+            for _ in batches:
+                pass
         n_rows, sums = accumulator.state()
         context: Any = TaskContext.get()
         yield pa.RecordBatch.from_arrays(
@@ -113,8 +115,10 @@ def _packing() -> BatchFunction:
     return task
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+def _select(frame: Any, columns: Sequence[str]) -> Any:
+    """Return the columns as c0, c1, ...: mapInArrow trips over dots and backticks in names."""
+    quoted = (name.replace("`", "``") for name in columns)
+    return frame.selectExpr(*(f"`{name}` as c{index}" for index, name in enumerate(quoted)))
 
 
 @contextmanager

@@ -1,0 +1,173 @@
+"""A real Spark cluster, a master and two workers on loopback, loses a worker during the job."""
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ndis.tables import read_gram
+from requires import require_java
+from spark_sessions import spark_session
+
+# PySpark's opinion of the installed pandas, which is not used here.
+QUIET = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+pytestmark = [pytest.mark.spark, pytest.mark.slow, QUIET]
+pytest.importorskip("pyspark")
+
+N_ROWS, N_PARTITIONS = 40_000, 12
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(condition: Any, seconds: float) -> None:
+    limit = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > limit:
+            raise TimeoutError("The cluster did not get there in time.")
+        time.sleep(0.05)
+
+
+@contextmanager
+def daemon(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a Spark daemon as the head of its own process group, and end the group."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_LOCAL_DIRS": str(folder),
+    }
+    with (folder / f"{arguments[0].rpartition('.')[2]}-{time.monotonic_ns()}.log").open(
+        "wb"
+    ) as log:
+        process = subprocess.Popen(
+            [str(home / "bin" / "spark-class"), *arguments],
+            env=environment,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a daemon with everything it started, without a chance to say goodbye."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    port = free_port()
+    address = f"spark://127.0.0.1:{port}"
+    deploy = "org.apache.spark.deploy"
+    place = ["--host", "127.0.0.1", "--webui-port", "0"]
+    worker = [f"{deploy}.worker.Worker", *place, "--cores", "1", "--memory", "1g"]
+    work = ["--work-dir", str(folder / "work"), address]
+
+    def is_up() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    with daemon(folder, f"{deploy}.master.Master", *place, "--port", str(port)):
+        wait_until(is_up, 30)
+        with daemon(folder, *worker, *work) as one, daemon(folder, *worker, *work) as two:
+            yield address, [one, two]
+
+
+def descends_from(pid: int, ancestor: int) -> bool:
+    """Whether a running process belongs to the process group of `ancestor`."""
+    try:
+        return os.getpgid(pid) == ancestor
+    except ProcessLookupError:
+        return False
+
+
+def slow_frame(session: Any, marks: Path) -> Any:
+    """A table behind a shuffle, each of whose partitions takes a while and leaves a mark."""
+
+    def slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        name = f"{context.partitionId()}-{context.taskAttemptId()}"
+        # The executor's Java process is the grandparent: worker, daemon, executor.
+        (marks / name).write_text(str(os.getppid()))
+        for batch in batches:
+            time.sleep(0.6)
+            yield batch
+        (marks / f"{name}-done").touch()
+
+    ids = session.range(N_ROWS, numPartitions=4).repartition(N_PARTITIONS, "id")
+    table = ids.selectExpr("sin(id) as x", "cast(id % 17 as double) as y")
+    return table.mapInArrow(slowly, table.schema)
+
+
+def expected_table() -> np.ndarray:
+    ids = np.arange(N_ROWS)
+    return np.column_stack([np.sin(ids), ids % 17])
+
+
+def test_a_worker_is_lost_and_nothing_else(tmp_path: Path) -> None:
+    require_java()
+    marks, executors = tmp_path / "marks", tmp_path / "executors"
+    marks.mkdir()
+    executors.mkdir()
+    lost_after: list[set[str]] = []
+
+    with (
+        cluster(tmp_path) as (address, workers),
+        spark_session(
+            address,
+            executors,
+            **{"spark.executor.memory": "512m", "spark.sql.adaptive.enabled": "false"},
+        ) as session,
+    ):
+        # The job starts with both workers.
+        wait_until(lambda: session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() == 3, 60)
+
+        def lose_a_worker() -> None:
+            wait_until(lambda: len(list(marks.glob("*-done"))) >= 3, 60)
+            end(workers[0])
+            lost_after.append({mark.name for mark in marks.iterdir()})
+
+        killer = threading.Thread(target=lose_a_worker)
+        killer.start()
+        gram = read_gram(slow_frame(session, marks), row_norm=10.0)
+        killer.join()
+        assert workers[0].poll() is not None
+        assert workers[1].poll() is None
+
+    started = [mark.name for mark in marks.iterdir() if not mark.name.endswith("-done")]
+    partitions = [name.partition("-")[0] for name in started]
+    # The worker was lost during the job, with a task that had to be run again.
+    assert len(lost_after) == 1
+    assert len(lost_after[0] & set(started)) < len(started)
+    assert len(set(partitions)) == N_PARTITIONS
+    assert len(partitions) > N_PARTITIONS
+    expected = read_gram(expected_table(), 10.0)
+    assert gram.n_rows == N_ROWS
+    assert gram.columns == ("x", "y")
+    np.testing.assert_allclose(gram.matrix, expected.matrix, rtol=1e-12, atol=1e-9)
