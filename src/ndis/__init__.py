@@ -17,14 +17,25 @@ if TYPE_CHECKING:
     from ndis.gaussian import Gaussian, privacy_loss, profile
     from ndis.guarantee import Guarantee, NeighbourRelation, Release
     from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
+    from ndis.mechanisms.additive import GaussianMechanism, MatrixGaussianMechanism
+    from ndis.mechanisms.projection import PrivateProjection
+    from ndis.mechanisms.rank_one import RankOneGaussianMechanism
+    from ndis.mechanisms.row_norm import PrivateNorm
+    from ndis.mechanisms.sketch import Sketch
 
 __all__ = [
     "Gaussian",
+    "GaussianMechanism",
     "Guarantee",
+    "MatrixGaussianMechanism",
     "NeighbourRelation",
+    "PrivateNorm",
+    "PrivateProjection",
     "Profile",
     "QuadraticLoss",
+    "RankOneGaussianMechanism",
     "Release",
+    "Sketch",
     "TabulatedLoss",
     "privacy_loss",
     "profile",
@@ -32,11 +43,17 @@ __all__ = [
 
 _HOME = {
     "Gaussian": "ndis.gaussian",
+    "GaussianMechanism": "ndis.mechanisms.additive",
     "Guarantee": "ndis.guarantee",
+    "MatrixGaussianMechanism": "ndis.mechanisms.additive",
     "NeighbourRelation": "ndis.guarantee",
+    "PrivateNorm": "ndis.mechanisms.row_norm",
+    "PrivateProjection": "ndis.mechanisms.projection",
     "Profile": "ndis.loss",
     "QuadraticLoss": "ndis.loss",
+    "RankOneGaussianMechanism": "ndis.mechanisms.rank_one",
     "Release": "ndis.guarantee",
+    "Sketch": "ndis.mechanisms.sketch",
     "TabulatedLoss": "ndis.loss",
     "privacy_loss": "ndis.gaussian",
     "profile": "ndis.gaussian",

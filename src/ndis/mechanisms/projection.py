@@ -1,0 +1,353 @@
+"""Private random projection: a sketch of a table that may be published.
+
+The sketch of D (n x d) is D^T times an n x r matrix of normals, plus noise. Its columns are
+independent N(0, D^T D + ridge I), so it is drawn as a factor of that d x d matrix times d x r
+normals: one pass over the table, and the n x r matrix never exists.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.gaussian import Gaussian
+from ndis.guarantee import Guarantee, NeighbourRelation
+from ndis.mechanisms.base import PrivateEstimator
+from ndis.mechanisms.projection_methods import METHODS, Method, Relative, Task
+from ndis.mechanisms.sketch import Sketch
+from ndis.randomness import RandomState, round_to_grid, subsample_mask
+from ndis.tables import Gram, GramAccumulator, Rows, batches, read_gram, track
+
+if TYPE_CHECKING:
+    from ndis.ledger import Ledger
+
+SPLITS = ("best", "published")
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a release can be expected to be good for, before it is made.
+
+    Attributes
+    ----------
+    noise_scale : float
+        The expected noise: a standard deviation, per entry of the sketch.
+    standard_error : ndarray of shape (d, d)
+        Of the entries of `Sketch.gram`.
+    relative_error : float
+        Root mean square of the error of the whole Gram matrix (Frobenius norm), relative to it.
+    """
+
+    noise_scale: float
+    standard_error: FloatArray
+    relative_error: float
+
+
+class PrivateProjection(PrivateEstimator):
+    """A sketch of a table, private for every person with one row in it.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee: epsilon >= 0, 0 < delta < 1, for the presence of one row.
+    data_norm : float
+        A public bound on the Euclidean norm of a row; longer rows are scaled down to it. It must
+        not be taken from the data (see `PrivateNorm` and `ndis.tables.norm_from_limits`).
+    n_components : int
+        Number of columns of the sketch; 1 releases one random linear combination of the rows.
+    method : {"ridge", "subsample", "ptr", "relative", "lsv", "mutual-information"}
+        "ridge" adds the least noise that protects every table. "subsample" sketches a secret
+        Poisson sample of the rows. "ptr" (propose, test, release) pays for a noisy lower bound on
+        the least eigenvalue and adds less where that is large. "relative" protects this database
+        and its neighbours only, adds nothing where the table's own leverages are small enough,
+        and does not publish its noise. "lsv" and "mutual-information" are published baselines.
+    rate : float, default 0.1
+        Sampling rate of "subsample".
+    split : {"best", "published"}
+        How "ptr" divides its budget between test and sketch.
+    columns, levels, clip, intercept
+        Which columns to read and how to make numbers of them, as in `ndis.tables.Rows`.
+    n_rows : int, optional
+        The number of rows, only where it is public: then it becomes part of the release.
+    accept_refuted : bool, default False
+        Needed for a method whose published claim our own computation contradicts.
+    random_state : int, SeedSequence, Generator or None
+        None is secret; everything else is repeatable and hence NOT private.
+    ledger : Ledger, optional
+        The budget to spend from.
+
+    Attributes
+    ----------
+    release_ : Release
+        What may be published.
+    sketch_ : Sketch
+        The same, ready to estimate from.
+    guarantee_ : Guarantee
+    noise_scale_ : float
+        The noise that was added. For "relative" and "mutual-information" it depends on the data
+        and is the owner's alone.
+    inherent_delta_ : float
+        For "relative" only, the owner's alone: delta at epsilon without any noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis import PrivateProjection
+    >>> table = np.random.default_rng(0).uniform(-1, 1, (10_000, 4))
+    >>> projection = PrivateProjection(epsilon=1.0, delta=1e-6, data_norm=2.0, n_components=500)
+    >>> f"{projection.calibrate():.4f}"
+    '17.0120'
+    >>> projection.fit(table).sketch_.matrix.shape
+    (4, 500)
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        n_components: int,
+        data_norm: float | None = None,
+        method: str = "ridge",
+        rate: float = 0.1,
+        split: str = "best",
+        columns: Sequence[str] | None = None,
+        levels: Mapping[str, Sequence[Any]] | None = None,
+        clip: Mapping[str, float] | None = None,
+        intercept: bool = False,
+        n_rows: int | None = None,
+        accept_refuted: bool = False,
+        random_state: RandomState = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_components = n_components
+        self.data_norm = data_norm
+        self.method = method
+        self.rate = rate
+        self.split = split
+        self.columns = columns
+        self.levels = levels
+        self.clip = clip
+        self.intercept = intercept
+        self.n_rows = n_rows
+        self.accept_refuted = accept_refuted
+        self.random_state = random_state
+        self.ledger = ledger
+
+    # -- before the data ---------------------------------------------------------------------
+
+    def calibrate(self) -> float:
+        """The most noise that `fit` will add to an entry of the sketch; needs no data.
+
+        Returns
+        -------
+        noise_scale : float
+            A standard deviation. "ptr" and "relative" add less where the table allows it.
+        """
+        return self._method().noise_scale
+
+    def forecast(
+        self,
+        gram: Gram | ArrayLike | None = None,
+        *,
+        n_rows: int | None = None,
+        n_columns: int | None = None,
+    ) -> Forecast:
+        """The error to be expected, before any budget is spent.
+
+        Parameters
+        ----------
+        gram : Gram or array_like of shape (d, d), optional
+            A Gram matrix. That of the data themselves makes the forecast the owner's alone.
+        n_rows, n_columns : int, optional
+            Without a Gram matrix: so many rows of norm `data_norm` that point everywhere alike.
+
+        Examples
+        --------
+        >>> from ndis import PrivateProjection
+        >>> projection = PrivateProjection(
+        ...     epsilon=1.0, delta=1e-6, data_norm=1.0, n_components=1000
+        ... )
+        >>> f"{projection.forecast(n_rows=100_000, n_columns=10).relative_error:.3f}"
+        '0.106'
+        """
+        method, task = self._method(), self._task()
+        if gram is not None:
+            matrix = gram.matrix if isinstance(gram, Gram) else _validate.floats("gram", gram, 2)
+        else:
+            d = _validate.count("n_columns", n_columns)
+            matrix = _validate.count("n_rows", n_rows) * task.data_norm**2 / d * np.eye(d)
+        ridge = method.expected_ridge(matrix)
+        ideal = method.rate * matrix + ridge * np.eye(len(matrix))
+        size = np.sqrt(np.diag(ideal))
+        error = np.hypot(ideal, np.outer(size, size)) / (math.sqrt(task.n_components) * method.rate)
+        sampling = math.sqrt((1.0 - method.rate) / method.rate) * task.data_norm
+        least = np.sqrt(np.minimum.outer(np.diag(matrix), np.diag(matrix)))
+        error = np.hypot(error, sampling * least)
+        return Forecast(
+            math.sqrt(ridge), error, float(np.linalg.norm(error) / np.linalg.norm(matrix))
+        )
+
+    # -- with the data -----------------------------------------------------------------------
+
+    def fit(self, X: Any, y: None = None) -> PrivateProjection:
+        """Read the table, spend the budget, release the sketch.
+
+        Parameters
+        ----------
+        X : table
+            Anything that `ndis.tables.batches` reads: arrays, data frames, Arrow, Parquet or CSV
+            files, DuckDB, Spark or Dask tables.
+        y : None
+            Ignored, for scikit-learn's sake.
+        """
+        method, task = self._method(), self._task()
+        rows = self._rows(X)
+        # A sample is secret and new: it is taken after the budget was spent, all else before.
+        gram = self._read(X) if method.rate == 1 else None
+        draw_ridge = None if gram is None else method.study(X, gram)
+        used: list[float] = []
+
+        def draw(rng: np.random.Generator) -> dict[str, FloatArray]:
+            matrix = self._sample(X, rows, method.rate, rng) if gram is None else gram.matrix
+            ridge = method.noise_scale**2 if draw_ridge is None else draw_ridge(rng)
+            used.append(ridge)
+            sketch = draw_sketch(matrix, ridge, task.n_components, rng)
+            arrays = {"sketch": round_to_grid(sketch, method.grid_scale)}
+            return arrays | ({"ridge": np.array(ridge)} if method.announces_ridge else {})
+
+        parameters = {
+            "method": self.method,
+            "data_norm": task.data_norm,
+            "n_components": task.n_components,
+            "columns": list(rows.names),
+            "rate": method.rate,
+            "ridge": method.ridge,
+            "n_rows": self.n_rows,
+        }
+        self._release(draw, self._guarantee(method), parameters)
+        self.sketch_ = Sketch.from_release(self.release_)
+        self.noise_scale_ = math.sqrt(used[0])
+        self.n_features_in_ = len(rows.names)
+        if isinstance(method, Relative):
+            self.inherent_delta_ = method.inherent_delta
+        return self
+
+    def output_law(self, X: Any) -> Gaussian:
+        """The law of one column of the sketch of X; a release has n_components independent ones.
+
+        For auditors. With "subsample" and "ptr" the release has no single Gaussian law.
+        """
+        method = self._method()
+        if method.rate < 1 or method.announces_ridge:
+            raise ValueError(
+                f"Expected a method whose output is one Gaussian, got method={self.method!r}; "
+                "audit it by samples."
+            )
+        gram = self._read(X)
+        ridge = method.study(X, gram)(np.random.default_rng(0))  # draws nothing
+        d = len(gram.matrix)
+        return Gaussian(np.zeros(d), gram.matrix + ridge * np.eye(d))
+
+    # -- parts -------------------------------------------------------------------------------
+
+    def _task(self) -> Task:
+        if self.data_norm is None:
+            raise ValueError(
+                "Expected data_norm, a public bound on the norm of a row, got None; "
+                "derive it from limits of the columns, or pay for it with PrivateNorm."
+            )
+        return Task(
+            _validate.non_negative("epsilon", self.epsilon),
+            _validate.probability("delta", self.delta),
+            _validate.positive("data_norm", self.data_norm),
+            _validate.count("n_components", self.n_components),
+            self.rate,
+            _validate.one_of("split", self.split, SPLITS),
+        )
+
+    def _method(self) -> Method:
+        task = self._task()
+        return METHODS[_validate.one_of("method", self.method, METHODS)](task)
+
+    def _guarantee(self, method: Method) -> Guarantee:
+        return Guarantee(
+            self.epsilon,
+            self.delta,
+            NeighbourRelation.ADD_REMOVE,
+            method.basis,
+            method.loss,
+            note=method.note,
+        )
+
+    def _rows(self, X: Any) -> Rows:
+        names = batches(X, self.columns, levels=self.levels).columns
+        return Rows(names, self.levels or {}, self.clip or {}, self.intercept, self.data_norm)
+
+    def _read(self, X: Any) -> Gram:
+        gram = read_gram(
+            X,
+            self.data_norm,
+            columns=self.columns,
+            levels=self.levels,
+            clip=self.clip,
+            intercept=self.intercept,
+        )
+        self._check_rows(gram.n_rows)
+        return gram
+
+    def _sample(self, X: Any, rows: Rows, rate: float, rng: np.random.Generator) -> FloatArray:
+        """The Gram matrix of a Poisson sample, which may be empty."""
+        table = batches(X, self.columns, levels=self.levels)
+        accumulator, seen = GramAccumulator(rows), 0
+        for batch in track(table, "Sampling", table.n_rows, size=len):
+            kept = subsample_mask(len(batch), rate, rng)
+            seen += len(batch)
+            accumulator.update(batch[kept] if isinstance(batch, np.ndarray) else batch.filter(kept))
+        self._check_rows(seen)
+        d = len(rows.names)
+        return accumulator.finalize().matrix if accumulator.n_rows else np.zeros((d, d))
+
+    def _check_rows(self, n_rows: int) -> None:
+        if n_rows == 0:
+            raise ValueError("The table has no rows; hand over at least one.")
+        if self.n_rows is not None and n_rows != _validate.count("n_rows", self.n_rows):
+            raise ValueError(
+                f"Expected a table of {self.n_rows} rows, as declared public, got another number; "
+                "correct n_rows, or leave it out to keep it private."
+            )
+
+
+def draw_sketch(
+    gram: FloatArray, ridge: float, n_components: int, rng: np.random.Generator
+) -> FloatArray:
+    """Draw n_components independent columns N(0, gram + ridge I).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.mechanisms.projection import draw_sketch
+    >>> draw_sketch(np.ones((2, 2)), 0.0, 3, np.random.default_rng(0)).shape
+    (2, 3)
+    """
+    covariance = gram + ridge * np.eye(len(gram))
+    return np.asarray(_factor(covariance) @ rng.standard_normal((len(gram), n_components)))
+
+
+def _factor(covariance: FloatArray) -> FloatArray:
+    """A matrix F with F F^T = covariance, which may be singular."""
+    try:
+        return np.asarray(np.linalg.cholesky(covariance))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(covariance)
+        # A Gram matrix has no negative eigenvalues; those found are rounding errors of zeros.
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

@@ -1,0 +1,133 @@
+"""Worst cases that are not one Gaussian pair: subsampled releases, and releases that may fail.
+
+Both are tabulated, rounded up, so that they compose with everything else. docs/proofs/projection.md
+has the proofs. A table has the epsilon that was asked for among its grid points, where it is as
+tight as the formula.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
+
+# What is asked of the parts is less than what is promised by this share: it pays for rounding in
+# the formulas and for the tables' own safety margin.
+MARGIN = 1e-10
+# Grid points on either side of zero, and the share of delta at which the table ends.
+_POINTS = 1024
+_TAIL = 1e-12
+
+
+def inner_epsilon(epsilon: ArrayLike, rate: float) -> FloatArray:
+    """The epsilon at which a release of a Poisson subsample must be private for `epsilon` overall.
+
+    That is ln(1 + (e^epsilon - 1)/rate), in a form that neither cancels nor overflows.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.worst_cases import inner_epsilon
+    >>> f"{inner_epsilon(1.0, 0.1):.6f}"
+    '2.900477'
+    """
+    eps = _validate.epsilons(epsilon)
+    small = np.log1p(np.expm1(np.minimum(eps, 1.0)) / rate)
+    large = eps - math.log(rate) + np.log1p(-(1.0 - rate) * np.exp(-np.maximum(eps, 1.0)))
+    return np.asarray(np.where(eps < 1.0, small, large))
+
+
+def subsampled(loss: QuadraticLoss, rate: float, epsilon: float, delta: float) -> Profile:
+    """The loss of a release of a Poisson subsample, add/remove one row.
+
+    Parameters
+    ----------
+    loss : QuadraticLoss
+        A pair that dominates the release of any sample, row present first.
+    rate : float
+        The probability with which each row is sampled, 0 < rate < 1.
+    epsilon, delta : float
+        Where the table should be tight.
+
+    Examples
+    --------
+    >>> from ndis import QuadraticLoss
+    >>> from ndis.mechanisms.worst_cases import inner_epsilon, subsampled
+    >>> sketch = QuadraticLoss.from_leverage(0.05, n_components=20)
+    >>> table = subsampled(sketch, 0.1, epsilon=0.5, delta=1e-6)
+    >>> ratio = table.delta(0.5) / (0.1 * sketch.delta(inner_epsilon(0.5, 0.1)))
+    >>> bool(1 <= ratio < 1 + 1e-10)
+    True
+    """
+    q = _validate.probability("rate", rate)
+
+    def present(eps: FloatArray) -> FloatArray:
+        return np.asarray(q * loss.delta(inner_epsilon(eps, q)))
+
+    def absent(eps: FloatArray) -> FloatArray:
+        # The weight 1 - (1-q) e^eps may cancel. The profile falls with epsilon, so a little less
+        # epsilon, more than what rounding can do to the weight, gives an upper bound.
+        lower = eps - 1e-15 * (1.0 + eps)
+        weight = -np.expm1(lower + math.log1p(-q))
+        live = weight > 0
+        inner = lower[live] + math.log(q) - np.log(weight[live])
+        result = np.zeros(eps.shape)
+        result[live] = weight[live] * loss.reversed().delta(inner)
+        return result
+
+    outer_end = _end(loss, delta / q)
+    # The outer epsilon whose inner one is outer_end: ln(1 + q (e^end - 1)).
+    end = math.log(q) + outer_end + math.log1p((1.0 - q) / q * math.exp(-outer_end))
+    return Profile.both(_tabulated(present, absent, epsilon, end))
+
+
+def with_failure(loss: QuadraticLoss, failure: float, epsilon: float, delta: float) -> Profile:
+    """The loss of a release that is as good as `loss` but for an event of small probability.
+
+    Parameters
+    ----------
+    loss : QuadraticLoss
+        A pair that dominates the release short of the event, row present first.
+    failure : float
+        A bound on the probability of the event under either neighbour; it is added to delta.
+    epsilon, delta : float
+        Where the table should be tight.
+
+    Examples
+    --------
+    >>> from ndis import QuadraticLoss
+    >>> from ndis.mechanisms.worst_cases import with_failure
+    >>> shift = QuadraticLoss.from_shift(0.2)
+    >>> excess = with_failure(shift, 1e-7, 1.0, 1e-6).delta(1.0) - shift.delta(1.0)
+    >>> bool(1e-7 <= excess < 1.001e-7)
+    True
+    """
+
+    def worsened(pair: QuadraticLoss) -> Callable[[FloatArray], FloatArray]:
+        return lambda eps: np.asarray(np.minimum(pair.delta(eps) + failure, 1.0))
+
+    end = _end(loss, delta)
+    return Profile.both(_tabulated(worsened(loss), worsened(loss.reversed()), epsilon, end))
+
+
+def _end(loss: QuadraticLoss, delta: float) -> float:
+    """Where the loss matters no more."""
+    return float(loss.epsilon(max(_TAIL * delta, 1e-300)))
+
+
+def _tabulated(
+    present: Callable[[FloatArray], FloatArray],
+    absent: Callable[[FloatArray], FloatArray],
+    epsilon: float,
+    end: float,
+) -> TabulatedLoss:
+    high = max(epsilon, end)
+    step = high / _POINTS
+    if epsilon > 0:
+        step = epsilon / math.ceil(epsilon / step)
+    return TabulatedLoss.from_profile(present, absent, step=step, high=high)
