@@ -23,11 +23,15 @@ def from_dict(stored: dict[str, Any]) -> PrivacyLoss:
     kind = stored.get("kind")
     if kind == "quadratic":
         return QuadraticLoss.from_dict(stored)
+    if kind == "radial":
+        from ndis.loss.radial import RadialLoss  # brings ball arithmetic with it
+
+        return RadialLoss.from_dict(stored)
     if kind == "tabulated":
         return TabulatedLoss.from_dict(stored)
     if kind == "profile":
         return Profile([from_dict(loss) for loss in stored["losses"]])
     raise ValueError(
-        f"Expected a loss of kind quadratic, tabulated or profile, got {kind!r}; "
+        f"Expected a loss of kind quadratic, radial, tabulated or profile, got {kind!r}; "
         "was it written by a newer version of ndis?"
     )

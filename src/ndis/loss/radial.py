@@ -93,10 +93,8 @@ class RadialLoss(PrivacyLoss):
         # delta(-e) = 1 - e^-e + e^-e delta(e), the pair being its own reverse.
         with flint.ctx.workprec(_BITS[0]):
             shrink = arb(eps).exp()
-            return tuple(
-                rounded((1 - shrink + shrink * arb(bound).exp()).log())
-                for rounded, bound in ((_down, low), (_up, high))
-            )
+            below, above = (1 - shrink + shrink * arb(bound).exp() for bound in (low, high))
+            return _down(below.log()), min(_up(above.log()), 0.0)
 
     def supremum(self) -> float:
         """Infinite: the density has no bound at its centre."""
@@ -265,7 +263,7 @@ class _Boundary:
         power, odd = divmod(self.dimension - 3, 2)
         scale, weight = 1 / (2 * self.spread).sqrt(), self.eps.exp()
 
-        def density(cosine: acb, analytic: bool) -> acb:
+        def density(cosine: acb, analytic: bool) -> Any:
             sine_squared = 1 - cosine * cosine
             if power > _LOGARITHMIC:  # squaring a box again and again would inflate it
                 exponent = (arb(self.dimension) - 3) / 2
