@@ -85,7 +85,9 @@ def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]
     deploy = "org.apache.spark.deploy"
     place = ["--host", "127.0.0.1", "--webui-port", "0"]
     worker = [f"{deploy}.worker.Worker", *place, "--cores", "1", "--memory", "1g"]
-    work = ["--work-dir", str(folder / "work"), address]
+
+    def work(name: str) -> list[str]:
+        return [*worker, "--work-dir", str(folder / name), address]
 
     def is_up() -> bool:
         with socket.socket() as probe:
@@ -93,16 +95,8 @@ def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]
 
     with daemon(folder, f"{deploy}.master.Master", *place, "--port", str(port)):
         wait_until(is_up, 30)
-        with daemon(folder, *worker, *work) as one, daemon(folder, *worker, *work) as two:
+        with daemon(folder, *work("one")) as one, daemon(folder, *work("two")) as two:
             yield address, [one, two]
-
-
-def descends_from(pid: int, ancestor: int) -> bool:
-    """Whether a running process belongs to the process group of `ancestor`."""
-    try:
-        return os.getpgid(pid) == ancestor
-    except ProcessLookupError:
-        return False
 
 
 def slow_frame(session: Any, marks: Path) -> Any:
@@ -113,8 +107,8 @@ def slow_frame(session: Any, marks: Path) -> Any:
 
         context: Any = TaskContext.get()
         name = f"{context.partitionId()}-{context.taskAttemptId()}"
-        # The executor's Java process is the grandparent: worker, daemon, executor.
-        (marks / name).write_text(str(os.getppid()))
+        # Executors run in the folder of their worker.
+        (marks / name).write_text(os.getcwd())
         for batch in batches:
             time.sleep(0.6)
             yield batch
@@ -148,8 +142,14 @@ def test_a_worker_is_lost_and_nothing_else(tmp_path: Path) -> None:
         # The job starts with both workers.
         wait_until(lambda: session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() == 3, 60)
 
+        def busy_half_way() -> bool:
+            done = {mark.name.removesuffix("-done") for mark in marks.glob("*-done")}
+            running = [mark for mark in marks.iterdir() if mark.name not in done]
+            on_one = any(mark.read_text().startswith(str(tmp_path / "one")) for mark in running)
+            return len(done) >= 3 and on_one
+
         def lose_a_worker() -> None:
-            wait_until(lambda: len(list(marks.glob("*-done"))) >= 3, 60)
+            wait_until(busy_half_way, 60)
             end(workers[0])
             lost_after.append({mark.name for mark in marks.iterdir()})
 
