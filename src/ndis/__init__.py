@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ndis.gaussian import Gaussian, privacy_loss, profile
     from ndis.guarantee import Guarantee, NeighbourRelation, Release
+    from ndis.ledger import BudgetExceeded, Ledger
     from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
     from ndis.mechanisms.additive import GaussianMechanism, MatrixGaussianMechanism
     from ndis.mechanisms.projection import PrivateProjection
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from ndis.mechanisms.sketch import Sketch
 
 __all__ = [
+    "BudgetExceeded",
     "Gaussian",
     "GaussianMechanism",
     "Guarantee",
+    "Ledger",
     "MatrixGaussianMechanism",
     "NeighbourRelation",
     "PrivateNorm",
@@ -42,9 +45,11 @@ __all__ = [
 ]
 
 _HOME = {
+    "BudgetExceeded": "ndis.ledger",
     "Gaussian": "ndis.gaussian",
     "GaussianMechanism": "ndis.mechanisms.additive",
     "Guarantee": "ndis.guarantee",
+    "Ledger": "ndis.ledger",
     "MatrixGaussianMechanism": "ndis.mechanisms.additive",
     "NeighbourRelation": "ndis.guarantee",
     "PrivateNorm": "ndis.mechanisms.row_norm",

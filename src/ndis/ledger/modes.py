@@ -1,0 +1,293 @@
+"""The two honest ways to add up releases: as they come, or as they were planned.
+
+A mode knows how a release changes the state that the chain protects, whether there is room for
+it, and what is left. It is handed states and entries; it never opens the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis.calibration import least_noise, meets
+from ndis.guarantee import Guarantee
+from ndis.ledger.composition import compose, directions, meets_alone
+from ndis.ledger.filter import Filter
+from ndis.loss import Profile, QuadraticLoss
+
+FloatArray = NDArray[np.float64]
+State = dict[str, Any]
+
+# A table of a plan has this many grid points in an epsilon of the budget.
+_CELLS = 2048
+
+
+class BudgetExceeded(ValueError):
+    """A release was refused; nothing was spent and no noise was drawn.
+
+    Attributes
+    ----------
+    asked : float
+        Epsilon of the release at the ledger's delta.
+    left : float
+        Epsilon left, at the ledger's delta (see `Ledger.remaining`).
+    """
+
+    def __init__(self, message: str, asked: float, left: float) -> None:
+        super().__init__(message)
+        self.asked, self.left = asked, left
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep both figures when the error crosses processes."""
+        return type(self), (*self.args, self.asked, self.left)
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """What may still be spent, in terms of one Gaussian (mean-shift) release.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        That release alone would be (epsilon, delta)-private, delta being the ledger's.
+    shift : float
+        Its sensitivity in standard deviations of its noise.
+    """
+
+    epsilon: float
+    delta: float
+    shift: float
+
+
+@dataclass(frozen=True)
+class Mode(ABC):
+    """A budget (epsilon, delta) and a rule for adding releases up."""
+
+    epsilon: float
+    delta: float
+
+    @abstractmethod
+    def start(self) -> State:
+        """The state of a new ledger."""
+
+    @abstractmethod
+    def after(self, state: State, guarantee: Guarantee, *, first: bool) -> State | None:
+        """The state after a release, None if there is no room for it."""
+
+    @abstractmethod
+    def left(self, state: State) -> Remaining:
+        """What may still be spent."""
+
+    @abstractmethod
+    def burn_down(self, guarantees: Sequence[Guarantee], moments: Sequence[int]) -> list[float]:
+        """Epsilon left after the first so many releases."""
+
+    @abstractmethod
+    def fault(self, state: State, guarantees: Sequence[Guarantee]) -> str | None:
+        """What is wrong with a state that these releases should have led to, None if nothing."""
+
+    def refusal(self, state: State, guarantee: Guarantee) -> BudgetExceeded:
+        """The error for a release without room."""
+        asked, left = self._epsilon_of(guarantee), self.left(state).epsilon
+        return BudgetExceeded(
+            f"Expected a release within the budget, got epsilon={asked:.6g} where {left:.6g} "
+            f"is left, both at delta={self.delta:g}; ask for less.",
+            asked,
+            left,
+        )
+
+    def _epsilon_of(self, guarantee: Guarantee) -> float:
+        if guarantee.loss is None:
+            return guarantee.epsilon if guarantee.delta <= self.delta else math.inf
+        first, second = directions(guarantee)
+        return float(Profile([*first, *second]).epsilon(self.delta))
+
+
+@dataclass(frozen=True)
+class Adaptive(Mode):
+    """Later releases may depend on earlier outputs; the state holds the filter's totals."""
+
+    filter: Filter
+
+    def start(self) -> State:
+        """Nothing spent."""
+        return {"totals": _written(np.zeros((2, self.filter.width)))}
+
+    def after(self, state: State, guarantee: Guarantee, *, first: bool) -> State | None:
+        """Totals with the release, if the filter admits them."""
+        totals = _read(state["totals"]) + self.filter.cost(guarantee)
+        if self.filter.admits(totals) or (
+            # The first release depends on no output, so that its own exact delta may decide. If
+            # only that admits it, nothing is admitted after it: totals never fall.
+            first and meets_alone(guarantee, self.epsilon, self.delta)
+        ):
+            return {"totals": _written(totals)}
+        return None
+
+    def left(self, state: State) -> Remaining:
+        """The largest Gaussian release that the filter would admit."""
+        squared = self.filter.largest_shift(_read(state["totals"])[None])
+        shift = math.sqrt(float(squared[0]))
+        epsilon = float(QuadraticLoss.from_shift(shift).epsilon(self.delta))
+        return Remaining(epsilon, self.delta, shift)
+
+    def burn_down(self, guarantees: Sequence[Guarantee], moments: Sequence[int]) -> list[float]:
+        """Epsilon of the largest Gaussian release at each moment."""
+        totals = np.cumsum([np.zeros((2, self.filter.width)), *self._costs(guarantees)], axis=0)
+        shifts = np.sqrt(self.filter.largest_shift(totals[list(moments)]))
+        epsilons: list[float] = QuadraticLoss.from_shift(shifts).epsilon(self.delta).tolist()
+        return epsilons
+
+    def fault(self, state: State, guarantees: Sequence[Guarantee]) -> str | None:
+        """Add everything up afresh."""
+        stored = _read(state["totals"])
+        fresh = sum(self._costs(guarantees), np.zeros_like(stored))
+        # Another processor may round another way.
+        if not np.allclose(fresh, stored, rtol=1e-9, atol=0.0):
+            return "its totals are not the sum of its releases"
+        alone = len(guarantees) == 1 and meets_alone(guarantees[0], self.epsilon, self.delta)
+        return None if alone or self.filter.admits(stored) else "more was spent than the budget"
+
+    def _costs(self, guarantees: Iterable[Guarantee]) -> list[FloatArray]:
+        known: dict[str, FloatArray] = {}
+        costs = []
+        for guarantee in guarantees:
+            key = fingerprint(guarantee)
+            if key not in known:
+                known[key] = self.filter.cost(guarantee)
+            costs.append(known[key])
+        return costs
+
+
+@dataclass(frozen=True)
+class Planned(Mode):
+    """Releases fixed beforehand; the state counts those left, by fingerprint.
+
+    `parts` are the distinct guarantees of the plan and how often each may be used; None before
+    there is a plan.
+    """
+
+    parts: dict[str, tuple[Guarantee, int]] | None = None
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, guarantees: Sequence[Guarantee]) -> Planned:
+        """A plan; refused if its exact total is not proven to be within the budget."""
+        times = Counter(fingerprint(guarantee) for guarantee in guarantees)
+        parts = {fingerprint(guarantee): guarantee for guarantee in guarantees}
+        plan = cls(epsilon, delta, {key: (parts[key], times[key]) for key in parts})
+        if not guarantees:
+            raise ValueError("Expected at least one release in the plan, got none; list them.")
+        if not plan.fits():
+            asked = plan._total(plan.whole()).epsilon
+            raise BudgetExceeded(
+                f"Expected a plan within epsilon={epsilon:g} at delta={delta:g}, got {asked:.6g}; "
+                "plan less or with more noise.",
+                asked,
+                epsilon,
+            )
+        return plan
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """The plan as JSON."""
+        return [
+            {"guarantee": guarantee.to_dict(), "times": times}
+            for guarantee, times in (self.parts or {}).values()
+        ]
+
+    @classmethod
+    def from_list(cls, epsilon: float, delta: float, stored: list[dict[str, Any]]) -> Planned:
+        """Read what `to_list` wrote, without composing it again."""
+        read = [(Guarantee.from_dict(part["guarantee"]), part["times"]) for part in stored]
+        return cls(epsilon, delta, {fingerprint(given): (given, times) for given, times in read})
+
+    def fits(self) -> bool:
+        """Whether the whole plan is proven to be within the budget."""
+        parts = list((self.parts or {}).values())
+        if len(parts) == 1 and parts[0][1] == 1:
+            return meets_alone(parts[0][0], self.epsilon, self.delta)
+        return meets(compose(parts, self.epsilon / _CELLS), self.epsilon, self.delta)
+
+    def whole(self) -> Counter[str]:
+        """How often each guarantee was planned."""
+        return Counter({key: times for key, (_, times) in (self.parts or {}).items()})
+
+    def start(self) -> State:
+        """No plan yet, or nothing of it used."""
+        return {} if self.parts is None else {"left": dict(self.whole())}
+
+    def after(self, state: State, guarantee: Guarantee, *, first: bool) -> State | None:
+        """The rest of the plan, if the release is in it."""
+        if "left" not in state:
+            raise ValueError(
+                "Expected a ledger with a plan, got one without; call `plan` with all guarantees."
+            )
+        left: Counter[str] = Counter(state["left"])
+        key = fingerprint(guarantee)
+        return {"left": dict(left - Counter([key]))} if left[key] else None
+
+    def left(self, state: State) -> Remaining:
+        """What the rest of the plan amounts to; without a plan, the whole budget."""
+        if "left" in state:
+            return self._total(Counter(state["left"]))
+        scale = least_noise(
+            lambda noise: QuadraticLoss.from_shift(1.0 / noise), self.epsilon, self.delta
+        )
+        return Remaining(self.epsilon, self.delta, 1.0 / scale)
+
+    def burn_down(self, guarantees: Sequence[Guarantee], moments: Sequence[int]) -> list[float]:
+        """Epsilon of the rest of the plan at each moment."""
+        if self.parts is None:
+            return [self.epsilon] * len(moments)
+        keys = [fingerprint(guarantee) for guarantee in guarantees]
+        return [self._total(self.whole() - Counter(keys[:moment])).epsilon for moment in moments]
+
+    def fault(self, state: State, guarantees: Sequence[Guarantee]) -> str | None:
+        """Compare with the plan, and compose the plan again."""
+        made = Counter(fingerprint(guarantee) for guarantee in guarantees)
+        if made + Counter(state.get("left", {})) != self.whole():
+            return "its releases are not those of its plan"
+        return None if self.parts is None or self.fits() else "its plan is more than its budget"
+
+    def refusal(self, state: State, guarantee: Guarantee) -> BudgetExceeded:
+        """The error for a release that is not in the plan."""
+        asked, left = self._epsilon_of(guarantee), self.left(state).epsilon
+        return BudgetExceeded(
+            f"Expected one of the {sum(state['left'].values())} releases left in the plan, got "
+            f"another with epsilon={asked:.6g} at delta={self.delta:g}; keep to the plan.",
+            asked,
+            left,
+        )
+
+    def _total(self, times: Counter[str]) -> Remaining:
+        parts = [(guarantee, times[key]) for key, (guarantee, _) in (self.parts or {}).items()]
+        used = [(guarantee, count) for guarantee, count in parts if count]
+        if not used:
+            return Remaining(0.0, self.delta, 0.0)
+        total = compose(used, self.epsilon / _CELLS)
+        epsilon, shift = total.epsilon(self.delta), total.gdp_mu(self.delta)
+        return Remaining(float(epsilon), self.delta, float(shift))
+
+
+def fingerprint(guarantee: Guarantee) -> str:
+    """What tells guarantees apart: relation and loss, or (epsilon, delta) where there is none."""
+    loss = guarantee.loss
+    content = [guarantee.epsilon, guarantee.delta] if loss is None else loss.to_dict()
+    text = json.dumps([str(guarantee.relation), content], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _written(totals: FloatArray) -> list[list[str]]:
+    return [[float(value).hex() for value in row] for row in totals]
+
+
+def _read(totals: list[list[str]]) -> FloatArray:
+    return np.array([[float.fromhex(value) for value in row] for row in totals])
