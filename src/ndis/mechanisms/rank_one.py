@@ -55,7 +55,7 @@ def true_spread(dimension: int, epsilon: float, delta: float) -> float:
     --------
     >>> from ndis.mechanisms.rank_one import true_spread
     >>> f"{true_spread(10, 1e-3, 0.1):.5g}"
-    '1722.6'
+    '1728.3'
     """
     m = _validate.count("dimension", dimension, 3)
     return least_noise(
