@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
 from ndis import _validate
@@ -214,18 +214,27 @@ class ProposeTestRelease(Method):
     def _best_division(self, task: Task, delta: float) -> tuple[float, float]:
         """The noise of the test and of the sketch."""
         alone = least_noise(_shift, task.epsilon, delta)
-        quantile = float(norm.isf(self.failure))
+        quantile, target = float(norm.isf(self.failure)), math.log(delta)
 
-        def ratio_beside(test_ratio: float) -> float:
-            return least_ratio(task.epsilon, delta, task.n_components, _shift(test_ratio))
+        def needed_beside(test: QuadraticLoss) -> float:
+            """Roughly; what is found in the end is calibrated with proof."""
+
+            def gap(log_ratio: float) -> float:
+                sketch = sketch_loss(math.exp(log_ratio), task.n_components)
+                return float(Profile.both(sketch + test).log_delta(task.epsilon)) - target
+
+            return 1.0 + math.exp(2.0 * float(brentq(gap, low, low + 10.0, xtol=1e-4)))
 
         def cost(log_factor: float) -> float:
             test_ratio = alone * math.exp(log_factor)
-            return 1.0 + ratio_beside(test_ratio) ** 2 + test_ratio * quantile
+            return needed_beside(_shift(test_ratio)) + test_ratio * quantile
 
+        # Beside a test the sketch needs more than alone.
+        low = math.log(least_ratio(task.epsilon, delta, task.n_components))
         found = minimize_scalar(cost, bounds=(0.01, 3.0), method="bounded", options={"xatol": 0.01})
         test_ratio = alone * math.exp(float(found.x))
-        return test_ratio, ratio_beside(test_ratio)
+        beside = _shift(test_ratio)
+        return test_ratio, least_ratio(task.epsilon, delta, task.n_components, beside)
 
     def study(self, source: Any, gram: Gram) -> DrawRidge:
         """Find the least eigenvalue; the test draws its noise."""

@@ -20,8 +20,9 @@ from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
 # What is asked of the parts is less than what is promised by this share: it pays for rounding in
 # the formulas and for the tables' own safety margin.
 MARGIN = 1e-10
-# Grid points on either side of zero, and the share of delta at which the table ends.
-_POINTS = 1024
+# Grid points on either side of zero, at least and at most, and below an epsilon that matters.
+_POINTS = (1024, 4096, 50)
+# The share of delta at which the table ends.
 _TAIL = 1e-12
 
 
@@ -80,10 +81,11 @@ def subsampled(loss: QuadraticLoss, rate: float, epsilon: float, delta: float) -
         result[live] = weight[live] * loss.reversed().delta(inner)
         return result
 
-    outer_end = _end(loss, delta / q)
-    # The outer epsilon whose inner one is outer_end: ln(1 + q (e^end - 1)).
-    end = math.log(q) + outer_end + math.log1p((1.0 - q) / q * math.exp(-outer_end))
-    return Profile.both(_tabulated(present, absent, epsilon, end))
+    inner_end = _end(loss, delta / q)
+    # The outer epsilon that belongs to it: ln(1 + q (e^end - 1)).
+    end = math.log(q) + inner_end + math.log1p((1.0 - q) / q * math.exp(-inner_end))
+    # With the row absent first no loss exceeds -ln(1 - q).
+    return Profile.both(_tabulated(present, absent, [epsilon, -math.log1p(-q)], end))
 
 
 def with_failure(loss: QuadraticLoss, failure: float, epsilon: float, delta: float) -> Profile:
@@ -112,7 +114,7 @@ def with_failure(loss: QuadraticLoss, failure: float, epsilon: float, delta: flo
         return lambda eps: np.asarray(np.minimum(pair.delta(eps) + failure, 1.0))
 
     end = _end(loss, delta)
-    return Profile.both(_tabulated(worsened(loss), worsened(loss.reversed()), epsilon, end))
+    return Profile.both(_tabulated(worsened(loss), worsened(loss.reversed()), [epsilon], end))
 
 
 def _end(loss: QuadraticLoss, delta: float) -> float:
@@ -123,11 +125,14 @@ def _end(loss: QuadraticLoss, delta: float) -> float:
 def _tabulated(
     present: Callable[[FloatArray], FloatArray],
     absent: Callable[[FloatArray], FloatArray],
-    epsilon: float,
+    matters: list[float],
     end: float,
 ) -> TabulatedLoss:
-    high = max(epsilon, end)
-    step = high / _POINTS
-    if epsilon > 0:
-        step = epsilon / math.ceil(epsilon / step)
+    """A table with the first of the epsilons that matter on its grid."""
+    high = max(matters[0], end)
+    least, most, below = _POINTS
+    step = min([high / least, *(epsilon / below for epsilon in matters if epsilon > 0)])
+    step = max(step, high / most)
+    if matters[0] > 0:
+        step = matters[0] / math.ceil(matters[0] / step)
     return TabulatedLoss.from_profile(present, absent, step=step, high=high)
