@@ -132,20 +132,25 @@ class RadialLoss(PrivacyLoss):
         return self
 
     def tabulated(self, step: float = _STEP, high: float = _HIGH) -> TabulatedLoss:
-        """A table that composes, never more optimistic than the loss.
+        """A table that composes, never more optimistic than the loss."""
+        above = self.upper_profile(step, high + step)
+        return TabulatedLoss.from_profile(above, above, step=step, high=high)
 
-        Delta is computed at some hundred points; between them the chord in e^eps, which lies
-        above the convex profile, takes its place.
+    def upper_profile(self, low: float, high: float) -> Callable[[Any], Any]:
+        """A quick upper bound on delta for epsilons from 0 to `high`.
+
+        Delta is computed at zero and at some hundred points from `low` to `high`; between them
+        the chord in e^eps, which lies above the convex profile, takes its place.
         """
-        knots = np.concatenate([[0.0], np.geomspace(step, high + step, _KNOTS)])
+        knots = np.concatenate([[0.0], np.geomspace(low, high, _KNOTS)])
         _, upper = self.delta_bounds(knots)
 
-        def chord(eps: Any) -> Any:
+        def above(eps: Any) -> Any:
             j = np.clip(np.searchsorted(knots, eps, side="right") - 1, 0, knots.size - 2)
             share = np.expm1(eps - knots[j]) / np.expm1(knots[j + 1] - knots[j])
             return upper[j] + share * (upper[j + 1] - upper[j])
 
-        return TabulatedLoss.from_profile(chord, chord, step=step, high=high)
+        return above
 
     def __add__(self, other: object) -> TabulatedLoss:
         """Independent composition, through a table."""

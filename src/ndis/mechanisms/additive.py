@@ -502,6 +502,7 @@ class MatrixGaussianMechanism(AdditiveMechanism):
         )
         self.rows = None if rows is None else _validate.floats("rows", rows, ndim=2)
         self.columns = None if columns is None else _validate.floats("columns", columns, ndim=2)
+        self._known_sides: dict[Shape, tuple[_Side, _Side]] = {}
         self.norm_bound = None
         if calibration == "published":
             bound = _validate.positive("norm_bound", norm_bound)
@@ -572,8 +573,11 @@ class MatrixGaussianMechanism(AdditiveMechanism):
         return Gaussian.from_cholesky(answer.reshape(-1), factor)
 
     def _sides(self, shape: Shape) -> tuple[_Side, _Side]:
-        m, n = self._matrix_shape(shape)
-        return _Side.of("rows", self.rows, m), _Side.of("columns", self.columns, n)
+        if shape not in self._known_sides:
+            m, n = self._matrix_shape(shape)
+            sides = _Side.of("rows", self.rows, m), _Side.of("columns", self.columns, n)
+            self._known_sides[shape] = sides
+        return self._known_sides[shape]
 
     def _unit(self, rows: _Side, columns: _Side, shape: Shape) -> float:
         """The factor by which the given shapes are multiplied, as a standard deviation."""
