@@ -1,0 +1,437 @@
+"""Directional variances that may be asked by anyone (Blocki et al. 2012).
+
+The scatter matrix S of a table is the Gram matrix of its centred rows. Published is its sketch,
+d x r numbers with independent columns N(0, S + w^2 I). Who is protected decides about w:
+
+* row-shift: one row moves by a vector of norm at most 1, wherever it was. The laws' relative
+  variances in the worst case are lam and 1/lam, lam + 1/lam = 2 + 1/w^2.
+* add-remove: one row of norm at most l comes or goes. Centring makes that a rank-one change of S
+  by a vector shorter than 2l: relative variance 1 + 4 l^2/w^2.
+
+docs/proofs/graph-and-covariance.md has the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.calibration import least_noise, meets
+from ndis.gaussian import Gaussian
+from ndis.guarantee import Guarantee, NeighbourRelation
+from ndis.loss import Profile, QuadraticLoss
+from ndis.mechanisms.additive import noise_multiplier
+from ndis.mechanisms.base import PrivateEstimator
+from ndis.mechanisms.covariance_sketch import CovarianceSketch
+from ndis.mechanisms.johnson_lindenstrauss import CALIBRATIONS, asks_sketch, components
+from ndis.mechanisms.projection import draw_sketch
+from ndis.randomness import RandomState, add_noise, round_to_grid
+from ndis.tables import GramAccumulator, Rows, batches, track
+
+if TYPE_CHECKING:
+    from ndis.ledger import Ledger
+
+RELATIONS = (str(NeighbourRelation.ROW_SHIFT), str(NeighbourRelation.ADD_REMOVE))
+
+# More than the few roundings of a formula can take away.
+_ROUND_UP = 1.0 + 2.0**-48
+
+
+@dataclass(frozen=True)
+class Moments:
+    """First and second moments of a table; they belong to the owner of the data."""
+
+    scatter: FloatArray
+    sums: FloatArray
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What is added to what: w to the sketch, a standard deviation to the sums, if released.
+
+    Attributes
+    ----------
+    weight : float
+    sum_noise : float or None
+        Noise of each column's sum.
+    count_noise : float or None
+        Noise of the row count, where that is private and needed.
+    loss : Profile
+        The worst case of all that is released together.
+    """
+
+    weight: float
+    sum_noise: float | None
+    count_noise: float | None
+    loss: Profile
+
+
+class PrivateCovariance(PrivateEstimator):
+    """A covariance matrix of which directional variances can be asked.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee of all that is released, the mean included.
+    data_norm : float, optional
+        A public bound on the norm of a row; longer rows are scaled down to it. Needed for
+        "add-remove" and for calibration="bounded".
+    n_components : int, optional
+        The number r of columns of the sketch: relative errors are about sqrt(2/r).
+    eta, nu : float, optional
+        Instead of n_components: the relative error and the probability to exceed it, from which
+        the paper's r = 8 ln(2/nu)/eta^2 follows.
+    relation : {"row-shift", "add-remove"}
+        Who is protected: a row that moves by a vector of norm at most 1 (in the units of the
+        table), or the presence of a row.
+    calibration : {"exact", "published", "bounded"}
+        "exact" adds the least noise that protects tables with rows of any length; "published" as
+        much as the paper says, for row-shift only. "bounded" is for row-shift, too, and adds less
+        where `data_norm` is much less than the noise.
+    mean : bool, default False
+        Release the mean as well, under the same guarantee.
+    mean_share : float, default 0.1
+        What the mean may take of the squared budget, between 0 and 1.
+    columns, levels, clip
+        Which columns to read and how to make numbers of them, as in `ndis.tables.Rows`.
+    n_rows : int, optional
+        The number of rows, where it is public. Under row-shift it always is: neighbours have
+        equally many rows.
+    random_state : int, SeedSequence, Generator or None
+        None is secret; everything else is repeatable and hence NOT private.
+    ledger : Ledger, optional
+        The budget to spend from.
+
+    Attributes
+    ----------
+    release_ : Release
+        What may be published.
+    sketch_ : CovarianceSketch
+        The same, ready to be asked; the estimator itself answers the same questions.
+    guarantee_ : Guarantee
+    noise_scale_ : float
+        w, the noise of each entry of the sketch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis import PrivateCovariance
+    >>> private = PrivateCovariance(epsilon=1.0, delta=1e-6, eta=0.2, nu=0.05)
+    >>> f"{private.calibrate():.1f}"
+    '115.4'
+    >>> table = np.random.default_rng(0).normal(size=(1000, 3))
+    >>> private.fit(table).scatter([1.0, 0.0, 0.0]).value.shape
+    ()
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        data_norm: float | None = None,
+        n_components: int | None = None,
+        eta: float | None = None,
+        nu: float | None = None,
+        relation: str = "row-shift",
+        calibration: str = "exact",
+        mean: bool = False,
+        mean_share: float = 0.1,
+        columns: Sequence[str] | None = None,
+        levels: Mapping[str, Sequence[Any]] | None = None,
+        clip: Mapping[str, float] | None = None,
+        n_rows: int | None = None,
+        random_state: RandomState = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.data_norm = data_norm
+        self.n_components = n_components
+        self.eta = eta
+        self.nu = nu
+        self.relation = relation
+        self.calibration = calibration
+        self.mean = mean
+        self.mean_share = mean_share
+        self.columns = columns
+        self.levels = levels
+        self.clip = clip
+        self.n_rows = n_rows
+        self.random_state = random_state
+        self.ledger = ledger
+
+    # -- before the data ---------------------------------------------------------------------
+
+    def calibrate(self) -> float:
+        """The noise w of the sketch; needs no data."""
+        return self._noise().weight
+
+    def worst_case(self) -> Profile:
+        """The worst-case privacy loss of the whole release.
+
+        Examples
+        --------
+        >>> from ndis import PrivateCovariance
+        >>> published = PrivateCovariance(
+        ...     epsilon=1.0, delta=1e-6, eta=0.2, nu=0.05, calibration="published"
+        ... )
+        >>> round(float(published.worst_case().log_delta(1.0)))
+        -36587
+        """
+        return self._noise().loss
+
+    def forecast(self, scatter: float = 0.0) -> float:
+        """The standard error to be expected of `scatter(x)` for a unit vector x.
+
+        Parameters
+        ----------
+        scatter : float, default 0
+            The scatter that one expects; of a large one the sketch has a relative error besides.
+        """
+        expected = self.calibrate() ** 2 + _validate.non_negative("scatter", scatter)
+        return math.sqrt(2.0 / self._components()) * expected
+
+    # -- with the data -----------------------------------------------------------------------
+
+    def fit(self, X: Any, y: None = None) -> PrivateCovariance:
+        """Read the table, spend the budget, release the sketch (and the sums).
+
+        Parameters
+        ----------
+        X : table
+            Anything that `ndis.tables.batches` reads.
+        y : None
+            Ignored, for scikit-learn's sake.
+        """
+        noise, r, rows = self._noise(), self._components(), self._rows(X)
+        moments = self._read(X, rows)
+        basis = "proven" if meets(noise.loss, self.epsilon, self.delta) else "refuted"
+        guarantee = Guarantee(
+            self.epsilon, self.delta, NeighbourRelation(self.relation), basis, noise.loss
+        )
+
+        def draw(rng: np.random.Generator) -> dict[str, FloatArray]:
+            sketch = draw_sketch(moments.scatter, noise.weight**2, r, rng)
+            arrays = {"sketch": round_to_grid(sketch, noise.weight)}
+            if noise.sum_noise is not None:
+                arrays["sums"] = add_noise(moments.sums, noise.sum_noise, rng)
+            if noise.count_noise is not None:
+                arrays["count"] = add_noise(float(moments.n_rows), noise.count_noise, rng)
+            return arrays
+
+        known = moments.n_rows if self._shifts() else self.n_rows
+        parameters = {
+            "relation": self.relation,
+            "calibration": self.calibration,
+            "data_norm": self.data_norm,
+            "n_components": r,
+            "columns": list(rows.names),
+            "weight": noise.weight,
+            "sum_noise": noise.sum_noise,
+            "count_noise": noise.count_noise,
+            "n_rows": known,
+        }
+        self._release(draw, guarantee, parameters)
+        self.sketch_ = CovarianceSketch.from_release(self.release_)
+        self.noise_scale_ = noise.weight
+        self.n_features_in_ = len(rows.names)
+        return self
+
+    def output_law(self, X: Any) -> Gaussian:
+        """The law of one column of the sketch; a release has n_components independent ones."""
+        scatter = self._read(X, self._rows(X)).scatter
+        d = len(scatter)
+        return Gaussian(np.zeros(d), scatter + self._noise().weight ** 2 * np.eye(d))
+
+    def mean_law(self, X: Any) -> Gaussian:
+        """The law of the released sums, followed by the count where that is released, too."""
+        noise, moments = self._noise(), self._read(X, self._rows(X))
+        if noise.sum_noise is None:
+            raise ValueError("Expected a release with a mean, got mean=False; pass mean=True.")
+        centre, spread = moments.sums, np.full(moments.sums.size, noise.sum_noise)
+        if noise.count_noise is not None:
+            centre, spread = np.append(centre, moments.n_rows), np.append(spread, noise.count_noise)
+        return Gaussian.from_diagonal(centre, spread**2)
+
+    scatter = asks_sketch(CovarianceSketch.scatter)
+    variance = asks_sketch(CovarianceSketch.variance)
+    scatter_matrix = asks_sketch(CovarianceSketch.scatter_matrix)
+    principal_components = asks_sketch(CovarianceSketch.principal_components)
+
+    @property
+    def mean_(self) -> FloatArray:
+        """The private mean; its standard error is in ``sketch_.mean()``."""
+        return self.sketch_.mean().value
+
+    # -- parts -------------------------------------------------------------------------------
+
+    def _components(self) -> int:
+        return components(self.n_components, self.eta, self.nu)
+
+    def _shifts(self) -> bool:
+        relation = _validate.one_of("relation", str(self.relation), RELATIONS)
+        return relation == NeighbourRelation.ROW_SHIFT
+
+    def _norm(self) -> float:
+        if self.data_norm is None:
+            raise ValueError(
+                "Expected data_norm, a public bound on the norm of a row, got None; "
+                "derive it from limits of the columns, or pay for it with PrivateNorm."
+            )
+        return _validate.positive("data_norm", self.data_norm)
+
+    def _noise(self) -> Noise:
+        """Worst-case losses of the parts, and the least noise for all of them together."""
+        epsilon = _validate.non_negative("epsilon", self.epsilon)
+        delta = _validate.probability("delta", self.delta)
+        r, worst, published = self._components(), self._family(), self.calibration == "published"
+        sums, sum_noise, count_noise = None, None, None
+        if self.mean:
+            ratio = self._sum_ratio(epsilon, delta)
+            sums = QuadraticLoss.from_shift(1.0 / ratio)
+            sum_noise, count_noise = self._sum_noise(ratio * _ROUND_UP)
+
+        def together(weight: float) -> Profile:
+            sketch = worst(weight, r)
+            return Profile.both(sketch if sums is None else sketch + sums)
+
+        if published:
+            weight = published_weight(epsilon, delta, r)
+        else:
+            guess = published_weight(max(epsilon, 1e-2), delta, r) / 300.0
+            scale = 1.0 if self._shifts() else self._norm()
+            weight = least_noise(together, epsilon, delta, start=guess * scale)
+        return Noise(weight * _ROUND_UP, sum_noise, count_noise, together(weight))
+
+    def _family(self) -> Callable[[float, int], QuadraticLoss]:
+        """The worst-case loss of the sketch, as a function of w and r."""
+        how = _validate.one_of("calibration", self.calibration, (*CALIBRATIONS, "bounded"))
+        if self._shifts():
+            return bounded_shift_loss(self._norm()) if how == "bounded" else shift_loss
+        if how != "exact":
+            raise ValueError(
+                f"Expected calibration='exact' for add-remove, got {how!r}, which is for row-shift;"
+                " choose one of them."
+            )
+        norm = self._norm()
+        return lambda weight, r: QuadraticLoss((2.0 * norm / weight) ** 2, 0.0, r)
+
+    def _sum_ratio(self, epsilon: float, delta: float) -> float:
+        """Noise of the sums over their sensitivity."""
+        if self.calibration == "published":
+            return 2.0 * math.sqrt(math.log(1.0 / delta)) / _validate.positive("epsilon", epsilon)
+        share = _validate.probability("mean_share", self.mean_share)
+        return noise_multiplier(epsilon, delta) / math.sqrt(share)
+
+    def _sum_noise(self, ratio: float) -> tuple[float, float | None]:
+        """Noise of the sums and of the count, if that is released.
+
+        A private count is measured in units of the longest row: together with the sums, one row
+        then moves a vector by at most sqrt(2) times that.
+        """
+        if self._shifts():
+            return ratio, None
+        norm = self._norm()
+        if self.n_rows is not None:
+            return norm * ratio, None
+        return math.sqrt(2.0) * norm * ratio, math.sqrt(2.0) * ratio
+
+    def _rows(self, X: Any) -> Rows:
+        names = batches(X, self.columns, levels=self.levels).columns
+        return Rows(names, self.levels or {}, self.clip or {}, row_norm=self.data_norm)
+
+    def _read(self, X: Any, rows: Rows) -> Moments:
+        moments = read_moments(X, rows)
+        if self.n_rows is not None and moments.n_rows != _validate.count("n_rows", self.n_rows):
+            raise ValueError(
+                f"Expected a table of {self.n_rows} rows, as declared public, got another number; "
+                "correct n_rows, or leave it out."
+            )
+        return moments
+
+
+def shift_loss(weight: float, n_components: int) -> QuadraticLoss:
+    """The worst case of a row that moves by a vector of norm at most 1, wherever it was.
+
+    lam - 1 = b (b/2 + sqrt(1 + b^2/4)) with b = 1/w, and 1/lam, each for every component.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.covariance import shift_loss
+    >>> lam = 1.0 + shift_loss(2.0, 10).excess.max()
+    >>> f"{lam + 1 / lam:.6f}"
+    '2.250000'
+    """
+    b = 1.0 / weight
+    return _paired(b * (0.5 * b + math.sqrt(1.0 + 0.25 * b * b)), n_components)
+
+
+def bounded_shift_loss(data_norm: float) -> Callable[[float, int], QuadraticLoss]:
+    """A bound on the same worst case for rows of norm at most `data_norm`.
+
+    Centred, a row is no longer than 2 data_norm; p = 2 data_norm / w is its length after
+    whitening, where that is less than the length b/2 + sqrt(1 + b^2/4) of the worst row.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.covariance import bounded_shift_loss, shift_loss
+    >>> short, any_length = bounded_shift_loss(1.0)(20.0, 10), shift_loss(20.0, 10)
+    >>> f"{short.excess.max():.4f} {any_length.excess.max():.4f}"
+    '0.0075 0.0513'
+    """
+
+    def loss(weight: float, n_components: int) -> QuadraticLoss:
+        b = 1.0 / weight
+        longest = 2.0 * data_norm * b
+        if longest >= 0.5 * b + math.sqrt(1.0 + 0.25 * b * b):
+            return shift_loss(weight, n_components)
+        shortest = max(longest - b, 0.0)
+        above = (longest - shortest) * (longest + shortest) / (1.0 + shortest**2)
+        return _paired(above, n_components)
+
+    return loss
+
+
+def _paired(excess: float, n_components: int) -> QuadraticLoss:
+    return QuadraticLoss([excess, -excess], 0.0, n_components)
+
+
+def published_weight(epsilon: float, delta: float, n_components: int) -> float:
+    """The paper's w, 16 sqrt(r ln(2/delta)) ln(16 r/delta) / epsilon (Algorithm 3).
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.covariance import published_weight
+    >>> f"{published_weight(1.0, 1e-6, 738):.0f}"
+    '38397'
+    """
+    eps = _validate.positive("epsilon", epsilon)
+    delta = _validate.probability("delta", delta)
+    r = _validate.count("n_components", n_components)
+    return 16.0 * math.sqrt(r * math.log(2.0 / delta)) * math.log(16.0 * r / delta) / eps
+
+
+def read_moments(source: Any, rows: Rows) -> Moments:
+    """Sums and scatter matrix of a table in one pass.
+
+    Rows are measured from the mean of the first block, so that nothing is lost where the mean is
+    large and the scatter is small.
+    """
+    table = batches(source, rows.columns, levels=rows.levels)
+    accumulator = GramAccumulator(Rows(rows.names, intercept=True))
+    pivot = None
+    for batch in track(table, "Reading", table.n_rows, size=len):
+        for block in rows.blocks(batch):
+            pivot = block.mean(axis=0) if pivot is None else pivot
+            accumulator.update(block - pivot)
+    gram = accumulator.finalize()
+    n, sums = gram.n_rows, gram.matrix[0, 1:]
+    return Moments(gram.matrix[1:, 1:] - np.outer(sums, sums) / n, sums + n * np.asarray(pivot), n)

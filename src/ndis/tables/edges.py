@@ -1,0 +1,300 @@
+"""Graphs of any kind, as one list of weighted edges.
+
+The nodes of a graph are public, its edges are not. So an edge list alone does not say which graph
+it is: the nodes must be named. Their order must not tell anything either, and a graph that was
+built edge by edge remembers the order in which its nodes came up; hence nodes are sorted, unless
+the caller lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis._validate import FloatArray, count
+from ndis.tables.sources import batches, open_table, package_of
+
+IntArray = NDArray[np.int64]
+Node = int | str
+
+WEIGHT = "weight"
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The edges of an undirected graph, each once, with weights in [0, 1].
+
+    They belong to the owner of the data: printing shows the nodes at most.
+
+    Attributes
+    ----------
+    nodes : sequence of str or int
+        The nodes; ``range(n)`` where they have no names.
+    first, second : ndarray of int
+        The ends of each edge, as positions in `nodes`.
+    weight : ndarray of float
+        The weights.
+    """
+
+    nodes: Sequence[Node]
+    first: IntArray = field(repr=False)
+    second: IntArray = field(repr=False)
+    weight: FloatArray = field(repr=False)
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def n_nodes(self) -> int:
+        """The number of nodes."""
+        return len(self.nodes)
+
+    def cut(self, inside: Iterable[Node]) -> float:
+        """The total weight of edges with one end inside and one outside."""
+        mask = positions(self.nodes, inside)
+        return float(self.weight @ (mask[self.first] != mask[self.second]))
+
+    def incidence(self) -> Any:
+        """The n x m matrix with column sqrt(weight) (e_u - e_v) for each edge, sparse by row."""
+        from scipy import sparse
+
+        n_edges = self.weight.size
+        root = np.sqrt(self.weight)
+        ends = np.concatenate([self.first, self.second])
+        columns = np.tile(np.arange(n_edges), 2)
+        entries = np.concatenate([root, -root])
+        return sparse.csr_array((entries, (ends, columns)), shape=(self.n_nodes, n_edges))
+
+    def laplacian(self) -> FloatArray:
+        """The Laplacian, dense: the sum over edges of weight (e_u - e_v)(e_u - e_v)^T."""
+        matrix = np.zeros((self.n_nodes, self.n_nodes))
+        matrix[self.first, self.second] = matrix[self.second, self.first] = -self.weight
+        np.fill_diagonal(matrix, -matrix.sum(axis=1))
+        return matrix
+
+
+def read_edges(
+    graph: Any, *, nodes: int | Sequence[Node] | None = None, weight: str | None = WEIGHT
+) -> Edges:
+    """Read a graph of any kind.
+
+    Parameters
+    ----------
+    graph : networkx graph, scipy sparse matrix, Edges, or table
+        A table lists each edge once in its columns ``source`` and ``target``, and is anything that
+        `batches` reads. A matrix is the symmetric adjacency matrix.
+    nodes : int or sequence of str or int, optional
+        The public nodes; a number n stands for 0, ..., n - 1. Needed for tables, because the nodes
+        without edges are not in them. For other graphs it can be left out.
+    weight : str or None
+        Edge attribute or column that holds the weight; edges without it have weight 1. None gives
+        every edge the weight 1.
+
+    Returns
+    -------
+    Edges
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from ndis.tables import read_edges
+    >>> table = pa.table({"source": ["a", "c"], "target": ["b", "a"]})
+    >>> read_edges(table, nodes=["a", "b", "c", "d"]).n_nodes
+    4
+    """
+    if isinstance(graph, Edges):
+        return graph
+    package = package_of(type(graph))
+    if package == "networkx":
+        return _from_networkx(graph, nodes, weight)
+    if package == "scipy":
+        return _from_matrix(graph, nodes, weight)
+    return _from_table(graph, nodes, weight)
+
+
+def positions(nodes: Sequence[Node], inside: Iterable[Node]) -> NDArray[np.bool_]:
+    """Which nodes belong to a set of them, as a mask; a mask is returned as it is.
+
+    Examples
+    --------
+    >>> from ndis.tables.edges import positions
+    >>> positions(("a", "b", "c"), {"b", "c"}).tolist()
+    [False, True, True]
+    """
+    n = len(nodes)
+    if isinstance(inside, np.ndarray) and inside.dtype == np.bool_ and inside.shape == (n,):
+        return inside
+    known = {node: index for index, node in enumerate(nodes)}
+    mask = np.zeros(n, dtype=np.bool_)
+    for node in inside:
+        if node not in known:
+            raise ValueError(
+                f"Expected a set of nodes of the graph, got {node!r}; name nodes that it has."
+            )
+        mask[known[node]] = True
+    return mask
+
+
+def _from_networkx(graph: Any, nodes: int | Sequence[Node] | None, weight: str | None) -> Edges:
+    if graph.is_directed() or graph.is_multigraph():
+        raise ValueError(
+            f"Expected an undirected graph with simple edges, got {type(graph).__name__}; "
+            "convert it with networkx.Graph(graph)."
+        )
+    labels = _labels(_sorted(graph.nodes) if nodes is None else nodes)
+    position = {label: index for index, label in enumerate(labels)}
+    named = graph.edges(data=weight, default=1.0) if weight else ((u, v, 1) for u, v in graph.edges)
+    listed = list(named)
+    try:
+        first, second = ([position[edge[end]] for edge in listed] for end in (0, 1))
+    except KeyError:
+        raise _unknown_node() from None
+    try:
+        weights = np.array([edge[2] for edge in listed], dtype=np.float64)
+    except (TypeError, ValueError):
+        raise _bad_weight() from None
+    return Edges(labels, np.array(first, np.int64), np.array(second, np.int64), weights)
+
+
+def _from_matrix(matrix: Any, nodes: int | Sequence[Node] | None, weight: str | None) -> Edges:
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(
+            f"Expected a square adjacency matrix, got shape {matrix.shape}; "
+            "hand over edges as a table with columns 'source' and 'target'."
+        )
+    labels = _labels(matrix.shape[0] if nodes is None else nodes)
+    if len(labels) != matrix.shape[0]:
+        raise ValueError(
+            f"Expected {matrix.shape[0]} nodes, one for each row of the matrix, got {len(labels)}; "
+            "name every node."
+        )
+    by_row = matrix.tocsr().astype(np.float64)
+    by_row.sum_duplicates()
+    if abs(by_row - by_row.T).max() != 0:
+        raise ValueError(
+            "Expected the symmetric matrix of an undirected graph, got one that differs from its "
+            "transpose; say which edges you mean, for instance with matrix.maximum(matrix.T)."
+        )
+    entries = by_row.tocoo()
+    once = (entries.row <= entries.col) & (entries.data != 0)
+    weights = entries.data[once] if weight else np.ones(np.count_nonzero(once))
+    first, second = (np.asarray(ends[once], np.int64) for ends in (entries.row, entries.col))
+    return Edges(labels, first, second, weights)
+
+
+def _from_table(table: Any, nodes: int | Sequence[Node] | None, weight: str | None) -> Edges:
+    names = open_table(table).names
+    if not {"source", "target"} <= set(names):
+        raise ValueError(
+            f"Expected an edge list with columns 'source' and 'target', got columns "
+            f"{', '.join(map(repr, names))}; rename the columns that hold the ends of an edge."
+        )
+    if nodes is None:
+        raise ValueError(
+            "Expected the nodes of an edge list, got none: nodes without edges are not in it; "
+            "pass nodes, their number or their public list."
+        )
+    labels = _labels(nodes)
+    columns = ["source", "target", *([weight] if weight in names else [])]
+    parts: list[list[NDArray[Any]]] = [[], [], []]
+    for batch in batches(table, columns):
+        for part, name in zip(parts, ("source", "target"), strict=False):
+            part.append(_positions(batch, name, labels))
+        parts[2].append(_weights(batch, weight if weight in names else None))
+    first, second, weights = (np.concatenate([*part, np.zeros(0)]) for part in parts)
+    return Edges(labels, first.astype(np.int64), second.astype(np.int64), weights)
+
+
+def _positions(batch: Any, name: str, labels: Sequence[Node]) -> NDArray[Any]:
+    """Where the ends of edges stand among the nodes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = batch.column(name)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    try:
+        if isinstance(labels, range):
+            ends: NDArray[Any] = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+            inside = not column.null_count and bool(np.all((ends >= 0) & (ends < len(labels))))
+        else:
+            known = pa.array(labels)
+            found = pc.index_in(column.cast(known.type), value_set=known)
+            inside = not found.null_count
+            ends = found.to_numpy(zero_copy_only=False)
+    except pa.ArrowException:
+        raise _unknown_node() from None
+    if not inside:
+        raise _unknown_node()
+    return ends
+
+
+def _weights(batch: Any, weight: str | None) -> FloatArray:
+    import pyarrow as pa
+
+    if weight is None:
+        return np.ones(batch.num_rows)
+    try:
+        column = batch.column(weight).cast(pa.float64())
+    except pa.ArrowException:
+        raise _bad_weight() from None
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _labels(nodes: int | Iterable[Node]) -> Sequence[Node]:
+    """The nodes as a range or as distinct names."""
+    if isinstance(nodes, int | np.integer):
+        return range(count("nodes", nodes))
+    labels = [int(label) if isinstance(label, np.integer) else label for label in nodes]
+    for label in labels:
+        if isinstance(label, bool) or not isinstance(label, int | str):
+            raise TypeError(
+                f"Expected nodes named by strings or integers, got {type(label).__name__}; "
+                "rename them, for instance with networkx.convert_node_labels_to_integers."
+            )
+    if len(set(labels)) < len(labels):
+        raise ValueError("Expected distinct nodes, got one more than once; list each node once.")
+    return range(len(labels)) if labels == list(range(len(labels))) else tuple(labels)
+
+
+def _sorted(labels: Iterable[Any]) -> list[Any]:
+    return sorted(labels, key=lambda label: (type(label).__name__, label))
+
+
+def _check(edges: Edges) -> None:
+    if edges.n_nodes < 2:
+        raise ValueError(
+            f"Expected a graph of at least two nodes, got {edges.n_nodes}; "
+            "a smaller graph has no edges to hide."
+        )
+    if np.any(edges.first == edges.second):
+        raise ValueError(
+            "Expected a graph without self-loops, got one that has some; "
+            "remove them, since no cut contains them."
+        )
+    if not np.all((edges.weight >= 0) & (edges.weight <= 1)):  # NaN is outside, too
+        raise _bad_weight()
+    low, high = np.minimum(edges.first, edges.second), np.maximum(edges.first, edges.second)
+    if np.unique(low * edges.n_nodes + high).size < low.size:
+        raise ValueError(
+            "Expected each edge once, got one more than once (u-v and v-u are the same edge); "
+            "sum or drop the repetitions."
+        )
+
+
+def _unknown_node() -> ValueError:
+    return ValueError(
+        "Expected edges between the nodes that were declared, got one that leads elsewhere; "
+        "list all public nodes."
+    )
+
+
+def _bad_weight() -> ValueError:
+    return ValueError(
+        "Expected edge weights between 0 and 1, got one that is not; divide them by a public "
+        "bound, or pass weight=None to count every edge once."
+    )
