@@ -106,6 +106,15 @@ def test_blocks_are_small_and_complete(width: int) -> None:
     np.testing.assert_array_equal(np.concatenate(blocks), table)
 
 
+def test_blocks_that_share_memory_hold_the_same_rows() -> None:
+    table = np.random.default_rng(0).standard_normal((10_000, 3))
+    rows = Rows(["x", "y", "z"], row_norm=1.0)
+    for layout in (table, np.asfortranarray(table)):
+        fresh = np.concatenate(list(rows.blocks(layout)))
+        shared = np.concatenate([block.copy() for block in rows.blocks(layout, reuse=True)])
+        np.testing.assert_array_equal(fresh, shared)
+
+
 @pytest.mark.parametrize(
     ("kind", "values"),
     [

@@ -124,7 +124,7 @@ class GramAccumulator:
         """
         before = self._sum, self._compensation.copy(), self.n_rows
         try:
-            for block in self.rows.blocks(batch):
+            for block in self.rows.blocks(batch, reuse=True):
                 # Sums that overflow are reported once, by finalize.
                 with np.errstate(over="ignore", invalid="ignore"):
                     self._add(block.T @ block)

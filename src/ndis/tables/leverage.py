@@ -221,7 +221,7 @@ def _for_each_row(
     measures = np.empty((n_measures, gram.n_rows))
 
     def measured(batch: Batch) -> FloatArray:
-        return np.hstack([measure(block) for block in gram.rows.blocks(batch)])
+        return np.hstack([measure(block) for block in gram.rows.blocks(batch, reuse=True)])
 
     seen = 0
     with closing(track(table, "Measuring rows", gram.n_rows, size=len)) as reading:

@@ -93,13 +93,15 @@ class Rows:
             object.__setattr__(self, "row_norm", _usable_norm(self.row_norm))
         object.__setattr__(self, "names", _row_names(columns, levels, self.intercept))
 
-    def blocks(self, batch: Batch) -> Iterator[FloatArray]:
+    def blocks(self, batch: Batch, *, reuse: bool = False) -> Iterator[FloatArray]:
         """Yield the rows of a batch, finite and within bounds, in blocks of a few thousand.
 
         Parameters
         ----------
         batch : pyarrow.RecordBatch or ndarray of shape (n_rows, n_columns)
             Records; an array has the columns in the order of `columns`.
+        reuse : bool, default False
+            Whether blocks may share memory: then each is gone when the next is drawn.
 
         Yields
         ------
@@ -109,9 +111,11 @@ class Rows:
         fill, n_rows, order = self._filler(batch)
         width = len(self.names)
         step = max(256, min(BLOCK_ROWS, BLOCK_ENTRIES // width))
+        block = np.empty((0, width))
         for start in range(0, n_rows, step):
             stop = min(start + step, n_rows)
-            block = np.empty((stop - start, width), order=order)
+            if not reuse or len(block) != stop - start:
+                block = np.empty((stop - start, width), order=order)
             if self.intercept:
                 block[:, 0] = 1.0
             fill(block[:, int(self.intercept) :], start, stop)
