@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ndis.ledger import BudgetExceeded, Ledger
     from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
     from ndis.mechanisms.additive import GaussianMechanism, MatrixGaussianMechanism
+    from ndis.mechanisms.covariance import PrivateCovariance
+    from ndis.mechanisms.graph import PrivateGraph
     from ndis.mechanisms.projection import PrivateProjection
     from ndis.mechanisms.rank_one import RankOneGaussianMechanism
     from ndis.mechanisms.row_norm import PrivateNorm
@@ -32,6 +34,8 @@ __all__ = [
     "Ledger",
     "MatrixGaussianMechanism",
     "NeighbourRelation",
+    "PrivateCovariance",
+    "PrivateGraph",
     "PrivateNorm",
     "PrivateProjection",
     "Profile",
@@ -52,6 +56,8 @@ _HOME = {
     "Ledger": "ndis.ledger",
     "MatrixGaussianMechanism": "ndis.mechanisms.additive",
     "NeighbourRelation": "ndis.guarantee",
+    "PrivateCovariance": "ndis.mechanisms.covariance",
+    "PrivateGraph": "ndis.mechanisms.graph",
     "PrivateNorm": "ndis.mechanisms.row_norm",
     "PrivateProjection": "ndis.mechanisms.projection",
     "Profile": "ndis.loss",
