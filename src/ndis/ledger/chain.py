@@ -106,7 +106,8 @@ class Chain:
     def append(self, kind: str, release: int, body: dict[str, Any], state: dict[str, Any]) -> None:
         """Add an event and the state after it; only inside a writing transaction."""
         db, number = self._connect(), self._seen + 1
-        body_text, state_text = _text(body), _text(state)
+        # The state names its event, so that it does not fit a chain that was cut short.
+        body_text, state_text = _text(body), _text(state | {"event": number})
         sealed = _seal(self._seen_hash, number, kind, release, body_text, _digest(state_text))
         db.execute(
             "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)",

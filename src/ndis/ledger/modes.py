@@ -120,22 +120,22 @@ class Adaptive(Mode):
 
     def start(self) -> State:
         """Nothing spent."""
-        return {"totals": _written(np.zeros((2, self.filter.width)))}
+        return {"totals": written(np.zeros((2, self.filter.width)))}
 
     def after(self, state: State, guarantee: Guarantee, *, first: bool) -> State | None:
         """Totals with the release, if the filter admits them."""
-        totals = _read(state["totals"]) + self.filter.cost(guarantee)
+        totals = read(state["totals"]) + self.filter.cost(guarantee)
         if self.filter.admits(totals) or (
             # The first release depends on no output, so that its own exact delta may decide. If
             # only that admits it, nothing is admitted after it: totals never fall.
             first and meets_alone(guarantee, self.epsilon, self.delta)
         ):
-            return {"totals": _written(totals)}
+            return {"totals": written(totals)}
         return None
 
     def left(self, state: State) -> Remaining:
         """The largest Gaussian release that the filter would admit."""
-        squared = self.filter.largest_shift(_read(state["totals"])[None])
+        squared = self.filter.largest_shift(read(state["totals"])[None])
         shift = math.sqrt(float(squared[0]))
         epsilon = float(QuadraticLoss.from_shift(shift).epsilon(self.delta))
         return Remaining(epsilon, self.delta, shift)
@@ -149,7 +149,7 @@ class Adaptive(Mode):
 
     def fault(self, state: State, guarantees: Sequence[Guarantee]) -> str | None:
         """Add everything up afresh."""
-        stored = _read(state["totals"])
+        stored = read(state["totals"])
         fresh = sum(self._costs(guarantees), np.zeros_like(stored))
         # Another processor may round another way.
         if not np.allclose(fresh, stored, rtol=1e-9, atol=0.0):
@@ -238,10 +238,7 @@ class Planned(Mode):
         """What the rest of the plan amounts to; without a plan, the whole budget."""
         if "left" in state:
             return self._total(Counter(state["left"]))
-        scale = least_noise(
-            lambda noise: QuadraticLoss.from_shift(1.0 / noise), self.epsilon, self.delta
-        )
-        return Remaining(self.epsilon, self.delta, 1.0 / scale)
+        return _as_gaussian(self.epsilon, self.delta)
 
     def burn_down(self, guarantees: Sequence[Guarantee], moments: Sequence[int]) -> list[float]:
         """Epsilon of the rest of the plan at each moment."""
@@ -273,8 +270,13 @@ class Planned(Mode):
         if not used:
             return Remaining(0.0, self.delta, 0.0)
         total = compose(used, self.epsilon / _CELLS)
-        epsilon, shift = total.epsilon(self.delta), total.gdp_mu(self.delta)
-        return Remaining(float(epsilon), self.delta, float(shift))
+        return _as_gaussian(float(total.epsilon(self.delta)), self.delta)
+
+
+def _as_gaussian(epsilon: float, delta: float) -> Remaining:
+    """The Gaussian release that is (epsilon, delta)-private and no better."""
+    noise = least_noise(lambda scale: QuadraticLoss.from_shift(1.0 / scale), epsilon, delta)
+    return Remaining(epsilon, delta, 1.0 / noise)
 
 
 def fingerprint(guarantee: Guarantee) -> str:
@@ -285,9 +287,11 @@ def fingerprint(guarantee: Guarantee) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _written(totals: FloatArray) -> list[list[str]]:
+def written(totals: FloatArray) -> list[list[str]]:
+    """Totals as JSON, exactly."""
     return [[float(value).hex() for value in row] for row in totals]
 
 
-def _read(totals: list[list[str]]) -> FloatArray:
+def read(totals: list[list[str]]) -> FloatArray:
+    """Read what `written` wrote."""
     return np.array([[float.fromhex(value) for value in row] for row in totals])
