@@ -1,10 +1,11 @@
 import math
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ndis import QuadraticLoss, plots
+from ndis import Guarantee, Ledger, Profile, QuadraticLoss, plots
 
 pytest.importorskip("matplotlib")
 
@@ -50,3 +51,15 @@ def test_without_matplotlib_the_error_says_what_to_install(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'ndis\[plots\]'"):
         plots.curve(QuadraticLoss.from_shift(1.0), [1.0])
+
+
+def test_burn_down_draws_what_remained_after_each_release(tmp_path: Path) -> None:
+    release = Guarantee(1.0, 0.1, "replace", "proven", Profile.both(QuadraticLoss.from_shift(0.1)))
+    with Ledger(tmp_path / "ledger", 1.0, 1e-6, "replace") as ledger:
+        left = [ledger.remaining().epsilon]
+        for _ in range(3):
+            ledger.spend(release, "example")
+            left.append(ledger.remaining().epsilon)
+        (axes,) = plots.burn_down(ledger).axes
+    assert axes.lines[0].get_xdata().tolist() == [0, 1, 2, 3]
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), left, rtol=1e-9)

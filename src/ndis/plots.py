@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["curve", "figure", "style"]
+    from ndis.ledger import Ledger
+
+__all__ = ["burn_down", "curve", "figure", "style"]
 
 # Okabe and Ito's palette: told apart with every common kind of colour vision.
 _COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
@@ -94,6 +96,41 @@ def curve(losses: HasLogDelta | Mapping[str, HasLogDelta], epsilons: ArrayLike) 
         if any(named):
             # Above the axes, where no curve can run through it.
             new.legend(loc="outside upper left", ncols=2)
+    return new
+
+
+def burn_down(ledger: "Ledger") -> "Figure":
+    """Draw the epsilon that remained in a ledger after each release.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        In adaptive mode the height is that of the largest Gaussian release that would have
+        been admitted; in plan mode, of the rest of the plan. Both at the ledger's delta.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Save it with ``savefig``; notebooks show it.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from ndis import Ledger, plots
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Ledger(pathlib.Path(folder) / "budget", 1.0, 1e-6, "replace") as ledger:
+    ...         figure = plots.burn_down(ledger)
+    >>> figure.axes[0].get_xlabel()
+    'releases'
+    """
+    releases, left = ledger.burn_down()
+    with style():
+        new, axes = figure()
+        axes.step(releases, left, where="post", marker="o" if len(left) < 40 else None)
+        axes.axhline(ledger.epsilon, color="#888888", linestyle="--", linewidth=1.0)
+        axes.set_xlabel("releases")
+        axes.set_ylabel(f"epsilon left at delta {ledger.delta:g}")
+        axes.set_ylim(0.0, 1.05 * ledger.epsilon)
     return new
 
 

@@ -12,7 +12,7 @@ import typer
 
 from ndis.cli.console import ExitCode, complain
 
-GROUPS = ("curve",)
+GROUPS = ("curve", "ledger")
 
 app = typer.Typer(
     name="ndis",
