@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from ndis import PrivateProjection, Profile, QuadraticLoss, Sketch
 from ndis.calibration import meets
+from ndis.ledger import BudgetExceeded, Ledger
 from ndis.mechanisms.projection import draw_sketch
 from ndis.mechanisms.projection_methods import (
     METHODS,
@@ -437,6 +438,16 @@ def test_released_numbers_lie_on_the_grid():
     mechanism = projection(random_state=None).fit(small_database(1, 50))
     spacing = 2.0 ** (math.floor(math.log2(mechanism.noise_scale_)) - 12)
     np.testing.assert_array_equal(mechanism.sketch_.matrix % spacing, 0.0)
+
+
+@pytest.mark.parametrize("method", ["ridge", "subsample", "ptr"])
+def test_a_budget_of_exactly_its_price_buys_one_release(method, tmp_path):
+    ledger = Ledger(tmp_path / "budget", epsilon=1.0, delta=1e-5, relation="add-remove")
+    mechanism = projection(method=method, random_state=None, ledger=ledger)
+    ledger.preview(mechanism)
+    mechanism.fit(np.ones((5, 2)))
+    with pytest.raises(BudgetExceeded):
+        mechanism.fit(np.ones((5, 2)))
 
 
 def test_scikit_learn_manners():

@@ -155,6 +155,10 @@ class PrivateProjection(PrivateEstimator):
         """
         return self._method().noise_scale
 
+    def guarantee(self) -> Guarantee:
+        """The guarantee that a release will carry; needs no data."""
+        return self._guarantee(self._method())
+
     def forecast(
         self,
         gram: Gram | ArrayLike | None = None,

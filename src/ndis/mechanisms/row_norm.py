@@ -96,16 +96,17 @@ class PrivateNorm(PrivateEstimator):
         """The noise on each count; needs no data."""
         return least_noise(_loss, self.epsilon, self.delta)
 
+    def guarantee(self) -> Guarantee:
+        """The guarantee that a release will carry; needs no data."""
+        return self._guarantee(self.calibrate())
+
     def fit(self, X: Any, y: None = None) -> PrivateNorm:
         """Count the rows of a table by norm, and release the noisy counts."""
         scale, thresholds = self.calibrate(), self._thresholds()
         quantile = _validate.probability("quantile", self.quantile)
         counts = self._counts(X, thresholds)
-        guarantee = Guarantee(
-            self.epsilon, self.delta, NeighbourRelation.ADD_REMOVE, "proven", _loss(scale)
-        )
         parameters = {"thresholds": thresholds.tolist(), "noise_scale": scale}
-        self._release(lambda rng: add_noise(counts, scale, rng), guarantee, parameters)
+        self._release(lambda rng: add_noise(counts, scale, rng), self._guarantee(scale), parameters)
         below = np.cumsum(self.release_.value)
         enough = np.flatnonzero(below[:-1] >= quantile * below[-1])
         self.norm_ = float(thresholds[enough[0] if enough.size else -1])
@@ -115,6 +116,11 @@ class PrivateNorm(PrivateEstimator):
     def output_law(self, X: Any) -> Gaussian:
         """The law of the noisy counts of X, for auditors."""
         return Gaussian.isotropic(self._counts(X, self._thresholds()), self.calibrate() ** 2)
+
+    def _guarantee(self, scale: float) -> Guarantee:
+        return Guarantee(
+            self.epsilon, self.delta, NeighbourRelation.ADD_REMOVE, "proven", _loss(scale)
+        )
 
     def _thresholds(self) -> FloatArray:
         thresholds = _validate.floats("thresholds", self.thresholds, ndim=1)
