@@ -142,7 +142,9 @@ def test_kinds_of_numbers(kind: str, values: list[object]) -> None:
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
 def test_kinds_of_text(kind: pa.DataType) -> None:
-    batch = pa.record_batch({"x": pa.array(["a", "b", "c"]).cast(kind)})
+    if kind == pa.string_view() and int(pa.__version__.partition(".")[0]) < 20:
+        pytest.skip("this pyarrow cannot yet compare text in string views")
+    batch = pa.record_batch({"x": pa.array(["a", "b", "c"], kind)})
     (block,) = Rows(["x"], levels={"x": ["c", "a"]}).blocks(batch)
     assert block.tolist() == [[0, 1], [0, 0], [1, 0]]
 

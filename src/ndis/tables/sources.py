@@ -251,8 +251,8 @@ def _open_duckdb(relation: Any) -> Table:
     def read(request: Request) -> Iterator[Batch]:
         quoted = (name.replace('"', '""') for name in request.columns)
         chosen = relation.project(", ".join(f'"{name}"' for name in quoted))
-        # Renamed in DuckDB 1.5.
-        export = getattr(chosen, "to_arrow_reader", None) or chosen.fetch_record_batch
+        # The second name is the one of older releases.
+        export = getattr(chosen, "to_arrow_reader", None) or chosen.fetch_arrow_reader
         with export(request.batch_rows) as reader:
             yield from reader
 

@@ -16,20 +16,23 @@ Result = TypeVar("Result")
 MOST_THREADS = 8
 
 
-def map_in_order(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+def map_in_order(
+    function: Callable[[Item], Result], items: Iterable[Item], n_threads: int | None = None
+) -> Iterator[Result]:
     """Yield ``function(item)`` for each item in order, working on several at once.
 
-    Items are drawn in the calling thread, a few ahead. There are as many threads as the linear
-    algebra library is allowed, and it gets one inside each: its own threads would only share out
-    the multiplication, and wait for each other.
+    Items are drawn in the calling thread, a few ahead. If not told otherwise there are as many
+    threads as the linear algebra library is allowed, and it gets one inside each: its own threads
+    would only share out the multiplication, and wait for each other.
 
     Examples
     --------
     >>> list(map_in_order(abs, [-1, 2, -3]))
     [1, 2, 3]
     """
-    allowed = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-    n_threads = min(MOST_THREADS, max(allowed, default=1))
+    if n_threads is None:
+        allowed = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+        n_threads = min(MOST_THREADS, max(allowed, default=1))
     if n_threads == 1:
         yield from map(function, items)
         return
