@@ -33,7 +33,7 @@ FloatArray = NDArray[np.float64]
 
 # Shares of delta. Epsilon depends on ln delta only, so that halving a share costs little.
 _GAUSSIAN, _RENYI, _INFINITE = 0.45, 0.45, 0.1
-# Orders are the best one for mean shifts, times powers of sqrt(2); weights fall with distance.
+# Orders are the best one for mean shifts, times powers of sqrt(2); each step halves the weight.
 _BELOW, _ABOVE = 14, 10
 # Sums and cumulants are good to some 1e-13; costs are raised by this much, relatively.
 _MARGIN = 1e-11
@@ -73,7 +73,7 @@ class Filter:
         exponent = 0.5 * squared_shift * s * (s + 1.0) - epsilon * s
         best = float(s[np.argmin(exponent - (1.0 + s) * np.log1p(s) + s * np.log(s))])
         steps = np.arange(-_BELOW, _ABOVE + 1)
-        weights = 2.0 ** (-0.5 * np.abs(steps))
+        weights = 2.0 ** -np.abs(steps).astype(np.float64)
         return cls(
             epsilon,
             _GAUSSIAN * delta,

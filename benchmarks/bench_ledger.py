@@ -1,0 +1,128 @@
+"""What the ledger costs: budget left unused by the filter, and time to spend.
+
+    python benchmarks/bench_ledger.py
+
+The first table repeats one release for as long as each mode admits it. "used" is epsilon of the
+exact total of what was admitted, at the budget's delta, as a share of the budget's epsilon. The
+second table is wall-clock time on a ledger of 10,000 rows; most of it is the disk's forced write,
+which is therefore measured beside it, as is a ledger on a file system in memory.
+"""
+
+import math
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ndis import Guarantee, Ledger, Profile, QuadraticLoss
+from ndis.calibration import meets
+from ndis.ledger.composition import compose
+from ndis.ledger.filter import Filter
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from ledger_workers import fill
+
+BUDGETS = [(1.0, 1e-6), (0.3, 1e-8), (4.0, 1e-5)]
+
+
+def proven(loss: QuadraticLoss) -> Guarantee:
+    return Guarantee(1.0, 0.1, "add-remove", "proven", Profile.both(loss))
+
+
+def workloads(epsilon: float) -> dict[str, list[Guarantee]]:
+    """Sequences to be repeated; sizes scale with the budget, so that some 50 to 500 fit."""
+    small, large = 0.02 * epsilon, 0.01 * epsilon
+    shift = proven(QuadraticLoss.from_shift(small))
+    wide = proven(QuadraticLoss.from_leverage(large / math.sqrt(50.0), 100))
+    narrow = proven(QuadraticLoss.from_leverage(large, 2))
+    return {
+        "mean shifts": [shift],
+        "sketches, 100 columns": [wide],
+        "sketches, 2 columns": [narrow],
+        "shifts and sketches": [shift, wide],
+        "(epsilon, 0) without a loss": [Guarantee(small, 0.0, "add-remove", "proven")],
+    }
+
+
+def most(fits, top: int = 1 << 20) -> int:
+    """The largest number of repetitions that fits."""
+    low, high = 0, top
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def unused() -> None:
+    print(
+        "| budget | releases | plan | adaptive | used by adaptive | one order, known beforehand |"
+    )
+    print("| --- | --- | ---: | ---: | ---: | ---: |")
+    for epsilon, delta in BUDGETS:
+        for name, unit in workloads(epsilon).items():
+            print(f"| ({epsilon:g}, {delta:g}) | {name} | {compare(epsilon, delta, unit)} |")
+
+
+def compare(epsilon: float, delta: float, unit: list[Guarantee]) -> str:
+    """How often a unit can be repeated in each mode, and what adaptive modes use of epsilon."""
+    limits = Filter.design(epsilon, delta)
+    cost = sum(limits.cost(given) for given in unit)
+
+    def total(times: int) -> Profile:
+        return compose([(given, times) for given in unit], epsilon / 1024)
+
+    def used(times: int) -> str:
+        return f"{float(total(times).epsilon(delta)) / epsilon:.0%}"
+
+    adaptive = most(lambda k: limits.admits(k * cost))
+    planned = most(lambda k: meets(total(k), epsilon, delta), 16 * adaptive)
+    single = most(lambda k: best_order(limits, k * cost, epsilon) <= math.log(delta))
+    counts = f"{planned * len(unit)} | {adaptive * len(unit)}"
+    return f"{counts} | {used(adaptive)} | {used(single)}"
+
+
+def best_order(limits: Filter, totals: np.ndarray, epsilon: float) -> float:
+    """Ln delta of the classical Renyi filter, had its one order been guessed right."""
+    s = np.asarray(limits.orders)
+    exponent = totals[:, :-2].max(axis=0) - s * epsilon + s * np.log(s) - (1 + s) * np.log1p(s)
+    return float(exponent.min())
+
+
+def milliseconds(action, times: int = 200) -> np.ndarray:
+    taken = []
+    for _ in range(times):
+        start = time.perf_counter()
+        action()
+        taken.append(1e3 * (time.perf_counter() - start))
+    return np.array(taken)
+
+
+def speed(place: str, parent: str | None, rows: int = 10_000) -> None:
+    release = proven(QuadraticLoss.from_leverage(1e-5, 10))
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
+        path, spent = Path(folder) / "ledger", []
+        with Ledger(path, 1.0, 1e-6, "add-remove") as ledger:
+            fill(ledger, release, rows)
+            taken = {"spend": milliseconds(lambda: spent.append(ledger.spend(release, "x")))}
+            taken["complete"] = milliseconds(lambda: ledger.complete(spent.pop(), "0" * 64))
+            taken["remaining"] = milliseconds(ledger.remaining, 5)
+        taken["open"] = milliseconds(lambda: Ledger(path).close(), 5)
+        with Ledger(path) as ledger:
+            taken["verify"] = milliseconds(ledger.verify, 2)
+        with open(Path(folder) / "raw", "wb", buffering=0) as raw:
+            taken["a forced write of 4 kB alone"] = milliseconds(
+                lambda: (raw.write(bytes(4096)), os.fsync(raw.fileno()))
+            )
+    for name, values in taken.items():
+        print(f"| {name} | {place} | {np.median(values):.2f} | {np.quantile(values, 0.95):.2f} |")
+
+
+if __name__ == "__main__":
+    unused()
+    print("\n| milliseconds, 10,000 rows | file | median | 95% |\n| --- | --- | ---: | ---: |")
+    speed("on disk", None)
+    if Path("/dev/shm").exists():
+        speed("in memory", "/dev/shm")
