@@ -27,11 +27,19 @@ def from_dict(stored: dict[str, Any]) -> PrivacyLoss:
         from ndis.loss.radial import RadialLoss  # brings ball arithmetic with it
 
         return RadialLoss.from_dict(stored)
+    if kind == "least-squares":
+        from ndis.loss.least_squares import LeastSquaresLoss
+
+        return LeastSquaresLoss.from_dict(stored)
+    if kind == "sketch-and-solve":
+        from ndis.loss.student import SketchAndSolveLoss
+
+        return SketchAndSolveLoss.from_dict(stored)
     if kind == "tabulated":
         return TabulatedLoss.from_dict(stored)
     if kind == "profile":
         return Profile([from_dict(loss) for loss in stored["losses"]])
     raise ValueError(
-        f"Expected a loss of kind quadratic, radial, tabulated or profile, got {kind!r}; "
+        f"Expected a loss of a known kind, got {kind!r}; "
         "was it written by a newer version of ndis?"
     )
