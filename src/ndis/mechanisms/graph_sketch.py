@@ -42,7 +42,7 @@ class GraphSketch:
     Parameters
     ----------
     factor : ndarray of shape (n, r)
-        What was released: a row a node.
+        What was released: a row a node, every column summing to 0.
     nodes : sequence of str or int
         The nodes, in the order of the rows.
     weight : float
@@ -80,7 +80,8 @@ class GraphSketch:
         known = release.parameters
         nodes = known["nodes"]
         return cls(
-            release.value,
+            # The columns sum to 0; rounding to the release grid hid that a little.
+            release.value - release.value.mean(axis=0),
             range(nodes) if isinstance(nodes, int) else tuple(nodes),
             known["weight"],
             known["share"],
@@ -162,8 +163,8 @@ class GraphSketch:
     def laplacian(self) -> FloatArray:
         """The Laplacian of the graph without bias, as a dense matrix of shape (n, n).
 
-        Its rows sum to 0 up to the release grid. It is a Laplacian of a graph that may have
-        negative weights, and may have negative eigenvalues.
+        It is a Laplacian of a graph that may have negative weights, and may have negative
+        eigenvalues.
         """
         n = self.n_nodes
         mixed: FloatArray = self.factor @ self.factor.T / self.n_components
