@@ -25,6 +25,7 @@ from ndis.mechanisms.projection_methods import (
     sketch_loss,
 )
 from ndis.mechanisms.worst_cases import inner_epsilon, subsampled, with_failure
+from ndis.randomness import grid_spacing
 from ndis.tables import read_gram
 from samplers import LEVEL, accepts_gaussian, accepts_rate, accepts_scale
 
@@ -288,6 +289,43 @@ def test_ptr_test_fails_as_rarely_as_promised():
     failures = sum(draw(rng) < right for _ in range(20_000))
     assert accepts_rate(failures, 20_000, method.failure, LEVEL)
     assert not accepts_rate(failures, 20_000, 1.2 * method.failure, LEVEL)
+
+
+def ptr_delta(method, largest, epsilon, r, *, raised=0.0):
+    """The true delta of both releases for one column and a row of norm 1, by quadrature.
+
+    Given the test's output t the sketch is one Gaussian pair, at epsilon less the loss of t.
+    `raised` plants an error: a test that claims more than it saw.
+    """
+    scale = method.test_ratio
+    t = np.linspace(largest - 13 * scale, largest + 13 * scale, 4001)
+    slack = scale * method.quantile + 0.5 * grid_spacing(scale)
+    ridge = np.array([method._ridge_above(x - slack + raised) for x in t])
+    sketch = QuadraticLoss(
+        (1.0 / (largest - 1.0 + ridge))[:, None], np.zeros((t.size, 1)), np.full((t.size, 1), r)
+    )
+    loss_of_t = ((t - largest + 1) ** 2 - (t - largest) ** 2) / (2 * scale**2)
+    present = stats.norm.pdf(t, largest, scale) * sketch.delta(epsilon - loss_of_t)
+    absent = stats.norm.pdf(t, largest - 1, scale) * sketch.reversed().delta(epsilon + loss_of_t)
+    return max(np.trapezoid(present, t), np.trapezoid(absent, t))
+
+
+LARGEST = (1.01, 2.0, 4.0, 8.0, 15.0, 25.0, 40.0, 60.0)
+
+
+@pytest.mark.parametrize("split", ["best", "published"])
+def test_ptr_keeps_its_promise_by_quadrature(split):
+    method = ProposeTestRelease(Task(1.0, 1e-3, 1.0, 5, 0.1, split))
+    deltas = [ptr_delta(method, largest, 1.0, 5) for largest in LARGEST]
+    assert max(deltas) <= 1e-3
+    if split == "best":
+        assert max(deltas) > 0.7e-3  # and wastes little
+
+
+def test_ptr_that_believes_too_much_is_detected():
+    method = ProposeTestRelease(Task(1.0, 1e-3, 1.0, 5, 0.1, "best"))
+    slack = method.test_ratio * method.quantile  # forgets to lower the noisy eigenvalue
+    assert max(ptr_delta(method, largest, 1.0, 5, raised=slack) for largest in LARGEST) > 2e-3
 
 
 def test_ptr_needs_less_noise_beyond_the_derived_threshold():

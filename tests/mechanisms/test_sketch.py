@@ -151,6 +151,7 @@ def test_bad_requests_are_one_sentence():
         (lambda: noisy.least_squares("x0"), "debias=False"),
         (lambda: sketch.principal_components(4), "k <= 3"),
         (lambda: sketch.inner_products([[1.0]]), "3 columns"),
+        (lambda: replace(sketch, matrix=sketch.matrix.T), "each of 3 columns"),
     ):
         with pytest.raises(ValueError, match=words):
             call()

@@ -44,7 +44,7 @@ class PrincipalComponents(NamedTuple):
     moments: Estimate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sketch:
     """A released sketch of a table: d x r numbers that stand in for its n x d.
 
@@ -86,6 +86,15 @@ class Sketch:
     ridge: float | None
     rate: float = 1.0
     n_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        matrix = _validate.floats("matrix", self.matrix, ndim=2)
+        if len(matrix) != len(self.columns):
+            raise ValueError(
+                f"Expected a row of the sketch for each of {len(self.columns)} columns, got shape "
+                f"{matrix.shape}; transpose it or name the columns."
+            )
+        object.__setattr__(self, "matrix", matrix)
 
     @classmethod
     def from_release(cls, release: Release) -> Sketch:

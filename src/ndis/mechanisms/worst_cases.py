@@ -21,7 +21,7 @@ from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
 # the formulas and for the tables' own safety margin.
 MARGIN = 1e-10
 # Grid points on either side of zero, at least and at most, and below an epsilon that matters.
-_POINTS = (1024, 4096, 50)
+_POINTS = (512, 2048, 25)
 # The share of delta at which the table ends.
 _TAIL = 1e-12
 
