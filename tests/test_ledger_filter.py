@@ -261,11 +261,11 @@ def test_a_strategy_that_knows_the_loss_stays_within_the_budget(share: float) ->
 def test_adding_up_exactly_is_not_enough_for_a_strategy() -> None:
     """Why a plan must not be changed: every path has delta at most 1e-6, the strategy has more."""
     epsilon, delta = 1.0, 1e-6
-    first = QuadraticLoss.from_shift(0.1)
+    first = QuadraticLoss.from_shift(0.2)
 
     def composed(loss: QuadraticLoss) -> bool:
         return bool((first + loss).log_delta(epsilon) <= math.log(delta))
 
     menu = largest_menu(composed, 0.2)
-    assert strategy_delta(epsilon, first, menu) > 1.05 * delta
+    assert strategy_delta(epsilon, first, menu) > 1.6 * delta
     assert strategy_delta(epsilon, first, menu[:2]) <= delta * (1 + 1e-9)  # shifts alone are safe
