@@ -11,6 +11,16 @@ import pytest
 
 from requires import require_java
 
+# PySpark's opinion of the installed pandas, which is not used here, and the sockets it leaves open.
+QUIET = [
+    pytest.mark.filterwarnings(f"ignore:{message}:{category}")
+    for message, category in (
+        ("PySpark does not yet fully support pandas", "FutureWarning"),
+        ("unclosed <socket", "ResourceWarning"),
+        ("Exception ignored in. <socket", "pytest.PytestUnraisableExceptionWarning"),
+    )
+]
+
 
 @contextmanager
 def spark_session(master: str, folder: Path, **more: str) -> Iterator[Any]:

@@ -8,11 +8,9 @@ import pyarrow as pa
 import pytest
 
 from ndis.tables import batches, leverages_and_residuals, read_gram, row_leverages
-from spark_sessions import spark_session
+from spark_sessions import QUIET, spark_session
 
-# PySpark's opinion of the installed pandas, which is not used here.
-QUIET = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
-pytestmark = [pytest.mark.spark, QUIET]
+pytestmark = [pytest.mark.spark, *QUIET]
 pytest.importorskip("pyspark")
 
 N_ROWS = 2000

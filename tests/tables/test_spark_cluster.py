@@ -17,11 +17,9 @@ import pytest
 
 from ndis.tables import read_gram
 from requires import require_java
-from spark_sessions import spark_session
+from spark_sessions import QUIET, spark_session
 
-# PySpark's opinion of the installed pandas, which is not used here.
-QUIET = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
-pytestmark = [pytest.mark.spark, pytest.mark.slow, QUIET]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, *QUIET]
 pytest.importorskip("pyspark")
 
 N_ROWS, N_PARTITIONS = 40_000, 12

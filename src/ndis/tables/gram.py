@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 GRAM_ERROR = 1e-12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Gram:
     """The Gram matrix of a table: for every two columns the sum of their products.
 
