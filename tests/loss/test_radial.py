@@ -111,6 +111,7 @@ def test_many_dimensions_are_a_gaussian_mechanism_with_a_random_scale() -> None:
     assert RadialLoss(10**7, c * 10**7).delta(eps) == pytest.approx(limit, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_renyi_ends_where_the_density_stops_being_integrable() -> None:
     loss = RadialLoss(5, 50.0)
     assert loss.renyi(1.25) == math.inf
@@ -124,6 +125,7 @@ def test_renyi_ends_where_the_density_stops_being_integrable() -> None:
     assert abs(loss.renyi(1.0) - sample.mean()) < 4.5 * sample.std() / math.sqrt(n)
 
 
+@pytest.mark.slow
 def test_composes_through_a_table_that_is_never_optimistic() -> None:
     loss = RadialLoss(50, 5e4)
     table = loss.tabulated()

@@ -318,8 +318,7 @@ class _Boundary:
         if gap is None:
             return [start, end], lost
         left, right = gap
-        cosines = [self.at(v).cosine for v in gap if v is not end]
-        lost += 3 * weight * self._cap(-cosines[0].max(cosines[-1]))
+        lost += 3 * weight * self._cap(-self.at(left).cosine.max(self.at(right).cosine))
         return ([start, left] if right is end else [start, left, right, end]), lost
 
     def _gap(self, cut: arb, start: arb, end: arb) -> tuple[arb, arb] | None:
@@ -342,6 +341,8 @@ class _Boundary:
 
     def _cap(self, cosine: arb) -> arb:
         """An upper bound on Pr[t > cosine] for the cosine t of a uniform direction."""
+        if not cosine >= 0:
+            return arb(1)
         base = arb((1 - cosine) * (1 + cosine)).max(arb(0)).upper()
         return arb(base) ** (arb(self.dimension - 1) / 2) / 2
 

@@ -159,7 +159,7 @@ def price(folder: str | Path, quick: bool = False) -> list[Row]:
         axes.set_xlabel("dimension M")
         axes.set_ylabel("expected loss, rank-one over analytic")
         axes.set_title(f"Both truly ({epsilon:g}, delta)-private")
-        axes.legend()
+        figure.legend(loc="outside lower center", ncols=4)
         save(figure, folder, "rank_one_price")
     return write_rows(folder, "rank_one_price", rows)
 

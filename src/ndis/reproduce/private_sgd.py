@@ -200,7 +200,6 @@ def run(folder: str | Path, quick: bool = False) -> list[Row]:
             axes.plot(every * np.arange(1, len(accuracies) + 1), accuracies, "o-", label=label)
         axes.set_xlabel("steps")
         axes.set_ylabel("test accuracy")
-        axes.set_ylim(0.0, 1.0)
-        axes.legend(loc="lower right")
+        figure.legend(loc="outside lower center")
         save(figure, folder, "private_sgd")
     return write_rows(folder, "private_sgd", rows)
