@@ -14,7 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ndis.gaussian import Gaussian, privacy_loss, profile
+    from ndis.chi_square import GeneralizedChiSquare
+    from ndis.gaussian import Gaussian, monte_carlo_delta, privacy_loss, profile
     from ndis.guarantee import Guarantee, NeighbourRelation, Release
     from ndis.ledger import BudgetExceeded, Ledger
     from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
@@ -30,6 +31,7 @@ __all__ = [
     "BudgetExceeded",
     "Gaussian",
     "GaussianMechanism",
+    "GeneralizedChiSquare",
     "Guarantee",
     "Ledger",
     "MatrixGaussianMechanism",
@@ -44,6 +46,7 @@ __all__ = [
     "Release",
     "Sketch",
     "TabulatedLoss",
+    "monte_carlo_delta",
     "privacy_loss",
     "profile",
 ]
@@ -52,6 +55,7 @@ _HOME = {
     "BudgetExceeded": "ndis.ledger",
     "Gaussian": "ndis.gaussian",
     "GaussianMechanism": "ndis.mechanisms.additive",
+    "GeneralizedChiSquare": "ndis.chi_square",
     "Guarantee": "ndis.guarantee",
     "Ledger": "ndis.ledger",
     "MatrixGaussianMechanism": "ndis.mechanisms.additive",
@@ -66,6 +70,7 @@ _HOME = {
     "Release": "ndis.guarantee",
     "Sketch": "ndis.mechanisms.sketch",
     "TabulatedLoss": "ndis.loss",
+    "monte_carlo_delta": "ndis.gaussian",
     "privacy_loss": "ndis.gaussian",
     "profile": "ndis.gaussian",
 }

@@ -22,6 +22,17 @@ SAFETY = 1e-11
 _LARGEST_EPSILON = 1e9
 
 
+def exp_bounds(low: ArrayLike, high: ArrayLike) -> tuple[Any, Any]:
+    """Bounds on delta from bounds on its logarithm, rounded outward."""
+    # exp is good to an ulp; two more on each side make the rounding directed.
+    with np.errstate(under="ignore"):
+        lower, upper = np.exp(low), np.exp(high)
+    for _ in range(2):
+        lower = np.where(lower > 0, np.nextafter(lower, 0.0), 0.0)
+        upper = np.where(np.asarray(high) == -np.inf, 0.0, np.nextafter(upper, np.inf))
+    return lower[()], np.minimum(upper, 1.0)[()]  # delta <= 1 is a theorem, not a clip
+
+
 class PrivacyLoss(ABC):
     """A privacy profile epsilon -> delta(epsilon) that can be read in every dialect of privacy."""
 
@@ -85,14 +96,7 @@ class PrivacyLoss(ABC):
         >>> bool(low < 0.12693673750664397 < high), bool(high / low - 1 < 1e-12)
         (True, True)
         """
-        low, high = self.log_delta_bounds(epsilon)
-        # exp is good to an ulp; two more on each side make the rounding directed.
-        with np.errstate(under="ignore"):
-            lower, upper = np.exp(low), np.exp(high)
-        for _ in range(2):
-            lower = np.where(lower > 0, np.nextafter(lower, 0.0), 0.0)
-            upper = np.where(np.isneginf(high), 0.0, np.nextafter(upper, np.inf))
-        return lower[()], np.minimum(upper, 1.0)[()]  # delta <= 1 is a theorem, not a clip
+        return exp_bounds(*self.log_delta_bounds(epsilon))
 
     def epsilon(self, delta: ArrayLike) -> Any:
         """The least epsilon >= 0 with delta(epsilon) <= delta, rounded up.

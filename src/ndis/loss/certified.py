@@ -58,6 +58,9 @@ class Cumulant(Protocol):
     def error(self, s: acb) -> arb | None:
         """A bound on the distance to the K(s) meant, NaN where it has none; None if exact."""
 
+    def rise(self, s: acb) -> arb:
+        """How far ln|e^K| meant may rise above this one's value at s on the ray straight up."""
+
 
 @dataclass(frozen=True)
 class LossCumulant:
@@ -104,6 +107,10 @@ class LossCumulant:
         """Nothing: the stored numbers are the loss."""
         return None
 
+    def rise(self, s: acb) -> arb:
+        """Not asked of what is exact: its own factors are bounded one by one."""
+        raise NotImplementedError
+
     def supremum(self) -> arb | None:
         """The largest value of the loss, None if it has none."""
         total = arb(0)
@@ -142,9 +149,11 @@ def log_delta_bounds(
 def delta_of(terms: Cumulant, loss: Any, eps: float) -> tuple[float, float]:
     """Proven bounds on ln delta(eps), with the path that suits a nearby `QuadraticLoss`."""
     t = np.array([eps])
-    low, high = log_integral_bounds(terms, *loss.problem(t), eps)
+    problem, start = loss.problem(t)
+    low, high = log_integral_bounds(terms, problem, start, eps)
     if high > -0.7:
-        rest_low, rest_high = log_integral_bounds(terms, *loss.problem(t, complement=True), eps)
+        problem, start = loss.problem(t, complement=True)
+        rest_low, rest_high = log_integral_bounds(terms, problem, start, eps)
         with precision(_BITS[1]):
             low = max(low, _down((-(arb(min(rest_high, 0.0)).exp())).log1p()))
             high = min(high, _up((-(arb(rest_low).exp())).log1p()))
@@ -186,15 +195,17 @@ def log_integral_bounds(
     """
     path = _path(terms, problem, start, t)
     best = (-math.inf, math.inf)
-    for bits in _BITS if path is not None else ():
+    for bits in _BITS:
+        if path is None:
+            break
         with precision(bits):
             value = _log_integral(terms, path, problem.poles, t, bits)
             if value is None:
                 continue
-            low, high = _down(value), _up(value)
-            best = max(best[0], low), min(best[1], high)
-            scale = max(1.0, abs(best[1]))
-            if best[1] - best[0] < max(_WIDTH, 4e-16 * scale):
+            before = best[1] - best[0]
+            best = max(best[0], _down(value)), min(best[1], _up(value))
+            width = best[1] - best[0]
+            if width < max(_WIDTH, 4e-16 * abs(best[1])) or width > 0.5 * before:
                 break
     if math.isinf(best[1]) and 0.0 in problem.poles and problem.high[0] > 0:
         # Beyond ln delta of some -1e28 a double cannot name the saddle point.
@@ -219,8 +230,8 @@ class _Path:
 def _path(terms: Cumulant, problem: contour.Problem, start: FloatArray, t: float) -> _Path | None:
     """A good path; whether it is good decides the time and the width, never the truth."""
     with np.errstate(all="ignore"):
-        c, _, scale, natural = contour.descent(problem, start)
-        slopes = [float(bend[0]) for bend in contour.bends(natural, problem.growth * scale)]
+        c, _, scale, bends = contour.descent(problem, start)
+        slopes = [float(bend[0]) for bend in bends]
         path = _first_path(terms, problem, t, float(c[0]), float(scale[0]), slopes)
         if path is None and problem.high[0] > 0:
             # Pressed against the end of the support, doubles cannot tell the slope from 0.
@@ -315,7 +326,10 @@ def _log_integral(
     end = arb(path.end)
     foot = acb(A * (end.cosh() - 1), B * end.sinh())
     tangent = acb(A * end.sinh(), B * end.cosh())
-    bounds = exponent.tangent_ray(foot, tangent / abs(tangent)) + exponent.vertical_ray(foot)
+    if terms.error(acb(c)) is None:
+        bounds = exponent.tangent_ray(foot, tangent / abs(tangent)) + exponent.vertical_ray(foot)
+    else:
+        bounds = exponent.vertical_ray(foot, terms.rise(c + foot))
     whole = (body + arb(0, min(bounds, default=arb("inf")))) / arb.pi()
     if not whole > 0:
         return None
@@ -343,39 +357,52 @@ class _Exponent:
             total += w * w * inverse
         return total
 
-    def vertical_ray(self, foot: acb) -> list[arb]:
-        """Bounds on the integral over |integrand| from `foot` straight up to infinity."""
+    def vertical_ray(self, foot: acb, rise: arb | None = None) -> list[arb]:
+        """Bounds on the integral over |integrand| from `foot` straight up to infinity.
+
+        With a given `rise` the exponent is only known not to rise further than that, and the
+        poles alone make the integral converge.
+        """
         height = foot.imag
-        log_foot = self(foot).real
-        for half_g, q in self.pulls:
-            scale = 1 + q * foot
-            if not scale.real > 0 and q != 0:
-                log_foot += half_g / q**2 * (1 / scale).real.abs_upper()
-        # Each |1 + q w|^2 is (1 - rho) + rho x^2 times its value at the foot, x = Im w / height,
-        # and that is at least x^(2 rho), and at least rho x^2.
-        slow, log_slow, fast, log_fast = arb(0), arb(0), arb(0), arb(0)
-        for half_n, q in self.logs:
-            rho = (q * height) ** 2 / abs(1 + q * foot) ** 2
-            slow += half_n * rho
-            fast += half_n
-            log_fast -= half_n * rho.log() / 2
+        slow, log_slow = arb(len(self.gaps)), arb(0)
         for gap in self.gaps:
-            rho = (height / gap) ** 2 / abs(1 + foot / gap) ** 2
-            log_foot -= abs(1 + foot / gap).log()
-            slow += 1
-            log_slow -= rho.log() / 2
-        fast += len(self.gaps)
-        log_fast += log_slow
+            log_slow -= (height / abs(gap)).log()
+        log_foot = self(foot).real
+        if rise is not None:
+            log_foot += rise
+            orders = [(slow, log_slow)]
+        else:
+            log_foot += self._own_rise(foot)
+            # Each |1 + q w|^2 is (1 - rho) + rho x^2 times its value at the foot, with
+            # x = Im w / height, and that is at least x^(2 rho), and at least rho x^2.
+            fast, log_fast = slow, log_slow
+            for half_n, q in self.logs:
+                rho = (q * height) ** 2 / abs(1 + q * foot) ** 2
+                slow += half_n * rho
+                fast += half_n
+                log_fast -= half_n * rho.log() / 2
+            orders = [(slow, log_slow), (fast, log_fast)]
         size = log_foot.exp()
         bounds = [
             (size * loss.exp() * height / (order - 1)).abs_upper()
-            for order, loss in ((slow, log_slow), (fast, log_fast))
+            for order, loss in orders
             if order > 1
         ]
         gauss = sum((2 * half_g for half_g, q in self.pulls if q == 0), arb(0))
         if gauss > 0:
+            for gap in self.gaps:
+                size /= abs(1 + foot / gap)
             bounds.append((size / (gauss * height)).abs_upper())
         return [bound for bound in bounds if bound.is_finite()]
+
+    def _own_rise(self, foot: acb) -> arb:
+        """How far the pulls rise on the way up: those whose 1 + q Re w is negative."""
+        total = arb(0)
+        for half_g, q in self.pulls:
+            scale = 1 + q * foot
+            if not scale.real > 0:
+                total += half_g / q**2 * (1 / scale).real.abs_upper()
+        return total
 
     def tangent_ray(self, foot: acb, direction: acb) -> list[arb]:
         """Bounds on the integral over |integrand| from `foot` to infinity in this direction."""

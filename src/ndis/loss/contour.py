@@ -38,8 +38,9 @@ ComplexArray = NDArray[np.complex128]
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.intp]
 
-# What a value may be off by, what the rule may contribute to that, and the first step in u with the number of halvings.
-_ACCURATE = 5e-13
+# What a value may be off by, what the rule may contribute to that, and the rule's first step in
+# u with the number of halvings.
+_ACCURATE = 7e-13
 _GOOD = 2e-13
 _FIRST_STEP = 0.25
 _HALVINGS = 5
@@ -78,6 +79,14 @@ class Local:
         result: FloatArray = -(self.q * (self.n * self.q * self.q + 3.0 * self.g)).sum(axis=-1)
         return result
 
+    @property
+    def growth(self) -> FloatArray:
+        """The coefficient of w far from c, short of a Gaussian part (terms with q = 0)."""
+        with np.errstate(all="ignore"):
+            far = self.n * self.q + np.where(self.q == 0, 0.0, self.g / self.q)
+        result: FloatArray = self.slope + 0.5 * far.sum(axis=-1)
+        return result
+
     def take(self, rows: IntArray) -> Local:
         """The chosen members of the batch."""
         parts = (self.value, self.slope, self.noise, self.n, self.q, self.g)
@@ -90,7 +99,8 @@ class Problem:
 
     `derivatives(c)` gives K'(c) - t and K''(c), `expand(c)` the whole `Local`. The contour
     crosses the real axis between `low` and `high`, whose ends are branch points, poles or
-    infinity. `growth` is the exponent's coefficient of s at infinity, 0 where none decides.
+    infinity. `growth` is the exponent's coefficient of s at infinity, NaN where a Gaussian part
+    decides there.
     """
 
     derivatives: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -107,14 +117,14 @@ def log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, BoolA
     The sign of I is the sign of 1 / prod(c - pole_j) on the strip, known to the caller. What is
     not accurate may be anything, NaN included.
     """
-    c, local, scale, natural = descent(problem, start)
+    c, local, scale, bends = descent(problem, start)
     log_poles = np.zeros_like(c)
     for pole in problem.poles:
         log_poles -= np.log(np.abs(c - pole))
     log_sum = np.full(c.size, np.nan)
     error = np.full(c.size, np.inf)
     rows: IntArray = np.arange(c.size)
-    for bend in bends(natural, problem.growth * scale):
+    for bend in bends:
         part = local if rows.size == c.size else local.take(rows)
         log_sum[rows], error[rows] = _trapezoid(
             part, c[rows], problem.poles, scale[rows], bend[rows] * scale[rows]
@@ -128,8 +138,8 @@ def log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, BoolA
 
 def descent(
     problem: Problem, start: FloatArray
-) -> tuple[FloatArray, Local, FloatArray, FloatArray]:
-    """The saddle point, the exponent there, the scale B and the natural bend A/B of the path."""
+) -> tuple[FloatArray, Local, FloatArray, list[FloatArray]]:
+    """The saddle point, the exponent there, the scale B, and slopes A/B of paths to try."""
     c = saddle_points(problem, start)
     local = problem.expand(c)
     second, third = local.second, local.third
@@ -138,21 +148,27 @@ def descent(
         second = second + inverse * inverse
         third = third - 2.0 * inverse**3
     scale = 1.0 / np.sqrt(second)
-    return c, local, scale, third * scale**3 / 3.0
+    return c, local, scale, _bends(problem, local, scale, third * scale**3 / 3.0)
 
 
-def bends(natural: FloatArray, growth: FloatArray) -> list[FloatArray]:
-    """Paths to try, as slopes A/B: the local steepest descent, then ones that suit infinity.
+def _bends(
+    problem: Problem, local: Local, scale: FloatArray, natural: FloatArray
+) -> list[FloatArray]:
+    """Slopes A/B of paths: the local steepest descent, then ones that suit infinity.
 
     Far out the exponent is `growth * w`, so the path must end up bending against its sign. Where
     the decay is algebraic (growth of order one) it had better do so from the start; where it is
-    Gaussian the integrand is gone before that matters. Any path gives the same integral: what is
-    bounded here is how far it leans, never a result.
+    Gaussian the integrand is gone before that matters, and the path keeps within 45 degrees
+    of the vertical. Any path gives the same integral: what is bounded here is how far it
+    leans, never a result.
     """
+    gaussian = np.isnan(problem.growth)
+    growth = scale * (np.where(gaussian, local.growth, problem.growth))
+    steepest = np.where(gaussian, 0.85, 1.3)
     against = np.where(growth > 0, -1.0, 1.0)
-    wanted = against * np.minimum(np.abs(natural) + 0.4 / (1.0 + 0.1 * growth * growth), 1.3)
+    wanted = against * np.minimum(np.abs(natural) + 0.4 / (1.0 + 0.1 * growth * growth), steepest)
     opposed = natural * against < -0.05
-    first = np.where((growth == 0) | opposed, np.clip(natural, -0.9, 0.9), wanted)
+    first = np.where(opposed, np.clip(natural, -0.9, 0.9), wanted)
     return [first, 0.45 * against, 0.85 * against, 0.15 * against]
 
 
@@ -215,10 +231,12 @@ def _trapezoid(
             later = np.abs(2.0 * total / finer - 1.0)
             # The error falls like exp(-C / step): halving the step squares it, unless a small
             # part of the integrand converges more slowly, which the measured order betrays.
-            order = np.clip(np.log(later) / np.log(earlier) - 0.3, 1.0, 1.7)
+            order = np.clip(np.log(later) / np.log(earlier) - 0.5, 1.0, 1.35)
             estimate = np.where(later < 1e-13, later, later**order)
-            cancellation = (scale + gross) / finer
             step *= 0.5
+            # An integral far from `scale`, what it is around a saddle point, is an illusion of a
+            # path that leaves the valley and of nodes too few to see it oscillate.
+            cancellation = (scale + gross) / np.minimum(finer, scale / step)
             done = (finer > 0) & (estimate < _GOOD) & (cancellation < 50.0)
             if done.any():
                 kept = rows[done]

@@ -421,7 +421,7 @@ class QuadraticLoss(PrivacyLoss):
                 lambda c: self.expand(c, t),
                 low,
                 high,
-                np.where(gaussian, 0.0, growth),
+                np.where(gaussian, np.nan, growth),
                 (0.0, -1.0),
             )
 
@@ -431,7 +431,8 @@ class QuadraticLoss(PrivacyLoss):
         _, high = self.strip()
         drift, spread = derivatives(zero)
         root = np.sqrt(drift * drift + 8.0 * spread)
-        start = np.where(drift > 0, 4.0 / (drift + root), (root - drift) / (2.0 * spread))
+        with np.errstate(divide="ignore"):  # the side that is not taken may divide by zero
+            start = np.where(drift > 0, 4.0 / (drift + root), (root - drift) / (2.0 * spread))
         return between(zero, high), start / (1.0 + start / high)
 
     def _certified_log_delta(self, eps: float) -> float:
