@@ -179,23 +179,40 @@ def autodp_fourier(cell: Cell) -> float:
     return float(ComposeAFA()([mechanism], [cell["fold"]]).approx_delta(cell["eps"]))
 
 
-def gx2_auto(cell: Cell) -> float:
+def gx2_auto(cell: Cell, **options: Any) -> float:
     import gx2
 
     eps = cell["eps"]
     if "distance" in cell:
         d = cell["distance"] * math.sqrt(cell["fold"])
-        upper = [gx2.cdf(eps, [], [], [], d, sign * d * d / 2, side="upper") for sign in (1, -1)]
+        laws = [([], [], [], d, sign * d * d / 2) for sign in (1, -1)]
+        options = {}  # no quadratic part, so only one method
     else:
         rows, edge = chi_square_parameters(cell)
         weights_p, weights_q, dofs, offsets_p = map(np.array, zip(*rows, strict=True))
-        ratios = weights_p / weights_q
-        upper = [
-            gx2.cdf(eps, weights_p, dofs, dofs * offsets_p, 0.0, edge, side="upper"),
-            gx2.cdf(eps, weights_q, dofs, dofs * offsets_p / ratios, 0.0, edge, side="upper"),
+        offsets_q = offsets_p * weights_q / weights_p
+        laws = [
+            (weights_p, dofs, dofs * offsets_p, 0.0, edge),
+            (weights_q, dofs, dofs * offsets_q, 0.0, edge),
         ]
-    above_p, above_q = (10.0**u if u < 0 else u for u in map(float, upper))
+    upper = [float(gx2.cdf(eps, *law, side="upper", **options)) for law in laws]
+    # Probabilities below the smallest double come back as their decimal logarithm.
+    above_p, above_q = (10.0**u if u < 0 else u for u in upper)
     return above_p - math.exp(eps) * above_q
+
+
+def gx2_imhof(cell: Cell) -> float:
+    """The same with Imhof's integral at the tightest tolerance."""
+    if "excess" not in cell:
+        raise NotApplicable
+    return gx2_auto(cell, method="imhof", AbsTol=0.0, RelTol=1e-13)
+
+
+def gx2_ray(cell: Cell) -> float:
+    """The same with the method that gx2 recommends for far tails."""
+    if "excess" not in cell:
+        raise NotApplicable
+    return gx2_auto(cell, method="ray")
 
 
 def monte_carlo(cell: Cell, samples: int = 1_000_000) -> float:
@@ -226,6 +243,8 @@ PEERS: dict[str, Callable[[Cell], float]] = {
         prv_accountant,
         autodp_fourier,
         gx2_auto,
+        gx2_imhof,
+        gx2_ray,
         monte_carlo,
     )
 }

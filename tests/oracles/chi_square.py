@@ -31,6 +31,11 @@ class Tails(NamedTuple):
     above: mpf
 
 
+def exact(x: mpf | float) -> mpf:
+    """``x`` with all its digits: ``mpf(x)`` would round to the precision of the moment."""
+    return x if isinstance(x, mpf) else mpf(x)
+
+
 @dataclass(frozen=True)
 class ChiSquareLaw:
     """``sum_i weights_i chi2(dofs_i, noncentralities_i) + sigma Z + shift``, weights non-zero."""
@@ -52,12 +57,12 @@ class ChiSquareLaw:
     ) -> "ChiSquareLaw":
         """Take every number as exact, and drop the components of weight zero."""
         rows = [
-            (mpf(w), mpf(n), mpf(nc))
-            for w, n, nc in zip(weights, dofs, noncentralities, strict=True)
-            if w != 0
+            tuple(map(exact, row))
+            for row in zip(weights, dofs, noncentralities, strict=True)
+            if row[0] != 0
         ]
         columns = zip(*rows, strict=True) if rows else ((), (), ())
-        return cls(*map(tuple, columns), sigma=mpf(sigma), shift=mpf(shift))
+        return cls(*map(tuple, columns), sigma=exact(sigma), shift=exact(shift))
 
     def components(self) -> list[tuple[mpf, mpf, mpf]]:
         return list(zip(self.weights, self.dofs, self.noncentralities, strict=True))
@@ -67,7 +72,8 @@ class ChiSquareLaw:
 
     def mirrored(self) -> "ChiSquareLaw":
         """The law of ``-W``."""
-        return replace(self, weights=tuple(-w for w in self.weights), shift=-self.shift)
+        weights = tuple(mp.fneg(w, exact=True) for w in self.weights)
+        return replace(self, weights=weights, shift=mp.fneg(self.shift, exact=True))
 
     def part(self, sign: int) -> "ChiSquareLaw":
         """The components whose weight has this sign, without Gaussian part and shift."""
@@ -81,7 +87,7 @@ def chi_square_tails(law: ChiSquareLaw, t: mpf, digits: int = 50) -> Tails:
     if _ruben_is_quick(law):
         return ruben(law, t, digits)
     if all(w < 0 for w in law.weights) and _ruben_is_quick(law.mirrored()):
-        return Tails(*reversed(ruben(law.mirrored(), -mpf(t), digits)))
+        return Tails(*reversed(ruben(law.mirrored(), mp.fneg(t, exact=True), digits)))
     return inversion(law, t, digits)
 
 
@@ -138,12 +144,10 @@ class _Mixture:
     def mass_from(self, k: int) -> mpf:
         """Chernoff's bound ``G(z) z^-k`` on ``sum_{j >= k} p_j``, at the best of a few ``z``."""
         pole = max(alpha for alpha, *_ in self._rows)
-        nearest = 1 / pole if pole > 0 else mpf(10) ** 6
-        return min(
-            self._generating(1 + (nearest - 1) * mpf(j) / 40)
-            / (1 + (nearest - 1) * mpf(j) / 40) ** k
-            for j in range(1, 40)
-        )
+        reach = min(1 / pole if pole > 0 else mp.inf, mpf(10) ** 6) - 1
+        near = [1 + reach * mpf(2) ** (-mpf(j) / 2) for j in range(1, 45)]
+        far = [1 + reach * (1 - mpf(2) ** -j) for j in range(2, 12)]
+        return min(self._generating(z) / z**k for z in near + far)
 
     def _generating(self, z: mpf) -> mpf:
         return self._first * mp.exp(
@@ -160,7 +164,7 @@ def ruben(law: ChiSquareLaw, t: mpf, digits: int = 50) -> Tails:
         if law.sigma != 0 or not law.weights or min(law.weights) <= 0:
             raise ValueError("Ruben's series needs positive weights and no Gaussian part.")
         mixture = _Mixture(law)
-        y = (mpf(t) - law.shift) / (2 * mixture.beta)
+        y = (exact(t) - law.shift) / (2 * mixture.beta)
         if y <= 0:
             return Tails(mpf(0), mpf(1))
         return Tails(_ruben_below(mixture, y, digits), _ruben_above(mixture, y, digits))
@@ -201,13 +205,9 @@ def _ruben_below(mixture: _Mixture, y: mpf, digits: int) -> mpf:
         count *= 2
 
 
-def ruben_density(law: ChiSquareLaw, x: mpf, count: int) -> mpf:
-    """The density of a positive law from the first ``count`` terms of Ruben's series."""
-    mixture = _Mixture(law)
-    mixture.extend(count)
-    y = (x - law.shift) / (2 * mixture.beta)
-    if y <= 0:
-        return mpf(0)
+def _ruben_density(mixture: _Mixture, x: mpf) -> mpf:
+    """The density at ``x > 0`` from the terms that the mixture has."""
+    y = x / (2 * mixture.beta)
     term = mp.exp((mixture.half_dof - 1) * mp.log(y) - y - mp.loggamma(mixture.half_dof))
     total = mpf(0)
     for k, probability in enumerate(mixture.probabilities):
@@ -224,7 +224,7 @@ class Exponent:
 
     def __init__(self, law: ChiSquareLaw, t: mpf) -> None:
         self.law = law
-        self.slope = law.shift - mpf(t)
+        self.slope = law.shift - exact(t)
         self.right = min((1 / (2 * w) for w in law.weights if w > 0), default=mp.inf)
         self.left = max((1 / (2 * w) for w in law.weights if w < 0), default=-mp.inf)
 
@@ -430,18 +430,21 @@ def _ray_integral(exponent: Exponent, saddle: mpf, direction: mpc, digits: int) 
 # --- Convolution of the positive with the negative part --------------------------------------
 
 
-def convolution(law: ChiSquareLaw, t: mpf, digits: int = 20, terms: int = 400) -> mpf:
+def convolution(law: ChiSquareLaw, t: mpf, digits: int = 12, terms: int = 150) -> mpf:
     """``Pr[W > t]`` for indefinite weights as ``int f_A(x) Pr[B < x - t] dx``, ``W = A - B``."""
     if law.sigma != 0:
         raise ValueError("The convolution route has no Gaussian part.")
     with mp.workdps(digits + GUARD_DIGITS):
-        positive, negative = law.part(+1), law.part(-1).mirrored()
-        start = max(mpf(0), mpf(t) - law.shift)
-        width = 2 * max(positive.weights)
-        ends = [start + width * e for e in (0, 1, 3, 8, 20, 50, 120, 300)]
+        positive, negative = _Mixture(law.part(+1)), _Mixture(law.part(-1).mirrored())
+        positive.extend(terms)
+        edge = exact(t) - law.shift
+        start = max(mpf(0), edge)
 
         def integrand(x: mpf) -> mpf:
-            below = ruben(negative, x - (mpf(t) - law.shift), digits).below
-            return ruben_density(positive, x, terms) * below
+            y = (x - edge) / (2 * negative.beta)
+            if x <= 0 or y <= 0:
+                return mpf(0)
+            return _ruben_density(positive, x) * _ruben_below(negative, y, digits)
 
-        return mp.quad(integrand, ends)
+        width = 2 * max(law.weights)
+        return mp.quad(integrand, [start + width * e for e in (0, 1, 3, 8, 20, 50)])
