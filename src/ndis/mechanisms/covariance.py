@@ -13,8 +13,9 @@ docs/proofs/graph-and-covariance.md has the proofs.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -292,37 +293,30 @@ class PrivateCovariance(PrivateEstimator):
         """Worst-case losses of the parts, and the least noise for all of them together."""
         epsilon = _validate.non_negative("epsilon", self.epsilon)
         delta = _validate.probability("delta", self.delta)
-        r, worst, published = self._components(), self._family(), self.calibration == "published"
+        r, family = self._components(), self._family()
         sums, sum_noise, count_noise = None, None, None
         if self.mean:
             ratio = self._sum_ratio(epsilon, delta)
             sums = QuadraticLoss.from_shift(1.0 / ratio)
             sum_noise, count_noise = self._sum_noise(ratio * _ROUND_UP)
-
-        def together(weight: float) -> Profile:
-            sketch = worst(weight, r)
-            return Profile.both(sketch if sums is None else sketch + sums)
-
-        if published:
+        if self.calibration == "published":
             weight = published_weight(epsilon, delta, r)
         else:
-            guess = published_weight(max(epsilon, 1e-2), delta, r) / 300.0
-            scale = 1.0 if self._shifts() else self._norm()
-            weight = least_noise(together, epsilon, delta, start=guess * scale)
-        return Noise(weight * _ROUND_UP, sum_noise, count_noise, together(weight))
+            weight = least_weight(family, epsilon, delta, r, sums)
+        loss = together(family.loss(weight, r), sums)
+        return Noise(weight * _ROUND_UP, sum_noise, count_noise, loss)
 
-    def _family(self) -> Callable[[float, int], QuadraticLoss]:
+    def _family(self) -> RowShift | AddRemove:
         """The worst-case loss of the sketch, as a function of w and r."""
         how = _validate.one_of("calibration", self.calibration, (*CALIBRATIONS, "bounded"))
         if self._shifts():
-            return bounded_shift_loss(self._norm()) if how == "bounded" else shift_loss
+            return RowShift(self._norm()) if how == "bounded" else RowShift()
         if how != "exact":
             raise ValueError(
                 f"Expected calibration='exact' for add-remove, got {how!r}, which is for row-shift;"
                 " choose one of them."
             )
-        norm = self._norm()
-        return lambda weight, r: QuadraticLoss((2.0 * norm / weight) ** 2, 0.0, r)
+        return AddRemove(self._norm())
 
     def _sum_ratio(self, epsilon: float, delta: float) -> float:
         """Noise of the sums over their sensitivity."""
@@ -358,50 +352,86 @@ class PrivateCovariance(PrivateEstimator):
         return moments
 
 
-def shift_loss(weight: float, n_components: int) -> QuadraticLoss:
+@dataclass(frozen=True)
+class RowShift:
     """The worst case of a row that moves by a vector of norm at most 1, wherever it was.
 
-    lam - 1 = b (b/2 + sqrt(1 + b^2/4)) with b = 1/w, and 1/lam, each for every component.
+    lam - 1 = b (b/2 + sqrt(1 + b^2/4)) with b = 1/w, and 1/lam, each for every component. It is
+    attained by a row of length b/2 + sqrt(1 + b^2/4) after whitening, or by a very long one that
+    turns. Where rows are known to be short the first cannot occur, and the second is bounded:
+    centred, a row is no longer than 2 data_norm.
 
     Examples
     --------
-    >>> from ndis.mechanisms.covariance import shift_loss
-    >>> lam = 1.0 + shift_loss(2.0, 10).excess.max()
+    >>> from ndis.mechanisms.covariance import RowShift
+    >>> lam = 1.0 + RowShift().loss(weight=2.0, n_components=10).excess.max()
     >>> f"{lam + 1 / lam:.6f}"
     '2.250000'
+    >>> [round(rows.loss(20.0, 10).excess.max(), 4) for rows in (RowShift(1.0), RowShift())]
+    [0.0075, 0.0513]
     """
-    b = 1.0 / weight
-    return _paired(b * (0.5 * b + math.sqrt(1.0 + 0.25 * b * b)), n_components)
+
+    data_norm: float = math.inf
+
+    def loss(self, weight: float, n_components: int) -> QuadraticLoss:
+        """The loss at this noise."""
+        b = 1.0 / weight
+        worst = 0.5 * b + math.sqrt(1.0 + 0.25 * b * b)
+        longest = 2.0 * self.data_norm * b
+        if longest >= worst:
+            excess = b * worst
+        else:
+            shortest = max(longest - b, 0.0)
+            excess = (longest - shortest) * (longest + shortest) / (1.0 + shortest**2)
+        return QuadraticLoss([excess, -excess], 0.0, n_components)
 
 
-def bounded_shift_loss(data_norm: float) -> Callable[[float, int], QuadraticLoss]:
-    """A bound on the same worst case for rows of norm at most `data_norm`.
-
-    Centred, a row is no longer than 2 data_norm; p = 2 data_norm / w is its length after
-    whitening, where that is less than the length b/2 + sqrt(1 + b^2/4) of the worst row.
+@dataclass(frozen=True)
+class AddRemove:
+    """The worst case of a row of norm at most `data_norm` that comes or goes, present first.
 
     Examples
     --------
-    >>> from ndis.mechanisms.covariance import bounded_shift_loss, shift_loss
-    >>> short, any_length = bounded_shift_loss(1.0)(20.0, 10), shift_loss(20.0, 10)
-    >>> f"{short.excess.max():.4f} {any_length.excess.max():.4f}"
-    '0.0075 0.0513'
+    >>> from ndis.mechanisms.covariance import AddRemove
+    >>> AddRemove(1.0).loss(weight=4.0, n_components=10).excess
+    array([0.25])
     """
 
-    def loss(weight: float, n_components: int) -> QuadraticLoss:
-        b = 1.0 / weight
-        longest = 2.0 * data_norm * b
-        if longest >= 0.5 * b + math.sqrt(1.0 + 0.25 * b * b):
-            return shift_loss(weight, n_components)
-        shortest = max(longest - b, 0.0)
-        above = (longest - shortest) * (longest + shortest) / (1.0 + shortest**2)
-        return _paired(above, n_components)
+    data_norm: float
 
-    return loss
+    def loss(self, weight: float, n_components: int) -> QuadraticLoss:
+        """The loss at this noise."""
+        return QuadraticLoss((2.0 * self.data_norm / weight) ** 2, 0.0, n_components)
 
 
-def _paired(excess: float, n_components: int) -> QuadraticLoss:
-    return QuadraticLoss([excess, -excess], 0.0, n_components)
+def together(sketch: QuadraticLoss, sums: QuadraticLoss | None) -> Profile:
+    """The sketch and, if they are released, the sums."""
+    return Profile.both(sketch if sums is None else sketch + sums)
+
+
+@functools.lru_cache(maxsize=256)
+def least_weight(
+    family: RowShift | AddRemove,
+    epsilon: float,
+    delta: float,
+    n_components: int,
+    sums: QuadraticLoss | None,
+) -> float:
+    """The least w at which all that is released is (epsilon, delta)-private, rounded up.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.covariance import RowShift, least_weight
+    >>> f"{least_weight(RowShift(), 1.0, 1e-6, 738, None):.1f}"
+    '115.4'
+    """
+    guess = published_weight(max(epsilon, 1e-2), delta, n_components) / 300.0
+    return least_noise(
+        lambda weight: together(family.loss(weight, n_components), sums),
+        epsilon,
+        delta,
+        start=guess,
+    )
 
 
 def published_weight(epsilon: float, delta: float, n_components: int) -> float:

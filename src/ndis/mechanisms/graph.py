@@ -12,6 +12,7 @@ docs/proofs/graph-and-covariance.md has the proof.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -239,6 +240,7 @@ class PrivateGraph(PrivateEstimator):
         return mix(self.epsilon, self.delta, self._components(), n)
 
 
+@functools.lru_cache(maxsize=256)
 def exact_mixture(epsilon: float, delta: float, n_components: int, n_nodes: int) -> Mixture:
     """The least weight of the complete graph that is (epsilon, delta)-private for every edge.
 
