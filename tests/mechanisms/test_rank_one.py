@@ -1,11 +1,13 @@
 """The rank-one mechanism: sampled as published, refuted by computation, repaired at a price."""
 
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from ndis import GaussianMechanism, Guarantee, RankOneGaussianMechanism, Release
+from ndis import GaussianMechanism, Guarantee, Ledger, RankOneGaussianMechanism, Release
 from ndis.loss.radial import RadialLoss
 from ndis.mechanisms.rank_one import published_spread, true_spread
 from samplers import LEVEL, accepts_scale, accepts_sphere
@@ -48,13 +50,24 @@ def test_refuses_to_release_unless_the_refutation_is_acknowledged() -> None:
     assert "0.211605" in str(release.guarantee)
 
 
-def test_a_refuted_release_survives_the_file(tmp_path: object) -> None:
+def test_a_refuted_release_survives_the_file(tmp_path: Path) -> None:
     release = RankOneGaussianMechanism(1e-3, 1e-5, 1.0, acknowledge_refuted=True).release(
         np.zeros(100)
     )
-    again = Release.load(release.save(f"{tmp_path}/release.npz"))
+    again = Release.load(release.save(tmp_path / "release.npz"))
     assert again.guarantee == release.guarantee
     assert isinstance(again.guarantee, Guarantee)
+
+
+def test_a_ledger_never_counts_the_refuted_claim(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "budget", 3.0, 0.2, "replace") as ledger:
+        common: dict[str, Any] = {"relation": "replace", "ledger": ledger}
+        refuted = RankOneGaussianMechanism(1e-3, 1e-5, 1.0, acknowledge_refuted=True, **common)
+        with pytest.raises(ValueError, match="refuted"):
+            refuted.release(np.zeros(20))
+        before = ledger.remaining().epsilon
+        GaussianMechanism(0.5, 1e-3, 1.0, **common).release(np.zeros(20))
+        assert ledger.remaining().epsilon < before
 
 
 @pytest.mark.parametrize("value", [1.0, [1.0, 2.0]])

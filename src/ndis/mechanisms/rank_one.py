@@ -71,9 +71,10 @@ class RankOneGaussianMechanism(AdditiveMechanism):
     epsilon, delta, sensitivity, relation, random_state, ledger
         As for `GaussianMechanism`.
     calibration : {"published", "true"}
-        "published" is sigma* = 2 Delta^2/(epsilon psi). Its claim is false in all dimensions from
-        4 on: the guarantee says "refuted" and names the true delta, and nothing is released
-        without `acknowledge_refuted`. "true" is the sigma* that really gives (epsilon, delta).
+        "published" is sigma* = 2 Delta^2/(epsilon psi). Its claim is checked for the shape at hand
+        and was false in every dimension from 4 on that we tried: the guarantee then says
+        "refuted" and names the true delta, and nothing is released without
+        `acknowledge_refuted`. "true" is the sigma* that really gives (epsilon, delta).
     acknowledge_refuted : bool
         Release although the promise is not kept.
 
