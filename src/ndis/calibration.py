@@ -14,6 +14,10 @@ from collections.abc import Callable
 from ndis import _validate
 from ndis.loss import PrivacyLoss
 
+# More than the rounding of a few products, quotients and roots can take away: a noise scale that
+# is computed from a calibrated one is raised by it.
+ROUND_UP = 1.0 + 2.0**-48
+
 # How far the search may wander from its start: factors of e^600 either way.
 _REACH = 600.0
 # How much noise may be added, relatively, before a proof is given up.

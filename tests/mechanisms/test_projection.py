@@ -412,7 +412,7 @@ def test_mutual_information_claims_what_it_does_not_keep():
     column = np.ones((400, 1))
     table = np.hstack([column, column])
     table[0, 1] = 0.0
-    mechanism = projection(method="mutual-information", n_components=1, accept_refuted=True)
+    mechanism = projection(method="mutual-information", n_components=1, acknowledge_refuted=True)
     ridge = mechanism.fit(table).noise_scale_ ** 2
     assert ridge == 0.0
     assert exact_delta(table, table[1:], 1e-9, 1, 1.0) > 0.9
@@ -426,7 +426,7 @@ def test_mutual_information_figure_of_the_flight_table():
 
 
 def test_a_refuted_method_must_be_asked_for_in_words():
-    with pytest.raises(ValueError, match="accept_refuted=True"):
+    with pytest.raises(ValueError, match="acknowledge_refuted=True"):
         projection(method="mutual-information").fit(np.ones((3, 2)))
 
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.calibration import least_noise, meets
+from ndis.calibration import ROUND_UP, least_noise, meets
 from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee, NeighbourRelation, Release
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
@@ -32,13 +32,10 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
-# More than the rounding of two products, a quotient and a square can take away.
-_ROUND_UP = 1.0 + 2.0**-50
-
 
 def shift_profile(distance: float) -> Profile:
     """The worst case of a mean that moves by `distance` noise scales, rounded up."""
-    return Profile.both(QuadraticLoss.from_shift(_ROUND_UP * distance))
+    return Profile.both(QuadraticLoss.from_shift(ROUND_UP * distance))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -371,7 +368,7 @@ def _farthest(answer: FloatArray, neighbours: Iterable[ArrayLike]) -> float:
                 f"Expected neighbours of shape {answer.shape}, got {other.shape}; "
                 "ask all data sets the same question."
             )
-        distances.append(_ROUND_UP * float(np.linalg.norm((other - answer).reshape(-1))))
+        distances.append(ROUND_UP * float(np.linalg.norm((other - answer).reshape(-1))))
     return max(distances)
 
 

@@ -34,21 +34,26 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """The guarantee of what was released."""
         return self.release_.guarantee
 
+    @property
+    def output_copies(self) -> int:
+        """How many independent draws of `output_law` a release holds."""
+        return 1
+
     def _release(
         self,
         draw: Callable[[np.random.Generator], Any],
         guarantee: Guarantee,
         parameters: Mapping[str, Any],
     ) -> Release:
-        """Publish under the estimator's name; refuted mechanisms only if that was asked for."""
-        name = type(self).__name__
-        if guarantee.basis == "refuted" and not getattr(self, "accept_refuted", False):
-            raise ValueError(
-                f"Expected a mechanism that keeps its promise, got {name} with a published claim "
-                "that our own computation contradicts; use another, or pass accept_refuted=True."
-            )
+        """Publish under the estimator's name."""
         self.release_ = publish(
-            draw, guarantee, name, parameters, random_state=self.random_state, ledger=self.ledger
+            draw,
+            guarantee,
+            type(self).__name__,
+            parameters,
+            random_state=self.random_state,
+            ledger=self.ledger,
+            acknowledge_refuted=getattr(self, "acknowledge_refuted", False),
         )
         return self.release_
 

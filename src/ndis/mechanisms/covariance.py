@@ -23,7 +23,7 @@ import numpy as np
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.calibration import least_noise, meets
+from ndis.calibration import ROUND_UP, least_noise, meets
 from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss import Profile, QuadraticLoss
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
 RELATIONS = (str(NeighbourRelation.ROW_SHIFT), str(NeighbourRelation.ADD_REMOVE))
-
-# More than the few roundings of a formula can take away.
-_ROUND_UP = 1.0 + 2.0**-48
 
 
 @dataclass(frozen=True)
@@ -246,6 +243,11 @@ class PrivateCovariance(PrivateEstimator):
         self.n_features_in_ = len(rows.names)
         return self
 
+    @property
+    def output_copies(self) -> int:
+        """The columns of the factor: independent draws of `output_law`."""
+        return self._components()
+
     def output_law(self, X: Any) -> Gaussian:
         """The law of one column of the sketch; a release has n_components independent ones."""
         scatter = self._read(X, self._rows(X)).scatter
@@ -298,13 +300,13 @@ class PrivateCovariance(PrivateEstimator):
         if self.mean:
             ratio = self._sum_ratio(epsilon, delta)
             sums = QuadraticLoss.from_shift(1.0 / ratio)
-            sum_noise, count_noise = self._sum_noise(ratio * _ROUND_UP)
+            sum_noise, count_noise = self._sum_noise(ratio * ROUND_UP)
         if self.calibration == "published":
             weight = published_weight(epsilon, delta, r)
         else:
             weight = least_weight(family, epsilon, delta, r, sums)
         loss = together(family.loss(weight, r), sums)
-        return Noise(weight * _ROUND_UP, sum_noise, count_noise, loss)
+        return Noise(weight * ROUND_UP, sum_noise, count_noise, loss)
 
     def _family(self) -> RowShift | AddRemove:
         """The worst-case loss of the sketch, as a function of w and r."""

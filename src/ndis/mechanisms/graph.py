@@ -208,6 +208,11 @@ class PrivateGraph(PrivateEstimator):
         self.noise_scale_ = mixture.weight
         return self
 
+    @property
+    def output_copies(self) -> int:
+        """The columns of the factor: independent draws of `output_law`."""
+        return self._components()
+
     def output_law(self, X: Any, *, nodes: int | Sequence[Node] | None = None) -> Gaussian:
         """The law of one column of the factor; a release has n_components independent ones.
 

@@ -19,11 +19,12 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee, NeighbourRelation
+from ndis.loss import QuadraticLoss
 from ndis.mechanisms.base import PrivateEstimator
 from ndis.mechanisms.projection_methods import METHODS, Method, Relative, Task
 from ndis.mechanisms.sketch import Sketch
 from ndis.randomness import RandomState, round_to_grid, subsample_mask
-from ndis.tables import Gram, GramAccumulator, Rows, batches, read_gram, track
+from ndis.tables import Gram, GramAccumulator, Rows, batches, read_gram, row_leverages, track
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
@@ -76,7 +77,7 @@ class PrivateProjection(PrivateEstimator):
         Which columns to read and how to make numbers of them, as in `ndis.tables.Rows`.
     n_rows : int, optional
         The number of rows, only where it is public: then it becomes part of the release.
-    accept_refuted : bool, default False
+    acknowledge_refuted : bool, default False
         Needed for a method whose published claim our own computation contradicts.
     random_state : int, SeedSequence, Generator or None
         None is secret; everything else is repeatable and hence NOT private.
@@ -123,7 +124,7 @@ class PrivateProjection(PrivateEstimator):
         clip: Mapping[str, float] | None = None,
         intercept: bool = False,
         n_rows: int | None = None,
-        accept_refuted: bool = False,
+        acknowledge_refuted: bool = False,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -139,7 +140,7 @@ class PrivateProjection(PrivateEstimator):
         self.clip = clip
         self.intercept = intercept
         self.n_rows = n_rows
-        self.accept_refuted = accept_refuted
+        self.acknowledge_refuted = acknowledge_refuted
         self.random_state = random_state
         self.ledger = ledger
 
@@ -245,6 +246,20 @@ class PrivateProjection(PrivateEstimator):
         if isinstance(method, Relative):
             self.inherent_delta_ = method.inherent_delta
         return self
+
+    @property
+    def output_copies(self) -> int:
+        """The columns of the sketch: independent draws of `output_law`."""
+        return self.n_components
+
+    def removal_losses(self, X: Any) -> QuadraticLoss:
+        """The loss of one column for every row of X, row present first (see `output_copies`).
+
+        For auditors: all removals at the price of one pass, by leverages.
+        """
+        gram = self._read(X)
+        ridge = self._method().study(X, gram)(np.random.default_rng(0))  # draws nothing
+        return QuadraticLoss.from_leverage(np.minimum(row_leverages(X, gram, ridge), 1.0))
 
     def output_law(self, X: Any) -> Gaussian:
         """The law of one column of the sketch of X; a release has n_components independent ones.

@@ -21,14 +21,11 @@ from scipy.stats import norm
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.calibration import least_noise, meets
+from ndis.calibration import ROUND_UP, least_noise, meets
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.mechanisms.worst_cases import MARGIN, inner_epsilon, subsampled, with_failure
 from ndis.randomness import add_noise, grid_spacing
 from ndis.tables import Gram, batches, leverage_error, row_leverages, track
-
-# More than the rounding of a product and a square can take away.
-_ROUND_UP = 1.0 + 2.0**-50
 
 # Draws the ridge, once the table has been studied and the budget spent.
 DrawRidge = Callable[[np.random.Generator], float]
@@ -141,7 +138,7 @@ class Method(ABC):
 
     def _fix(self, task: Task, ratio: float) -> None:
         """Add the same ridge to every table."""
-        self.noise_scale = ratio * task.data_norm * _ROUND_UP
+        self.noise_scale = ratio * task.data_norm * ROUND_UP
         self.ridge = self.noise_scale**2
 
 
@@ -206,9 +203,9 @@ class ProposeTestRelease(Method):
             self.test_ratio, ratio = self._best_division(task, asked - self.failure)
         together = _shift(self.test_ratio) + sketch_loss(ratio, task.n_components)
         self.loss = with_failure(together, self.failure, task.epsilon, task.delta)
-        self.quantile = float(norm.isf(self.failure)) * _ROUND_UP
-        self.needed = (1.0 + ratio**2) * _ROUND_UP
-        self.noise_scale = ratio * task.data_norm * _ROUND_UP
+        self.quantile = float(norm.isf(self.failure)) * ROUND_UP
+        self.needed = (1.0 + ratio**2) * ROUND_UP
+        self.noise_scale = ratio * task.data_norm * ROUND_UP
         self._unit = task.data_norm**2
 
     def _best_division(self, task: Task, delta: float) -> tuple[float, float]:
@@ -270,8 +267,8 @@ class Relative(Method):
     def __init__(self, task: Task) -> None:
         self._task = task
         ratio = least_ratio(task.epsilon, task.delta, task.n_components)
-        self.noise_scale = ratio * task.data_norm * _ROUND_UP
-        self._needed = (1.0 + ratio**2) * task.data_norm**2 * _ROUND_UP
+        self.noise_scale = ratio * task.data_norm * ROUND_UP
+        self._needed = (1.0 + ratio**2) * task.data_norm**2 * ROUND_UP
         self.inherent_delta: float | None = None
 
     @property

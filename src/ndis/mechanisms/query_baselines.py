@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.calibration import ROUND_UP
 from ndis.guarantee import Guarantee, NeighbourRelation, Release
 from ndis.mechanisms.additive import noise_multiplier, shift_profile
 from ndis.mechanisms.covariance import read_moments
@@ -27,8 +28,6 @@ from ndis.tables.edges import WEIGHT, Node
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
-
-_ROUND_UP = 1.0 + 2.0**-48
 
 
 def laplace_answers(
@@ -103,7 +102,7 @@ def randomized_response(
     (5, 5)
     """
     edges = read_edges(graph, nodes=nodes, weight=weight)
-    lie = 1.0 / (1.0 + math.exp(_validate.positive("epsilon", epsilon))) * _ROUND_UP
+    lie = 1.0 / (1.0 + math.exp(_validate.positive("epsilon", epsilon))) * ROUND_UP
     n = edges.n_nodes
 
     def draw(rng: np.random.Generator) -> FloatArray:
@@ -207,7 +206,7 @@ def analyze_gauss(
     """
     norm = _validate.positive("data_norm", data_norm)
     ratio = noise_multiplier(epsilon, delta)
-    scale = 4.0 * norm**2 * ratio * _ROUND_UP
+    scale = 4.0 * norm**2 * ratio * ROUND_UP
     names = batches(table, columns).columns
     moments = read_moments(table, Rows(names, row_norm=norm))
     d = len(names)
