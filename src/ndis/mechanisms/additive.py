@@ -129,6 +129,7 @@ class AdditiveMechanism(ABC):
     """What all mechanisms that add noise share: parameters, `release` and the way to show them."""
 
     calibrations: tuple[str, ...]
+    acknowledge_refuted = False
 
     def __init__(
         self,
@@ -199,6 +200,7 @@ class AdditiveMechanism(ABC):
             self._parameters(),
             random_state=self.random_state,
             ledger=self.ledger,
+            acknowledge_refuted=self.acknowledge_refuted,
         )
 
     def simulate(self, shape: Shape, n_draws: int, random_state: RandomState = None) -> FloatArray:

@@ -13,13 +13,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import least_noise, meets
-from ndis.guarantee import Guarantee, NeighbourRelation, Release
+from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss import Profile
 from ndis.loss.radial import RadialLoss
 from ndis.mechanisms.additive import AccuracyLoss, AdditiveMechanism, Shape
@@ -145,27 +144,6 @@ class RankOneGaussianMechanism(AdditiveMechanism):
             return self._promise(Profile.both(loss))
         note = f"The true delta at this epsilon is {self.true_delta(shape):.6g}."
         return self._promise(Profile.both(loss), "refuted", note)
-
-    def release(self, value: ArrayLike) -> Release:
-        """Add the noise and publish; refuses a refuted claim unless it was acknowledged.
-
-        Parameters
-        ----------
-        value : array_like
-            The exact answer, with at least 3 entries.
-
-        Returns
-        -------
-        Release
-        """
-        shape = _validate.floats("value", value).shape
-        if not self.acknowledge_refuted and self.guarantee(shape).basis == "refuted":
-            raise ValueError(
-                f"Expected a mechanism that keeps its promise, got the rank-one mechanism with "
-                f"calibration={self.calibration!r}, whose claim is refuted; use GaussianMechanism, "
-                "or calibration='true', or acknowledge_refuted=True."
-            )
-        return super().release(value)
 
     def noise(self, shape: Shape, rng: np.random.Generator) -> FloatArray:
         """One draw of the noise, as published: a direction, then a length."""
