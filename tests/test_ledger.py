@@ -19,6 +19,7 @@ from ndis import BudgetExceeded, Guarantee, Ledger, Profile, QuadraticLoss, Tabu
 from ndis.calibration import least_noise, meets
 from ndis.ledger import DamagedLedger
 from ndis.ledger.composition import compose
+from ndis.loss.least_squares import LeastSquaresLoss
 from ndis.mechanisms.publish import publish
 from ndis.randomness import add_noise
 
@@ -205,6 +206,16 @@ def test_all_kinds_of_losses_together(ledger: Ledger) -> None:
     assert ledger.verify() == 4
     made = [(entry.guarantee, 1) for entry in ledger.history()]
     assert meets(compose(made, EPSILON / 1000), EPSILON, DELTA)
+
+
+@pytest.mark.slow
+def test_a_worst_case_over_many_pairs_counts_as_a_table(ledger: Ledger) -> None:
+    loss = Profile.both(LeastSquaresLoss(2e-4, 3, 50))
+    release = replace(shift(0.05), loss=loss)
+    ledger.spend(release, "regression")
+    ledger.spend(shift(0.05), "shift")
+    assert ledger.verify() == 2
+    assert 0 < ledger.remaining().epsilon < 0.96
 
 
 # -- what is not counted -----------------------------------------------------------------------

@@ -169,9 +169,12 @@ class Ledger:
         self._check(guarantee)
         time, name = _now(), str(mechanism)
         body = {"time": time, "mechanism": name, "guarantee": guarantee.to_dict()}
+        with self._chain.transaction():
+            rules = self._rules()
+        cost = rules.cost(guarantee)
         with self._chain.transaction(write=True) as state:
             rules, now = self._rules(), _there(state)
-            after = _after(rules, now, guarantee)
+            after = _after(rules, now, guarantee, cost)
             if after is not None:
                 self._chain.append("spend", after["releases"], body, after)
         if after is None:
@@ -268,7 +271,7 @@ class Ledger:
         self._check(guarantee)
         with self._chain.transaction() as state:
             rules, now = self._rules(), _there(state)
-        after = _after(rules, now, guarantee)
+        after = _after(rules, now, guarantee, rules.cost(guarantee))
         if after is None:
             raise rules.refusal(now["mode"], guarantee)
         return rules.left(after["mode"])
@@ -369,9 +372,9 @@ class Ledger:
         )
 
 
-def _after(rules: Mode, state: State, guarantee: Guarantee) -> State | None:
+def _after(rules: Mode, state: State, guarantee: Guarantee, cost: Any) -> State | None:
     """The whole state after a release, None if there is no room for it."""
-    mode = rules.after(state["mode"], guarantee, first=state["releases"] == 0)
+    mode = rules.after(state["mode"], guarantee, cost, first=state["releases"] == 0)
     if mode is None:
         return None
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -35,6 +35,23 @@ def worst_pair(epsilon: float, delta: float, step: float = math.inf) -> Tabulate
 
 
 def directions(guarantee: Guarantee, step: float = math.inf) -> Directions:
+    """The losses of `named`, those that are neither Gaussian nor a table as tables."""
+    first, second = named(guarantee, step)
+    return tuple(map(_addable, first)), tuple(map(_addable, second))
+
+
+def _addable(loss: PrivacyLoss) -> PrivacyLoss:
+    return loss if isinstance(loss, QuadraticLoss | TabulatedLoss) else _tabulated(loss)
+
+
+@lru_cache(maxsize=256)
+def _tabulated(loss: PrivacyLoss) -> PrivacyLoss:
+    """A worst case over many pairs becomes a table when something is added to it: here nothing."""
+    table: PrivacyLoss = loss + QuadraticLoss(0.0, 0.0, 0.0)
+    return table
+
+
+def named(guarantee: Guarantee, step: float = math.inf) -> Directions:
     """The losses that a guarantee names for each order of two neighbours.
 
     Whatever the release does to a pair in that order, its privacy profile is at or below the
@@ -74,7 +91,7 @@ def meets_alone(guarantee: Guarantee, epsilon: float, delta: float) -> bool:
     """Whether it is proven that one release stays within (epsilon, delta)."""
     if guarantee.loss is None:
         return guarantee.epsilon <= epsilon and guarantee.delta <= delta
-    first, second = directions(guarantee)
+    first, second = named(guarantee)
     return meets(Profile([*first, *second]), epsilon, delta)
 
 

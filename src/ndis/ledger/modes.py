@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ndis.calibration import least_noise, meets
 from ndis.guarantee import Guarantee
-from ndis.ledger.composition import compose, directions, meets_alone
+from ndis.ledger.composition import compose, meets_alone, named
 from ndis.ledger.filter import Filter
 from ndis.loss import Profile, QuadraticLoss
 
@@ -80,7 +80,11 @@ class Mode(ABC):
         """The state of a new ledger."""
 
     @abstractmethod
-    def after(self, state: State, guarantee: Guarantee, *, first: bool) -> State | None:
+    def cost(self, guarantee: Guarantee) -> Any:
+        """What `after` needs to know of a release; found without holding up other processes."""
+
+    @abstractmethod
+    def after(self, state: State, guarantee: Guarantee, cost: Any, *, first: bool) -> State | None:
         """The state after a release, None if there is no room for it."""
 
     @abstractmethod
@@ -108,7 +112,7 @@ class Mode(ABC):
     def _epsilon_of(self, guarantee: Guarantee) -> float:
         if guarantee.loss is None:
             return guarantee.epsilon if guarantee.delta <= self.delta else math.inf
-        first, second = directions(guarantee)
+        first, second = named(guarantee)
         return float(Profile([*first, *second]).epsilon(self.delta))
 
 
@@ -122,9 +126,13 @@ class Adaptive(Mode):
         """Nothing spent."""
         return {"totals": written(np.zeros((2, self.filter.width)))}
 
-    def after(self, state: State, guarantee: Guarantee, *, first: bool) -> State | None:
+    def cost(self, guarantee: Guarantee) -> FloatArray:
+        """What the release adds to the totals."""
+        return self.filter.cost(guarantee)
+
+    def after(self, state: State, guarantee: Guarantee, cost: Any, *, first: bool) -> State | None:
         """Totals with the release, if the filter admits them."""
-        totals = read(state["totals"]) + self.filter.cost(guarantee)
+        totals = read(state["totals"]) + cost
         if self.filter.admits(totals) or (
             # The first release depends on no output, so that its own exact delta may decide. If
             # only that admits it, nothing is admitted after it: totals never fall.
@@ -224,15 +232,18 @@ class Planned(Mode):
         """No plan yet, or nothing of it used."""
         return {} if self.parts is None else {"left": dict(self.whole())}
 
-    def after(self, state: State, guarantee: Guarantee, *, first: bool) -> State | None:
+    def cost(self, guarantee: Guarantee) -> str:
+        """The fingerprint under which the release was planned."""
+        return fingerprint(guarantee)
+
+    def after(self, state: State, guarantee: Guarantee, cost: Any, *, first: bool) -> State | None:
         """The rest of the plan, if the release is in it."""
         if "left" not in state:
             raise ValueError(
                 "Expected a ledger with a plan, got one without; call `plan` with all guarantees."
             )
         left: Counter[str] = Counter(state["left"])
-        key = fingerprint(guarantee)
-        return {"left": dict(left - Counter([key]))} if left[key] else None
+        return {"left": dict(left - Counter([cost]))} if left[cost] else None
 
     def left(self, state: State) -> Remaining:
         """What the rest of the plan amounts to; without a plan, the whole budget."""
