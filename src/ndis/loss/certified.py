@@ -148,12 +148,14 @@ def log_delta_bounds(
 
 def delta_of(terms: Cumulant, loss: Any, eps: float) -> tuple[float, float]:
     """Proven bounds on ln delta(eps), with the path that suits a nearby `QuadraticLoss`."""
-    t = np.array([eps])
-    problem, start = loss.problem(t)
-    low, high = log_integral_bounds(terms, problem, start, eps)
+
+    def side(complement: bool) -> tuple[float, float]:
+        problem, start, _ = loss.problem(np.array([eps]), np.array([complement]))
+        return log_integral_bounds(terms, problem, start, eps)
+
+    low, high = side(False)
     if high > -0.7:
-        problem, start = loss.problem(t, complement=True)
-        rest_low, rest_high = log_integral_bounds(terms, problem, start, eps)
+        rest_low, rest_high = side(True)
         with precision(_BITS[1]):
             low = max(low, _down((-(arb(min(rest_high, 0.0)).exp())).log1p()))
             high = min(high, _up((-(arb(rest_low).exp())).log1p()))
@@ -268,7 +270,8 @@ def _distant_saddle(terms: Cumulant, problem: contour.Problem, t: float) -> floa
             s = arb(middle).exp()
             slope = terms.slope(s) - t - sum((1 / (s - pole) for pole in problem.poles), arb(0))
             low, high = (low, middle) if slope > 0 else (middle, high)
-    return math.exp(low)
+    # Nearer than this to a branch point a double no longer names a point inside the strip.
+    return min(math.exp(low), (1.0 - 2.0**-30) * float(problem.high[0]))
 
 
 def _end(

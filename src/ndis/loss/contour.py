@@ -42,7 +42,7 @@ IntArray = NDArray[np.intp]
 # u with the number of halvings.
 _ACCURATE = 7e-13
 _GOOD = 2e-13
-_FIRST_STEP = 0.25
+_FIRST_STEP = 0.21
 _HALVINGS = 5
 # Nodes are taken outward in blocks until a block ends with less than this, relatively.
 _NEGLIGIBLE = 1e-17
@@ -263,36 +263,60 @@ def _sums(
     first: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Sums of Im[exp(psi) w'] over the nodes u = step * (first + j), apart for even and odd j."""
-    many = bool(((local.n * np.abs(local.q)).sum(axis=-1) * scale > _MANY).any())
-    curved = bool(local.g.any())
     odd, even, gross = np.zeros(c.size), np.zeros(c.size), np.zeros(c.size)
+    rows: IntArray = np.arange(c.size)
     block = 32 if c.size < 8 else 8  # few rows: numpy's overhead counts; many: wasted nodes do
-    u = step * (first + np.arange(block))
-    slope, inverses = local.slope[:, None], [1.0 / (c - pole)[:, None] for pole in poles]
-    A, B = bend[:, None], scale[:, None]
+    u: FloatArray = step * (first + np.arange(block, dtype=np.float64))
     with np.errstate(all="ignore"):
-        while u[0] < _FARTHEST:
-            sinh, cosh = np.sinh(u), np.cosh(u)
-            w = np.empty((c.size, block), dtype=np.complex128)
-            w.real = A * (sinh * sinh / (1.0 + cosh))  # cosh - 1 without cancellation
-            w.imag = B * sinh
-            velocity = A * sinh + (1j * B) * cosh
-            psi = slope * w + quadratic(local, w, many, curved)
-            value = np.exp(psi) * velocity
-            for inverse in inverses:
-                value /= 1.0 + w * inverse
+        while True:
+            value = _integrand(local, c, poles, scale, bend, u)
             imaginary = value.imag
             # `odd` collects the 1st, 3rd, 5th, ... node and `even` the others: with first = 1
             # the latter are the nodes of the rule with twice the step.
-            odd += imaginary[:, 0::2].sum(axis=-1)
-            even += imaginary[:, 1::2].sum(axis=-1)
-            size = np.abs(value)
-            gross += size.sum(axis=-1)
-            small = size[:, -2:].max(axis=-1) <= _NEGLIGIBLE * gross
-            if (small | ~np.isfinite(gross)).all():
+            odd[rows] += imaginary[:, 0::2].sum(axis=-1)
+            even[rows] += imaginary[:, 1::2].sum(axis=-1)
+            gross[rows] += np.abs(imaginary).sum(axis=-1)
+            here = gross[rows]
+            live = (np.abs(value[:, -2:]).max(axis=-1) > _NEGLIGIBLE * here) & np.isfinite(here)
+            if not live.any():
                 return odd, even, gross
             u = u + block * step
-    return np.where(small, odd, np.nan), even, gross
+            if u[0] > _FARTHEST:
+                odd[rows[live]] = np.nan
+                return odd, even, gross
+            if not live.all():
+                keep = np.flatnonzero(live)
+                rows, local, c = rows[keep], local.take(keep), c[keep]
+                scale, bend = scale[keep], bend[keep]
+
+
+def _integrand(
+    local: Local,
+    c: FloatArray,
+    poles: tuple[float, ...],
+    scale: FloatArray,
+    bend: FloatArray,
+    u: FloatArray,
+) -> ComplexArray:
+    """exp(psi) w' over the poles at the nodes u, relative to its value at u = 0."""
+    A, B = bend[:, None], scale[:, None]
+    sinh, cosh = np.sinh(u), np.cosh(u)
+    w = np.empty((c.size, u.size), dtype=np.complex128)
+    w.real = A * (sinh * sinh / (1.0 + cosh))  # cosh - 1 without cancellation
+    w.imag = B * sinh
+    value = np.empty_like(w)
+    value.real = A * sinh
+    value.imag = B * cosh
+    many = bool(((local.n * np.abs(local.q)).sum(axis=-1) * scale > _MANY).any())
+    psi = quadratic(local, w, many, bool(local.g.any()))
+    psi += local.slope[:, None] * w
+    value *= np.exp(psi, out=psi)
+    if poles:
+        below = 1.0 + w * (1.0 / (c - poles[0]))[:, None]
+        for pole in poles[1:]:
+            below *= 1.0 + w * (1.0 / (c - pole))[:, None]
+        value /= below
+    return value
 
 
 def quadratic(

@@ -32,6 +32,7 @@ from ndis.loss.base import PrivacyLoss
 from ndis.loss.contour import log1pmx
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 # Below this excess ln(1+z) and z are close enough for their difference to need a series.
 _SMALL = 0.25
@@ -376,22 +377,24 @@ class QuadraticLoss(PrivacyLoss):
         if eps.size > size:
             pieces = [slice(i, i + size) for i in range(0, eps.size, size)]
             return np.concatenate([_rows(self, p)._contour_log_delta(eps[p]) for p in pieces])
-        value, accurate = contour.log_integral(*self.problem(eps))
-        large = np.flatnonzero(value > -0.7)
-        if large.size:
-            # Near 1 the complement is the number with digits: the strip (-1, 0) gives delta - 1.
-            rest, accurate[large] = contour.log_integral(
-                *_rows(self, large).problem(eps[large], complement=True)
-            )
-            value[large] = np.log1p(-np.exp(rest))
+        problem, start, complement = self.problem(eps)
+        value, accurate = contour.log_integral(problem, start)
+        # Of delta and 1 - delta the smaller is the one with digits; the guess may be wrong.
+        other = np.flatnonzero(value > -0.5)
+        if other.size:
+            complement[other] = ~complement[other]
+            problem, start, _ = _rows(self, other).problem(eps[other], complement[other])
+            value[other], accurate[other] = contour.log_integral(problem, start)
+        value = np.where(complement, np.log1p(-np.exp(value)), value)
         return np.where(accurate, value, np.nan)
 
     def problem(
-        self, t: FloatArray, *, complement: bool = False
-    ) -> tuple[contour.Problem, FloatArray]:
+        self, t: FloatArray, complement: BoolArray | None = None
+    ) -> tuple[contour.Problem, FloatArray, BoolArray]:
         """The integral of exp(Lambda(s) - s t) / (s (s + 1)), and a guess at its saddle point.
 
-        It is delta on the strip to the right of 0, and delta - 1 on the strip (-1, 0).
+        It is delta on the strip to the right of 0, and delta - 1 on the strip (-1, 0), the
+        complement; left to choose, this takes the side on which it is likely to be small.
         """
         z, sign, _, _ = self._at(np.zeros(t.size))
         with np.errstate(all="ignore"):
@@ -415,25 +418,23 @@ class QuadraticLoss(PrivacyLoss):
                 (second * inverse * inverse).sum(axis=-1),
             )
 
-        def between(low: FloatArray, high: FloatArray) -> contour.Problem:
-            return contour.Problem(
-                derivatives,
-                lambda c: self.expand(c, t),
-                low,
-                high,
-                np.where(gaussian, np.nan, growth),
-                (0.0, -1.0),
-            )
-
         zero = np.zeros(t.size)
-        if complement:
-            return between(zero - 1.0, zero), zero - 0.5
-        _, high = self.strip()
         drift, spread = derivatives(zero)
+        if complement is None:
+            complement = drift > 0
+        _, high = self.strip()
         root = np.sqrt(drift * drift + 8.0 * spread)
         with np.errstate(divide="ignore"):  # the side that is not taken may divide by zero
             start = np.where(drift > 0, 4.0 / (drift + root), (root - drift) / (2.0 * spread))
-        return between(zero, high), start / (1.0 + start / high)
+        problem = contour.Problem(
+            derivatives,
+            lambda c: self.expand(c, t),
+            np.where(complement, -1.0, 0.0),
+            np.where(complement, 0.0, high),
+            np.where(gaussian, np.nan, growth),
+            (0.0, -1.0),
+        )
+        return problem, np.where(complement, -0.5, start / (1.0 + start / high)), complement
 
     def _certified_log_delta(self, eps: float) -> float:
         from ndis.loss import certified
