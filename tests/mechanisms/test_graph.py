@@ -358,8 +358,11 @@ def test_bad_questions() -> None:
     with pytest.raises(ValueError, match="fitted PrivateGraph"):
         estimator.cut([0])
     estimator.fit(nx.path_graph(10))
-    with pytest.raises(ValueError, match="set of nodes of the graph, got 10"):
+    with pytest.raises(ValueError, match="sets of nodes of the graph"):
         estimator.cut([10])
+    with pytest.raises(ValueError, match="sets of nodes of the graph"):
+        estimator.cuts([3])
+    assert estimator.cuts([]).value.shape == (0,)
     with pytest.raises(ValueError, match="= 9, got k=10"):
         estimator.spectrum(10)
     with pytest.raises(ValueError, match="1 <= s < 10"):

@@ -19,7 +19,7 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.guarantee import Release
 from ndis.mechanisms.sketch import Estimate
-from ndis.tables.edges import Node, positions
+from ndis.tables.edges import Node, masks
 
 MECHANISM = "PrivateGraph"
 
@@ -137,9 +137,9 @@ class GraphSketch:
         The standard error of one cut is sqrt(2/r) (w s(n-s)/n / (1 - w/n) + cut), for a set of s
         nodes; here the estimate stands for the cut.
         """
-        masks = np.array([positions(self.nodes, inside) for inside in sets], dtype=np.bool_)
+        inside = masks(self.nodes, sets)
         n, r = self.n_nodes, self.n_components
-        sizes = masks.reshape(-1, n).sum(axis=1)
+        sizes = inside.sum(axis=1)
         if np.any((sizes == 0) | (sizes == n)):
             raise ValueError(
                 "Expected sets with some but not all nodes, got an empty set or the set of all; "
@@ -148,8 +148,10 @@ class GraphSketch:
         step = max(1, _BLOCK // max(n, r))
         forms = np.concatenate(
             [
-                np.mean((masks[start : start + step].astype(np.float64) @ self.factor) ** 2, axis=1)
-                for start in range(0, len(masks), step)
+                np.mean(
+                    (inside[start : start + step].astype(np.float64) @ self.factor) ** 2, axis=1
+                )
+                for start in range(0, len(inside), step)
             ]
             or [np.zeros(0)]
         )
@@ -219,10 +221,7 @@ class GraphSketch:
         x = L^+ b to first order.
         """
         n, r = self.n_nodes, self.n_components
-        ends = [np.flatnonzero(positions(self.nodes, [node]))[0] for node in (u, v)]
-        b = np.zeros(n)
-        b[ends[0]] += 1.0
-        b[ends[1]] -= 1.0
+        b = np.subtract(*masks(self.nodes, [[u], [v]]).astype(np.float64))
         freedom = r - n + 2
         if not debias and freedom <= 4:
             raise ValueError(

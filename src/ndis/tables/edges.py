@@ -55,7 +55,7 @@ class Edges:
 
     def cut(self, inside: Iterable[Node]) -> float:
         """The total weight of edges with one end inside and one outside."""
-        mask = positions(self.nodes, inside)
+        mask = masks(self.nodes, [inside])[0]
         return float(self.weight @ (mask[self.first] != mask[self.second]))
 
     def incidence(self) -> Any:
@@ -116,27 +116,34 @@ def read_edges(
     return _from_table(graph, nodes, weight)
 
 
-def positions(nodes: Sequence[Node], inside: Iterable[Node]) -> NDArray[np.bool_]:
-    """Which nodes belong to a set of them, as a mask; a mask is returned as it is.
+def masks(nodes: Sequence[Node], sets: Iterable[Iterable[Node]]) -> NDArray[np.bool_]:
+    """Sets of nodes as the rows of a boolean matrix; a set may be given as its row already.
 
     Examples
     --------
-    >>> from ndis.tables.edges import positions
-    >>> positions(("a", "b", "c"), {"b", "c"}).tolist()
-    [False, True, True]
+    >>> from ndis.tables.edges import masks
+    >>> masks(("a", "b", "c"), [{"b", "c"}]).tolist()
+    [[False, True, True]]
     """
     n = len(nodes)
-    if isinstance(inside, np.ndarray) and inside.dtype == np.bool_ and inside.shape == (n,):
-        return inside
-    known = {node: index for index, node in enumerate(nodes)}
-    mask = np.zeros(n, dtype=np.bool_)
-    for node in inside:
-        if node not in known:
+    known: dict[Any, int] = {node: index for index, node in enumerate(nodes)}
+    rows = []
+    for inside in sets:
+        if isinstance(inside, np.ndarray) and inside.dtype == np.bool_ and inside.shape == (n,):
+            rows.append(inside)
+            continue
+        try:
+            # True is 1 to a dictionary: a mask of the wrong length must not pass for nodes.
+            chosen = [known[None if isinstance(v, bool | np.bool_) else v] for v in inside]
+        except (KeyError, TypeError):
             raise ValueError(
-                f"Expected a set of nodes of the graph, got {node!r}; name nodes that it has."
-            )
-        mask[known[node]] = True
-    return mask
+                "Expected sets of nodes of the graph, got something else among them; "
+                "name nodes that it has, or pass a boolean mask."
+            ) from None
+        row = np.zeros(n, dtype=np.bool_)
+        row[chosen] = True
+        rows.append(row)
+    return np.array(rows, dtype=np.bool_).reshape(-1, n)
 
 
 def _from_networkx(graph: Any, nodes: int | Sequence[Node] | None, weight: str | None) -> Edges:

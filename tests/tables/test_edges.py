@@ -1,0 +1,47 @@
+import networkx as nx
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ndis.tables import Edges, read_edges
+from ndis.tables.edges import masks
+
+
+def test_matrices_are_those_of_networkx() -> None:
+    graph = nx.gnp_random_graph(12, 0.4, seed=1)
+    for weight, (u, v) in zip(np.linspace(0, 1, graph.size()), graph.edges, strict=True):
+        graph.edges[u, v]["weight"] = weight
+    edges = read_edges(graph)
+    laplacian = nx.laplacian_matrix(graph).toarray()
+    np.testing.assert_allclose(edges.laplacian(), laplacian, atol=1e-15)
+    incidence = edges.incidence()
+    assert incidence.shape == (12, graph.size())
+    np.testing.assert_allclose((incidence @ incidence.T).toarray(), laplacian, atol=1e-15)
+    inside = [0, 3, 7]
+    assert edges.cut(inside) == pytest.approx(nx.cut_size(graph, inside, weight="weight"))
+
+
+def test_printing_shows_no_edges() -> None:
+    assert repr(read_edges(nx.path_graph(3))) == "Edges(nodes=range(0, 3))"
+
+
+def test_edges_made_by_hand_are_checked() -> None:
+    one, two = np.array([0]), np.array([1])
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        Edges(range(2), one, two, np.array([2.0]))
+    made = Edges(range(2), one, two, np.array([0.5]))
+    assert read_edges(made) is made
+
+
+def test_masks() -> None:
+    given = np.array([True, False, True])
+    sets = masks(("a", "b", "c"), [given, ["b"], set()])
+    assert sets.tolist() == [[True, False, True], [False, True, False], [False, False, False]]
+    with pytest.raises(ValueError, match="or pass a boolean mask"):
+        masks(range(2), [np.array([True, False, True])])
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint32(), pa.float64()])
+def test_numbered_ends_of_any_type(kind) -> None:
+    table = pa.table({"source": pa.array([0, 2], kind), "target": pa.array([1, 1], kind)})
+    assert read_edges(table, nodes=3).cut([1]) == 2.0
