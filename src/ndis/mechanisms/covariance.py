@@ -249,7 +249,10 @@ class PrivateCovariance(PrivateEstimator):
         return self._components()
 
     def output_law(self, X: Any) -> Gaussian:
-        """The law of one column of the sketch; a release has n_components independent ones."""
+        """The law of one column of the sketch; a release has n_components independent ones.
+
+        With mean=True the sums are released besides, independently: see `mean_law`.
+        """
         scatter = self._read(X, self._rows(X)).scatter
         d = len(scatter)
         return Gaussian(np.zeros(d), scatter + self._noise().weight ** 2 * np.eye(d))

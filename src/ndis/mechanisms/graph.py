@@ -22,7 +22,7 @@ import numpy as np
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.calibration import meets
+from ndis.calibration import ROUND_UP, meets
 from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss import Profile, QuadraticLoss
@@ -37,8 +37,6 @@ from ndis.tables.edges import WEIGHT, Node
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
-# More than the few roundings of a formula can take away.
-_MARGIN = 2.0**-48
 # Most normals drawn at once: 64 MB.
 _BLOCK = 1 << 23
 
@@ -258,7 +256,7 @@ def exact_mixture(epsilon: float, delta: float, n_components: int, n_nodes: int)
     '398.4'
     """
     excess = least_ratio(epsilon, delta, n_components) ** -2
-    t = excess * (1.0 - _MARGIN)
+    t = excess / ROUND_UP
     return Mixture(
         2.0 / (t + 2.0 / n_nodes),
         t / (t + 2.0 / n_nodes),
@@ -276,7 +274,7 @@ def published_mixture(epsilon: float, delta: float, n_components: int, n_nodes: 
             "what the paper assumes."
         )
     share = 1.0 - w / n_nodes
-    excess = share * 2.0 / w * (1.0 + _MARGIN)
+    excess = share * 2.0 / w * ROUND_UP
     return Mixture(w, share, Profile.both(QuadraticLoss(excess, 0.0, n_components)))
 
 
