@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ndis.auditing import Verdict, audit, audit_pair, audit_samples
     from ndis.chi_square import GeneralizedChiSquare
     from ndis.gaussian import Gaussian, monte_carlo_delta, privacy_loss, profile
     from ndis.guarantee import Guarantee, NeighbourRelation, Release
@@ -46,6 +47,10 @@ __all__ = [
     "Release",
     "Sketch",
     "TabulatedLoss",
+    "Verdict",
+    "audit",
+    "audit_pair",
+    "audit_samples",
     "monte_carlo_delta",
     "privacy_loss",
     "profile",
@@ -70,6 +75,10 @@ _HOME = {
     "Release": "ndis.guarantee",
     "Sketch": "ndis.mechanisms.sketch",
     "TabulatedLoss": "ndis.loss",
+    "Verdict": "ndis.auditing",
+    "audit": "ndis.auditing",
+    "audit_pair": "ndis.auditing",
+    "audit_samples": "ndis.auditing",
     "monte_carlo_delta": "ndis.gaussian",
     "privacy_loss": "ndis.gaussian",
     "profile": "ndis.gaussian",

@@ -1,0 +1,7 @@
+"""Checks of privacy claims: from the law of a mechanism, and from its samples."""
+
+from ndis.auditing.blackbox import SampledCurve, audit_samples
+from ndis.auditing.verdict import Claim, Verdict
+from ndis.auditing.whitebox import audit, audit_pair
+
+__all__ = ["Claim", "SampledCurve", "Verdict", "audit", "audit_pair", "audit_samples"]

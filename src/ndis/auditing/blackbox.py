@@ -1,0 +1,188 @@
+"""Audits of mechanisms that can only be run: a lower bound on delta from samples.
+
+Every set S of outputs gives delta(epsilon) >= P(S) - e^epsilon Q(S). A classifier trained on one
+half of the samples proposes sets (its scores above a threshold); the other half, which it has
+never seen, measures them. Clopper-Pearson intervals, shared out over all sets measured in both
+directions, make the result a lower bound with the confidence asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import beta
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.auditing.verdict import Claim, Verdict, decide
+from ndis.randomness import RandomState, generator
+from ndis.tables import track
+
+# How many thresholds of the score are measured in each direction.
+_THRESHOLDS = 24
+# Outputs drawn between two steps of the progress bar.
+_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class SampledCurve:
+    """An estimated privacy curve with a band of simultaneous confidence.
+
+    Attributes
+    ----------
+    epsilons, estimate, lower, upper : ndarray
+        At each epsilon the largest P(S) - e^epsilon Q(S) over the sets measured, and the interval
+        for it. `lower` bounds delta itself from below; `upper` bounds only what these sets show.
+    """
+
+    epsilons: FloatArray
+    estimate: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+def audit_samples(
+    mechanism: Callable[[Any, np.random.Generator], ArrayLike],
+    D: Any,
+    D_prime: Any,
+    epsilon: float,
+    *,
+    claimed_delta: float,
+    n_samples: int = 20_000,
+    confidence: float = 0.99,
+    classifier: Any = None,
+    random_state: RandomState = 0,
+) -> tuple[Verdict, SampledCurve]:
+    """Run a mechanism on two neighbours and bound its delta from below.
+
+    Parameters
+    ----------
+    mechanism : callable
+        `mechanism(data, rng)` returns one output: any array, of one shape.
+    D, D_prime : data sets
+        Two neighbours.
+    epsilon : float
+    claimed_delta : float
+        The delta claimed at that epsilon.
+    n_samples : int
+        Outputs drawn from each data set; half of them train the classifier.
+    confidence : float
+        Of the lower bound.
+    classifier : scikit-learn classifier, optional
+        Needs `fit` and `predict_proba`; by default quadratic discriminant analysis, which is
+        the right family for Gaussian outputs.
+    random_state : int, Generator or None
+        For the draws; an audit is repeatable unless None.
+
+    Returns
+    -------
+    verdict : Verdict
+    curve : SampledCurve
+        Around the epsilon asked for.
+
+    Examples
+    --------
+    >>> from ndis import audit_samples
+    >>> def noisy_sum(data, rng):
+    ...     return sum(data) + rng.standard_normal()
+    >>> verdict, curve = audit_samples(noisy_sum, [1, 1], [1], 0.5, claimed_delta=0.05)
+    >>> verdict.outcome
+    'refuted'
+    """
+    asked = Claim.of((epsilon, claimed_delta))
+    level = _validate.probability("confidence", confidence)
+    half = _validate.count("n_samples", n_samples, 200) // 2
+    rng = generator(random_state)
+    first = _draw(mechanism, D, 2 * half, rng, "Running on the first data set")
+    second = _draw(mechanism, D_prime, 2 * half, rng, "Running on the second data set")
+    if first.shape[1] != second.shape[1]:
+        raise ValueError(
+            f"Expected outputs of one size, got {first.shape[1]} and {second.shape[1]} entries; "
+            "an output whose size depends on the data tells the data sets apart by itself."
+        )
+    scores = _scores(classifier, first, second, half)
+    grid = np.linspace(0.0, max(2.0 * asked.epsilon, 1.0), 41)
+    grid = np.union1d(grid, [asked.epsilon])
+    curve = _curve(*scores, grid, 1.0 - level)
+    here = int(np.searchsorted(grid, asked.epsilon))
+    searched = (
+        f"{2 * _THRESHOLDS} sets of outputs of one pair of data sets, {half} samples each",
+        "not searched: other neighbours, and sets that this classifier does not propose",
+    )
+    with np.errstate(divide="ignore"):
+        log_estimate, log_lower = np.log(curve.estimate[here]), np.log(curve.lower[here])
+    verdict = decide(
+        asked,
+        float(log_estimate),
+        float(log_lower),
+        "the pair of data sets given",
+        searched,
+        confidence=level,
+    )
+    return verdict, curve
+
+
+def _draw(
+    mechanism: Callable[[Any, np.random.Generator], ArrayLike],
+    data: Any,
+    size: int,
+    rng: np.random.Generator,
+    title: str,
+) -> FloatArray:
+    draws = (np.asarray(mechanism(data, rng), np.float64).reshape(-1) for _ in range(size))
+    return _validate.floats("outputs", np.array(list(track(draws, title, size))), ndim=2)
+
+
+def _scores(
+    classifier: Any, first: FloatArray, second: FloatArray, half: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Log-odds of unseen outputs of both data sets, and thresholds from the training half."""
+    from sklearn.base import clone
+    from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    model = QuadraticDiscriminantAnalysis(reg_param=1e-6) if classifier is None else classifier
+    model = make_pipeline(StandardScaler(), clone(model))
+    seen = np.vstack([first[:half], second[:half]])
+    model.fit(seen, np.repeat([1, 0], half))
+
+    def odds(outputs: FloatArray) -> FloatArray:
+        share = model.predict_proba(outputs)[:, list(model.classes_).index(1)]
+        tiny = np.finfo(np.float64).tiny
+        # A classifier's probabilities of exactly 0 and 1 still have an order among the sets.
+        return np.asarray(np.log(np.maximum(share, tiny)) - np.log(np.maximum(1.0 - share, tiny)))
+
+    thresholds = np.quantile(odds(seen), np.linspace(0.02, 0.999, _THRESHOLDS))
+    return odds(first[half:]), odds(second[half:]), thresholds
+
+
+def _curve(
+    first: FloatArray, second: FloatArray, thresholds: FloatArray, grid: FloatArray, miss: float
+) -> SampledCurve:
+    """P(S) - e^eps Q(S) over sets above and below each threshold, the roles exchanged for those."""
+    n = first.size
+    above_first = (first[:, None] > thresholds).sum(axis=0)
+    above_second = (second[:, None] > thresholds).sum(axis=0)
+    # Sets above a threshold favour the first data set; their complements favour the second.
+    hits = np.concatenate([above_first, n - above_second])
+    false_hits = np.concatenate([above_second, n - above_first])
+    share = miss / (2.0 * hits.size)
+    factor = np.exp(grid)[:, None]
+    estimate = hits / n - factor * (false_hits / n)
+    lower = _clopper_pearson(hits, n, share)[0] - factor * _clopper_pearson(false_hits, n, share)[1]
+    upper = _clopper_pearson(hits, n, share)[1] - factor * _clopper_pearson(false_hits, n, share)[0]
+    # The empty set gives delta >= 0 whatever the samples say.
+    best = (np.maximum(part.max(axis=1), 0.0) for part in (estimate, lower, upper))
+    return SampledCurve(grid, *best)
+
+
+def _clopper_pearson(hits: Any, n: int, miss: float) -> tuple[FloatArray, FloatArray]:
+    """Bounds on a probability, each missed with probability at most `miss`."""
+    low = np.where(hits > 0, beta.ppf(miss, hits, n - hits + 1), 0.0)
+    high = np.where(hits < n, beta.isf(miss, hits + 1, n - hits), 1.0)
+    return low, high
