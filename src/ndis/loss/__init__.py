@@ -35,6 +35,10 @@ def from_dict(stored: dict[str, Any]) -> PrivacyLoss:
         from ndis.loss.student import SketchAndSolveLoss
 
         return SketchAndSolveLoss.from_dict(stored)
+    if kind == "cumulant-bound":
+        from ndis.loss.cumulant_bound import CumulantBound
+
+        return CumulantBound.from_dict(stored)
     if kind == "tabulated":
         return TabulatedLoss.from_dict(stored)
     if kind == "profile":
