@@ -28,7 +28,7 @@ def exp_bounds(low: ArrayLike, high: ArrayLike) -> tuple[Any, Any]:
     with np.errstate(under="ignore"):
         lower, upper = np.exp(low), np.exp(high)
     for _ in range(2):
-        lower = np.where(lower > 0, np.nextafter(lower, 0.0), 0.0)
+        lower = np.where((lower > 0) & (np.asarray(low) < 0), np.nextafter(lower, 0.0), lower)
         upper = np.where(np.asarray(high) == -np.inf, 0.0, np.nextafter(upper, np.inf))
     return lower[()], np.minimum(upper, 1.0)[()]  # delta <= 1 is a theorem, not a clip
 

@@ -13,6 +13,7 @@ whatever lies within its own `error` of them.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -76,9 +77,7 @@ class LossCumulant:
         total = arb(0)
         for sign, z, h, n in zip(self.sign, self.z, self.h, self.n, strict=True):
             u = -s if sign > 0 else 1 + s
-            total += (
-                n * (u * (1 + z).log() - (1 + u * z).log()) + h * u * (u - 1) / (1 + u * z)
-            ) / 2
+            total += (n * (u * z.log1p() - (u * z).log1p()) + h * u * (u - 1) / (1 + u * z)) / 2
         return total
 
     def slope(self, s: arb) -> arb:
@@ -87,7 +86,7 @@ class LossCumulant:
         for sign, z, h, n in zip(self.sign, self.z, self.h, self.n, strict=True):
             u = -s if sign > 0 else 1 + s
             scale = 1 + u * z
-            part = n * ((1 + z).log() - z / scale) + h * (2 * u - 1 + u * u * z) / scale**2
+            part = n * (z.log1p() - z / scale) + h * (2 * u - 1 + u * u * z) / scale**2
             total += -part / 2 if sign > 0 else part / 2
         return total
 
@@ -117,7 +116,7 @@ class LossCumulant:
         for sign, z, h, n in zip(self.sign, self.z, self.h, self.n, strict=True):
             if sign > 0 or sign == 0:
                 return None
-            total += (n * (1 + z).log() + h / z) / 2
+            total += (n * z.log1p() + h / z) / 2
         return total
 
 
@@ -148,17 +147,32 @@ def log_delta_bounds(
 
 def delta_of(terms: Cumulant, loss: Any, eps: float) -> tuple[float, float]:
     """Proven bounds on ln delta(eps), with the path that suits a nearby `QuadraticLoss`."""
+    with np.errstate(all="ignore"):
+        _, _, guess = loss.problem(np.array([eps]))
 
     def side(complement: bool) -> tuple[float, float]:
-        problem, start, _ = loss.problem(np.array([eps]), np.array([complement]))
+        with np.errstate(all="ignore"):
+            problem, start, _ = loss.problem(np.array([eps]), np.array([complement]))
         return log_integral_bounds(terms, problem, start, eps)
 
-    low, high = side(False)
-    if high > -0.7:
-        rest_low, rest_high = side(True)
+    def from_complement(bounds: tuple[float, float]) -> tuple[float, float]:
+        low, high = bounds
         with precision(_BITS[1]):
-            low = max(low, _down((-(arb(min(rest_high, 0.0)).exp())).log1p()))
-            high = min(high, _up((-(arb(rest_low).exp())).log1p()))
+            return (
+                _down((-(arb(min(high, 0.0)).exp())).log1p()),
+                _up((-(arb(low).exp())).log1p()),
+            )
+
+    # Of delta and 1 - delta the smaller is the one with digits; the guess may be wrong.
+    if guess[0]:
+        bounds = [from_complement(side(True))]
+        if bounds[0][0] < -0.7:
+            bounds.append(side(False))
+    else:
+        bounds = [side(False)]
+        if bounds[0][1] > -0.7:
+            bounds.append(from_complement(side(True)))
+    low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
     return low, min(high, 0.0)  # delta <= 1 is a theorem
 
 
@@ -238,9 +252,11 @@ def _path(terms: Cumulant, problem: contour.Problem, start: FloatArray, t: float
         if path is None and problem.high[0] > 0:
             # Pressed against the end of the support, doubles cannot tell the slope from 0.
             far = _distant_saddle(terms, problem, t)
+            if far == _edge(problem):
+                return None
             with precision(4 * _BITS[0]):
                 curve = sum((n * q * q / 2 + g for n, q, g in terms.expansion(arb(far))), arb(0))
-                width = 1.0 / math.sqrt(len(problem.poles) / far**2 + float(curve.mid()))
+                width = float(((len(problem.poles) / arb(far) ** 2 + curve) ** -0.5).mid())
             path = _first_path(terms, problem, t, far, width, [-0.45, 0.45, -0.85, 0.85])
     return path
 
@@ -270,8 +286,12 @@ def _distant_saddle(terms: Cumulant, problem: contour.Problem, t: float) -> floa
             s = arb(middle).exp()
             slope = terms.slope(s) - t - sum((1 / (s - pole) for pole in problem.poles), arb(0))
             low, high = (low, middle) if slope > 0 else (middle, high)
-    # Nearer than this to a branch point a double no longer names a point inside the strip.
-    return min(math.exp(low), (1.0 - 2.0**-30) * float(problem.high[0]))
+    return min(math.exp(low), _edge(problem))
+
+
+def _edge(problem: contour.Problem) -> float:
+    """The end of the strip, but for what a double needs to name a point inside it."""
+    return (1.0 - 2.0**-30) * float(problem.high[0])
 
 
 def _end(
@@ -284,7 +304,8 @@ def _end(
     u = np.arange(0.25, 60.0, 0.25)
     w = (bend * (np.cosh(u) - 1.0) + 1j * scale * np.sinh(u))[None, :]
     with np.errstate(all="ignore"):
-        size = (local.slope[:, None] * w + contour.quadratic(local, w)).real[0]
+        curved = bool(local.g.any())
+        size = (local.slope[:, None] * w + contour.quadratic(local, w, curved=curved)).real[0]
         size += np.log(np.abs(w[0]) / scale)
         for pole in poles:
             size -= np.log(np.abs(1.0 + w[0] / (c - pole)))
@@ -296,13 +317,7 @@ def _log_integral(
     terms: Cumulant, path: _Path, poles: tuple[float, ...], t: float, bits: int
 ) -> arb | None:
     c, A, B = arb(path.c), arb(path.bend), arb(path.scale)
-    triples = terms.expansion(c)
-    exponent = _Exponent(
-        terms.slope(c) - t + sum((n * q for n, q, _ in triples), arb(0)) / 2,
-        [(n / 2, q) for n, q, _ in triples if n != 0],
-        [(g / 2, q) for _, q, g in triples if g != 0],
-        [c - pole for pole in poles],
-    )
+    exponent = _Exponent(terms.slope(c) - t, terms.expansion(c), [c - pole for pole in poles])
 
     def integrand(u: acb, analytic: bool) -> acb:
         sinh, cosh = u.sinh(), u.cosh()
@@ -340,25 +355,47 @@ def _log_integral(
     return terms.cumulant(c) - c * t - log_gaps + whole.log()
 
 
-@dataclass(frozen=True)
 class _Exponent:
-    """K(c + w) - K(c) - t w: a linear part, logarithms, pulls, and the poles' distances from c."""
+    """K(c + w) - K(c) - t w: a slope, the triples (n/2, g/2, q), and the poles' distances from c.
 
-    linear: arb
-    logs: list[tuple[arb, arb]]
-    pulls: list[tuple[arb, arb]]
-    gaps: list[arb]
+    A triple is -n/2 log1pmx(q w) + g/2 w^2/(1 + q w) or, the same,
+
+        n/2 (q w - ln(1 + q w)) + g/2 [w/q - 1/q^2 + 1/(q^2 (1 + q w))].
+
+    The former is used up to |q w| = 1/2. Beyond, the latter: the linear parts, which nearly
+    cancel, are then added up before they meet a ball.
+    """
+
+    def __init__(self, slope: arb, triples: list[tuple[arb, arb, arb]], gaps: list[arb]) -> None:
+        self.slope, self.gaps = slope, gaps
+        self.triples = sorted(
+            ((n / 2, g / 2, q) for n, q, g in triples), key=lambda triple: -abs(triple[2]).mid()
+        )
+        self.reach = [0.5 / size if size else math.inf for size in map(_size, self.triples)]
+        # Entry k: the linear and the constant part with the first k triples seen from afar.
+        self.linears, self.constants = [slope], [arb(0)]
+        for half_n, half_g, q in self.triples:
+            pull = half_g / q if half_g != 0 else half_g
+            self.linears.append(self.linears[-1] + half_n * q + pull)
+            self.constants.append(self.constants[-1] - (pull / q if half_g != 0 else half_g))
 
     def __call__(self, w: acb, analytic: bool = False) -> acb:
-        total = self.linear * w
-        for half_n, q in self.logs:
-            total -= half_n * (1 + q * w).log(analytic=analytic)
-        if self.pulls:
-            inverse = acb(0)
-            for half_g, q in self.pulls:
-                inverse += half_g / (1 + q * w)
-            total += w * w * inverse
-        return total
+        k = bisect_left(self.reach, float(abs(w).mid()))
+        total = self.linears[k] * w + self.constants[k]
+        for half_n, half_g, q in self.triples[:k]:
+            scale = 1 + q * w
+            if half_n != 0:
+                total -= half_n * scale.log(analytic=analytic)
+            if half_g != 0:
+                total += half_g / (q * q * scale)
+        pulls = acb(0)
+        for half_n, half_g, q in self.triples[k:]:
+            x = q * w
+            if half_n != 0:
+                total -= half_n * _log1pmx(x, analytic)
+            if half_g != 0:
+                pulls += half_g / (1 + x)
+        return total + w * w * pulls
 
     def vertical_ray(self, foot: acb, rise: arb | None = None) -> list[arb]:
         """Bounds on the integral over |integrand| from `foot` straight up to infinity.
@@ -379,7 +416,9 @@ class _Exponent:
             # Each |1 + q w|^2 is (1 - rho) + rho x^2 times its value at the foot, with
             # x = Im w / height, and that is at least x^(2 rho), and at least rho x^2.
             fast, log_fast = slow, log_slow
-            for half_n, q in self.logs:
+            for half_n, _, q in self.triples:
+                if half_n == 0:
+                    continue
                 rho = (q * height) ** 2 / abs(1 + q * foot) ** 2
                 slow += half_n * rho
                 fast += half_n
@@ -391,7 +430,7 @@ class _Exponent:
             for order, loss in orders
             if order > 1
         ]
-        gauss = sum((2 * half_g for half_g, q in self.pulls if q == 0), arb(0))
+        gauss = sum((2 * half_g for _, half_g, q in self.triples if q == 0), arb(0))
         if gauss > 0:
             for gap in self.gaps:
                 size /= abs(1 + foot / gap)
@@ -401,17 +440,17 @@ class _Exponent:
     def _own_rise(self, foot: acb) -> arb:
         """How far the pulls rise on the way up: those whose 1 + q Re w is negative."""
         total = arb(0)
-        for half_g, q in self.pulls:
+        for _, half_g, q in self.triples:
             scale = 1 + q * foot
-            if not scale.real > 0:
+            if half_g != 0 and not scale.real > 0:
                 total += half_g / q**2 * (1 / scale).real.abs_upper()
         return total
 
     def tangent_ray(self, foot: acb, direction: acb) -> list[arb]:
         """Bounds on the integral over |integrand| from `foot` to infinity in this direction."""
-        if any(q == 0 for _, q in self.pulls):
+        if any(q == 0 for *_, q in self.triples):
             return []
-        growth = self.linear + sum((half_g / q for half_g, q in self.pulls), arb(0))
+        growth = self.linears[-1]
         rate = -growth * direction.real
         if not rate > 0:
             return []
@@ -421,19 +460,33 @@ class _Exponent:
             return abs(point - foot) if seen.real < 0 else abs(seen.imag)
 
         log_size = growth * foot.real
-        for half_n, q in self.logs:
-            log_size -= half_n * (abs(q) * distance(-1 / q)).log()
-        for half_g, q in self.pulls:
-            log_size += half_g / q**2 * (1 / (abs(q) * distance(-1 / q)) - 1)
+        for half_n, half_g, q in self.triples:
+            clear = abs(q) * distance(-1 / q)
+            log_size += half_g / q**2 * (1 / clear - 1) - half_n * clear.log()
         for gap in self.gaps:
             log_size -= (distance(-gap) / abs(gap)).log()
         bound = (log_size.exp() / rate).abs_upper()
         return [bound] if bound.is_finite() else []
 
 
-def _down(value: Any) -> float:
-    return math.nextafter(float(value.lower()), -math.inf)
+def _size(triple: tuple[arb, arb, arb]) -> float:
+    return abs(float(triple[2].mid()))
 
 
-def _up(value: Any) -> float:
-    return math.nextafter(float(value.upper()), math.inf)
+def _log1pmx(x: acb, analytic: bool) -> acb:
+    """ln(1 + x) - x, whose derivative -x/(1 + x) is small: around a ball's centre it is narrow."""
+    if not abs(x) < 0.9:
+        return (1 + x).log(analytic=analytic) - x
+    centre = x.mid()
+    around = arb(0, (abs(x / (1 + x)) * abs(x - centre)).abs_upper())
+    return (1 + centre).log() - centre + acb(around, around)
+
+
+def _down(value: arb) -> float:
+    result = math.nextafter(float(value.lower()), -math.inf)
+    return -math.inf if math.isnan(result) else result
+
+
+def _up(value: arb) -> float:
+    result = math.nextafter(float(value.upper()), math.inf)
+    return math.inf if math.isnan(result) else result

@@ -421,7 +421,7 @@ class QuadraticLoss(PrivacyLoss):
         zero = np.zeros(t.size)
         drift, spread = derivatives(zero)
         if complement is None:
-            complement = drift > 0
+            complement = drift > 0.7
         _, high = self.strip()
         root = np.sqrt(drift * drift + 8.0 * spread)
         with np.errstate(divide="ignore"):  # the side that is not taken may divide by zero
@@ -440,7 +440,14 @@ class QuadraticLoss(PrivacyLoss):
         from ndis.loss import certified
 
         low, high = certified.log_delta_bounds(self.excess[0], self.shift[0], self.count[0], eps)
-        return 0.5 * (low + high) if low > -math.inf else high
+        if high - low <= 1e-9 * max(1.0, abs(high)):
+            return 0.5 * (low + high)
+        if high < -1e15 or high == low:
+            return high  # no double tells such deltas apart: the upper bound is the safe answer
+        raise ArithmeticError(
+            f"Found only ln delta in [{low}, {high}] at epsilon={eps}; use log_delta_bounds, "
+            f"and please report this loss: {self[0].to_dict()}."
+        )
 
     def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:
         """Proven lower and upper bounds on ln delta(epsilon), by ball arithmetic."""

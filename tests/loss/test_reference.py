@@ -1,0 +1,86 @@
+"""Every cell of the committed table of reference values, which an independent route computed."""
+
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+from ndis import QuadraticLoss
+from oracles import ReferenceCase, ReferenceLoss, load_cases
+
+CASES = load_cases()
+SMALLEST = -690.7755  # ln 1e-300
+# These forms are the engine's own numbers or their square roots: nothing is rounded on the way in.
+EXACT_FORMS = ("excess", "shift")
+
+
+def engine_loss(loss: ReferenceLoss) -> QuadraticLoss:
+    """The loss as a user would write it."""
+    values, shifts, counts = map(np.array, (loss.values, loss.shifts, loss.counts))
+    made = {
+        "shift": lambda: QuadraticLoss.from_shift(values[0]),
+        "leverage": lambda: QuadraticLoss.from_leverage(values[0], counts[0]),
+        "excess": lambda: QuadraticLoss(values, shifts, counts),
+        "log_ratio": lambda: QuadraticLoss.from_log_ratios(values, shifts, counts),
+        "ratio": lambda: QuadraticLoss.from_ratios(
+            values, shifts * np.sqrt(np.maximum(values, 1.0)), counts
+        ),
+    }[loss.form]()
+    composed = loss.fold * made
+    return composed.reversed() if loss.reversed else composed
+
+
+def relative_error(case: ReferenceCase, log_delta: float) -> float:
+    """Of delta down to 1e-300, of ln delta (in units of 1e-2) below."""
+    with mp.workdps(50):
+        if case.log_delta < SMALLEST:
+            return float(abs(mpf(log_delta) / case.log_delta - 1) / 100)
+        if case.complement_text is not None:
+            return float(abs(mp.exp(mpf(log_delta)) / case.delta - 1))
+        return float(abs(mp.expm1(mpf(log_delta) - case.log_delta)))
+
+
+def allowance(case: ReferenceCase) -> float:
+    """1e-12, and what the factory's own rounding of its argument does to an ill-posed delta."""
+    rounding = 0.0 if case.loss.form in EXACT_FORMS else 4.0 * 2.0**-53 * case.condition
+    return 1e-12 + rounding
+
+
+def by_form() -> dict[str, list[ReferenceCase]]:
+    groups = defaultdict(list)
+    for case in CASES:
+        groups[case.loss.form].append(case)
+    return groups
+
+
+@pytest.mark.parametrize("form", ["shift", "leverage", "excess", "log_ratio", "ratio"])
+def test_every_cell_of_the_table(form: str) -> None:
+    cases = by_form()[form]
+    assert len(cases) > 20
+    failures = []
+    for case in cases:
+        value = float(engine_loss(case.loss).log_delta(case.eps))
+        allowed = allowance(case)
+        if allowed > 1e-3:
+            continue  # the argument's last bit decides whether delta is 0
+        zero = case.log_delta == -mp.inf
+        error = (0.0 if value == -math.inf else math.inf) if zero else relative_error(case, value)
+        if not error <= allowed:
+            failures.append((case.name, float(case.log_delta), value, error))
+    assert not failures
+
+
+@pytest.mark.parametrize("form", ["shift", "excess"])
+def test_proven_bounds_enclose_the_table(form: str) -> None:
+    cases = [case for case in by_form()[form] if len(case.loss.values) <= 10][::7]
+    assert len(cases) > 5
+    for case in cases:
+        low, high = engine_loss(case.loss).log_delta_bounds(case.eps)
+        if case.loss.form == "shift":  # the squared distance is rounded
+            slack = 2.0**-52 * abs(float(case.log_delta))
+            low, high = low - slack, high + slack
+        assert low <= case.log_delta <= high, case.name
+        if case.log_delta > SMALLEST:
+            assert high - low <= 1e-12 + 1e-15 * abs(high), case.name
