@@ -28,12 +28,10 @@ with pq.ParquetWriter(sys.argv[1], schema, use_dictionary=False) as writer:
 MEASURE = """
 import json, resource, sys, time
 {imports}
-started = time.perf_counter()
+started, used = time.perf_counter(), time.process_time()
 {work}
-seconds = time.perf_counter() - started
-usage = resource.getrusage(resource.RUSAGE_SELF)
-processor = usage.ru_utime + usage.ru_stime
-megabytes = usage.ru_maxrss * 1024 / 1e6
+seconds, processor = time.perf_counter() - started, time.process_time() - used
+megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 print(json.dumps({{"seconds": seconds, "processor": processor, "megabytes": megabytes}}))
 """
 BARE = MEASURE.format(
