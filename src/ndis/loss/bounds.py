@@ -243,14 +243,20 @@ def _best_split(
         return np.array(values)
 
     reach = max(1.0, abs(eps))
-    return min(1.0, _least(total, -reach, eps + reach) * _UP)
+    return min(1.0, _least(total, -reach, eps + reach, points=13, zooms=6) * _UP)
 
 
-def _least(function: Callable[[FloatArray], FloatArray], low: float, high: float) -> float:
+def _least(
+    function: Callable[[FloatArray], FloatArray],
+    low: float,
+    high: float,
+    points: int = 25,
+    zooms: int = 8,
+) -> float:
     """The least value seen on a grid that zooms in on its best point."""
     best = math.inf
-    for _ in range(8):
-        grid = np.linspace(low, high, 25)
+    for _ in range(zooms):
+        grid = np.linspace(low, high, points)
         values = function(grid)
         place = int(np.argmin(values))
         best = min(best, float(values[place]))

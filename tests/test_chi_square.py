@@ -1,0 +1,185 @@
+"""The generalized chi-square law against mpmath, scipy and itself, far into both tails."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+from scipy import stats
+
+from ndis import GeneralizedChiSquare
+from oracles.chi_square import BallExponent, ChiSquareLaw, inversion, ruben
+
+LAWS = {
+    "indefinite": GeneralizedChiSquare([1.0, -0.5, 2.0], [3, 2, 1], [0.0, 1.0, 0.5]),
+    "with a normal": GeneralizedChiSquare([5.0, -3.0], [1, 1], [0.0, 2.0], sigma=0.3, shift=1.5),
+    "small normal, large weights": GeneralizedChiSquare(
+        [51.9, 0.0054, -2.66], [1, 0.5, 2], sigma=0.3
+    ),
+    "positive": GeneralizedChiSquare([0.1, 1.0, 7.0], [10, 2, 1], [0.3, 0.0, 4.0], shift=-2.0),
+    "negative": GeneralizedChiSquare([-0.7, -0.2], [3, 2], [0.0, 0.8]),
+    "many": GeneralizedChiSquare([1.0, -1.0], [500, 300]),
+    "one": GeneralizedChiSquare([2.0], [1.0]),
+}
+
+
+def relative_error(log_value: float, reference: mpf) -> float:
+    """Of the value down to 1e-300, of its logarithm below."""
+    with mp.workdps(40):
+        log_reference = mp.log(reference)
+        if log_reference < -690:
+            return float(abs(mpf(log_value) / log_reference - 1))
+        return float(abs(mp.expm1(mpf(log_value) - log_reference)))
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_both_tails_to_1e_300_and_beyond(name: str) -> None:
+    law = LAWS[name]
+    reference = ChiSquareLaw.of(
+        law.weights.tolist(), law.dofs.tolist(), law.noncentralities.tolist(), law.sigma, law.shift
+    )
+    low, high = law.support()
+    deepest = 0.0
+    for z in (-1e4, -200, -20, -3, -1, -0.3, 0.0, 0.5, 2, 10, 60, 400, 1e5):
+        x = law.mean() + z * law.std()
+        if x <= low:
+            x = low + (law.mean() - low) * 10 ** (z / 20)
+        if x >= high:
+            x = high - (high - law.mean()) * 10 ** (-z / 20)
+        if not low < x < high:
+            continue
+        below, above = inversion(reference, mpf(x), 20, exponent_type=BallExponent)
+        assert relative_error(float(law.logcdf(x)), below) < 1e-10, x
+        assert relative_error(float(law.logsf(x)), above) < 1e-10, x
+        deepest = min(deepest, float(law.logsf(x)), float(law.logcdf(x)))
+    assert deepest < -690
+
+
+def test_the_familiar_members_of_the_family() -> None:
+    x = np.array([0.01, 0.5, 3.0, 20.0, 300.0])
+    for dof in (1, 2, 2.5, 7):
+        law, known = GeneralizedChiSquare([1.0], dof), stats.chi2(dof)
+        for verb in ("cdf", "sf", "pdf"):
+            assert getattr(law, verb)(x) == pytest.approx(getattr(known, verb)(x), rel=1e-11)
+    shifted, known = GeneralizedChiSquare([1.0], 3, 2.0), stats.ncx2(3, 2.0)
+    assert shifted.cdf(x[:4]) == pytest.approx(known.cdf(x[:4]), rel=1e-9)
+    assert shifted.pdf(x[:4]) == pytest.approx(known.pdf(x[:4]), rel=1e-9)
+    normal = GeneralizedChiSquare([0.0], sigma=2.0, shift=1.0)
+    for verb in ("logcdf", "logsf", "logpdf"):
+        expected = getattr(stats.norm(1.0, 2.0), verb)([-30.0, 0.0, 1.0, 50.0])
+        assert getattr(normal, verb)([-30.0, 0.0, 1.0, 50.0]) == pytest.approx(expected, rel=1e-11)
+    laplace = GeneralizedChiSquare([0.5, -0.5], 2)  # a difference of two exponentials
+    points = np.array([-40.0, -1.0, 0.25, 700.0])
+    assert laplace.logpdf(points) == pytest.approx(stats.laplace.logpdf(points), rel=1e-12)
+    assert laplace.logcdf(points) == pytest.approx(stats.laplace.logcdf(points), rel=1e-12)
+    assert laplace.pdf(0.0) == pytest.approx(0.5, rel=1e-9)
+
+
+def test_density_against_the_slope_of_rubens_series() -> None:
+    law = GeneralizedChiSquare([1.0, 2.0], [3, 2], [0.5, 0.0])
+    reference = ChiSquareLaw.of([1.0, 2.0], [3, 2], [0.5, 0.0])
+    with mp.workdps(60):
+        for x in (0.001, 0.5, 5.0, 30.0):
+            h = mpf(x) * mpf(10) ** -12
+            rise = ruben(reference, x + h, 40).below - ruben(reference, x - h, 40).below
+            assert law.pdf(x) == pytest.approx(float(rise / (2 * h)), rel=1e-11)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_density_integrates_to_the_probability(name: str) -> None:
+    law = LAWS[name]
+    grid = np.linspace(law.mean(), law.mean() + 2 * law.std(), 4001)
+    total = np.trapezoid(law.pdf(grid), grid)
+    expected = law.cdf(grid[-1]) - law.cdf(grid[0])
+    if name == "negative":  # its support ends inside the interval
+        expected = law.sf(grid[0])
+    assert total == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_edges_of_the_support() -> None:
+    for dof, density in ((1.0, math.inf), (2.0, 0.25), (3.0, 0.0)):
+        law = GeneralizedChiSquare([2.0], dof, shift=1.0)
+        assert law.pdf(1.0) == pytest.approx(density)
+        assert (law.pdf(0.999), law.cdf(1.0), law.sf(1.0)) == (0.0, 0.0, 1.0)
+        assert law.support() == (1.0, math.inf)
+        assert law.ppf([0.0, 1.0]).tolist() == [1.0, math.inf]
+    cusp = GeneralizedChiSquare([1.0, -1.0])
+    assert cusp.pdf(0.0) == math.inf
+    assert cusp.cdf(0.0) == pytest.approx(0.5, rel=1e-12)
+    # c x^(1/2) with c = 1/(2^(1/2) Gamma(3/2)) next to the end of the support of chi2(1).
+    tiny = GeneralizedChiSquare([1.0]).logcdf(1e-300)
+    assert tiny == pytest.approx(-345.38776394910684 - math.log(math.sqrt(math.pi / 2)), rel=1e-13)
+
+
+@settings(max_examples=30)
+@given(st.sampled_from(sorted(LAWS)), st.floats(1e-12, 1 - 1e-12))
+def test_quantiles_invert(name: str, q: float) -> None:
+    law = LAWS[name]
+    assert law.cdf(law.ppf(q)) == pytest.approx(q, rel=1e-9)
+    assert law.sf(law.isf(q)) == pytest.approx(q, rel=1e-9)
+
+
+def test_extreme_quantiles() -> None:
+    law = LAWS["indefinite"]
+    for q in (1e-300, 1e-100, 1e-20):
+        assert law.logsf(law.isf(q)) == pytest.approx(math.log(q), rel=1e-12)
+        assert law.logcdf(law.ppf(q)) == pytest.approx(math.log(q), rel=1e-12)
+    positive = LAWS["positive"]
+    assert positive.logcdf(positive.ppf(1e-40)) == pytest.approx(math.log(1e-40), rel=1e-9)
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.floats(-3, 3, width=32).filter(lambda w: abs(w) > 1e-3), min_size=1, max_size=4),
+    st.floats(0, 2, width=32),
+    st.floats(-30, 30, width=32),
+)
+def test_tails_add_up_and_scale(weights: list, sigma: float, x: float) -> None:
+    law = GeneralizedChiSquare(weights, 1.0, 0.5, sigma)
+    assert law.cdf(x) + law.sf(x) == pytest.approx(1.0, rel=1e-12)
+    scaled = GeneralizedChiSquare(1024.0 * np.array(weights), 1.0, 0.5, 1024.0 * sigma)
+    assert scaled.logsf(1024.0 * x) == pytest.approx(law.logsf(x), rel=1e-10, abs=1e-12)
+    assert law.cdf(x) <= law.cdf(x + 0.5) * (1 + 1e-11)
+
+
+def test_moments_and_draws() -> None:
+    law = LAWS["with a normal"]
+    draws = law.rvs(400_000, random_state=0)
+    assert draws.mean() == pytest.approx(law.mean(), abs=5 * law.std() / 630)
+    assert draws.var() == pytest.approx(law.var(), rel=0.03)
+    assert np.mean(draws <= 2.0) == pytest.approx(law.cdf(2.0), abs=0.005)
+    assert law.rvs((2, 3), random_state=1).shape == (2, 3)
+
+
+def test_arrays_keep_their_shape() -> None:
+    law = LAWS["indefinite"]
+    points = np.linspace(-5, 5, 6).reshape(2, 3)
+    assert law.cdf(points).shape == (2, 3)
+    assert law.cdf(points)[1, 2] == law.cdf(points[1, 2])
+    assert np.ndim(law.cdf(0.0)) == 0
+    assert law.cdf([]).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: GeneralizedChiSquare([0.0]), "neither"),
+        (lambda: GeneralizedChiSquare([]), "neither"),
+        (lambda: GeneralizedChiSquare([1.0], 0.0), "dofs=0.0"),
+        (lambda: GeneralizedChiSquare([1.0], 1.0, -1.0), "noncentralities=-1.0"),
+        (lambda: GeneralizedChiSquare([1.0], sigma=-1.0), "sigma=-1.0"),
+        (lambda: GeneralizedChiSquare([1.0, 2.0], [1, 2, 3]), "(3,)"),
+        (lambda: GeneralizedChiSquare([[1.0]]), "(1, 1)"),
+        (lambda: GeneralizedChiSquare("weights"), "real numbers"),
+        (lambda: GeneralizedChiSquare([math.nan]), "finite"),
+        (lambda: LAWS["one"].cdf(math.nan), "finite"),
+        (lambda: LAWS["one"].ppf(1.5), "q=1.5"),
+    ],
+)
+def test_bad_input_gets_one_sentence(make: object, words: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        make()
+    assert words in str(caught.value)
+    assert str(caught.value).startswith("Expected")
