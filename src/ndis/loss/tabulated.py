@@ -324,7 +324,8 @@ def _kinks(epsilons: FloatArray, delta: FloatArray) -> tuple[FloatArray, float]:
     forward = np.append(falls / np.expm1(gaps), 0.0)  # seen from the left end of each side
     backward = falls / -np.expm1(-gaps)  # and from its right end
     mass = np.zeros(epsilons.size)
-    mass[points[1:]] = forward[1:] - backward
+    # On a hull kinks are positive; a difference that rounding made negative is a zero.
+    mass[points[1:]] = np.maximum(forward[1:] - backward, 0.0)
     return mass, float(forward[0])
 
 
