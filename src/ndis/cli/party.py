@@ -1,0 +1,244 @@
+"""``ndis party``: several organisations release columns of the same people for regression."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ndis.cli.console import AsJson, print_json, print_table
+
+if TYPE_CHECKING:
+    from ndis.guarantee import Guarantee
+    from ndis.ledger import Ledger
+    from ndis.mechanisms.multiparty import Agreement
+
+_AGREEMENT, _COMBINED = Path("agreement.json"), Path("combined.npz")
+AgreementFile = Annotated[Path, typer.Option("--agreement", help="The file of `party init`.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    group = typer.Typer(no_args_is_help=True, help="Release columns of several parties together.")
+    for command in (init, show, release, combine, train):
+        group.command()(command)
+    app.add_typer(group, name="party")
+
+
+def init(
+    rows: Annotated[int, typer.Option(help="The number of people, which becomes public.")],
+    column: Annotated[
+        list[str],
+        typer.Option(
+            help="PARTY:COLUMN:LOW:HIGH, such as clinic-a:age:0:120; repeat for every column."
+        ),
+    ],
+    epsilon: Annotated[float, typer.Option(help="The guarantee's epsilon.")],
+    delta: Annotated[float, typer.Option(help="The guarantee's delta.")],
+    method: Annotated[str, typer.Option(help="auto, rmgm, dgm or bgm.")] = "auto",
+    protects: Annotated[
+        str,
+        typer.Option(help="party: a person's attributes at one party; person: the whole record."),
+    ] = "party",
+    calibration: Annotated[str, typer.Option(help="analytic or classic.")] = "analytic",
+    components: Annotated[
+        int | None, typer.Option(help="How many mixed rows to release.", show_default="the best")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="The column by which all parties ordered the rows.")
+    ] = None,
+    seed: Annotated[
+        str | None, typer.Option(help="Public seed of the signs, hexadecimal.", show_default="new")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the agreement.")] = _AGREEMENT,
+) -> None:
+    """Write down what all parties agree on; no data are read."""
+    from ndis.mechanisms.multiparty import Agreement
+
+    _require_new(out)
+    agreement = Agreement(
+        rows,
+        _columns(column),
+        epsilon,
+        delta,
+        method,
+        protects,
+        calibration,
+        components,  # type: ignore[arg-type]  # None asks for the best
+        key,
+        **({} if seed is None else {"seed": _hexadecimal(seed)}),
+    )
+    agreement.save(out)
+    _print_agreement(agreement, out)
+
+
+def show(agreement: AgreementFile = _AGREEMENT, as_json: AsJson = False) -> None:
+    """Show an agreement, its fingerprint and its guarantees."""
+    from ndis.mechanisms.multiparty import Agreement
+
+    loaded = Agreement.load(agreement)
+    if as_json:
+        each = {party: loaded.guarantee(party).to_dict() for party in loaded.parties}
+        print_json(
+            loaded.to_dict()
+            | {"fingerprint": loaded.fingerprint, "guarantees": each}
+            | {"joint_guarantee": loaded.joint_guarantee().to_dict()}
+        )
+        return
+    _print_agreement(loaded, agreement)
+
+
+def release(
+    data: Annotated[Path, typer.Argument(help="The party's table, Parquet or CSV.")],
+    party: Annotated[str, typer.Option(help="Whose columns to release.")],
+    agreement: AgreementFile = _AGREEMENT,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The party's budget.", show_default="DATA.ledger")
+    ] = None,
+    secret_file: Annotated[
+        Path | None, typer.Option(help="A secret of all parties, which hides the keys' order.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write the release.", show_default="PARTY.npz")
+    ] = None,
+) -> None:
+    """Release one party's columns, mixed and with noise."""
+    from ndis.mechanisms.multiparty import Agreement, release_party
+
+    target = out or Path(f"{party}.npz")
+    _require_new(target)
+    loaded = Agreement.load(agreement)
+    promise = loaded.guarantee(party)
+    typer.echo(f"Agreement {loaded.fingerprint}")
+    with _budget(ledger or data.with_name(f"{data.name}.ledger"), loaded, party) as budget:
+        _require_room(budget, promise)
+        secret = None if secret_file is None else secret_file.read_text()
+        made = release_party(loaded, party, data, secret=secret, ledger=budget)
+    made.save(target)
+    typer.echo(f"{target} is ready, digest {made.digest}.")
+    typer.echo(f"For a person's attributes at {party}: {made.guarantee}")
+    typer.echo(f"With all parties, for a person's whole record: {loaded.joint_guarantee()}")
+
+
+def combine(
+    parts: Annotated[list[Path], typer.Argument(help="The files of all parties.")],
+    agreement: AgreementFile = _AGREEMENT,
+    out: Annotated[Path, typer.Option(help="Where to write all together.")] = _COMBINED,
+) -> None:
+    """Check that the parties' files fit together and join them."""
+    from ndis.guarantee import Release
+    from ndis.mechanisms import multiparty
+
+    _require_new(out)
+    loaded = multiparty.Agreement.load(agreement)
+    whole = multiparty.combine(loaded, [Release.load(path) for path in parts])
+    whole.save(out)
+    print_table(
+        f"{out} is ready; compare the digests with those that the parties saw",
+        ["party", "digest"],
+        [[party, digest] for party, digest in whole.parameters["parts"].items()],
+    )
+    for party in loaded.parties:
+        typer.echo(f"For a person's attributes at {party}: {loaded.guarantee(party)}")
+    typer.echo(f"For a person's whole record: {whole.guarantee}")
+
+
+def train(
+    label: Annotated[str, typer.Option(help="The column to predict; any will do.")],
+    combined: Annotated[Path, typer.Argument(help="The file of `party combine`.")] = _COMBINED,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(help="A column to predict from; repeat. All others if not given."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a linear model to the combined release; costs no budget."""
+    from ndis.guarantee import Release
+    from ndis.mechanisms import multiparty
+
+    model = multiparty.train(Release.load(combined), label, feature or None)
+    if as_json:
+        print_json(model.to_dict())
+        return
+    rows = [[name, f"{value:.6g}"] for name, value in zip(model.features, model.coef, strict=True)]
+    print_table(
+        f"{label} from the other columns",
+        ["column", "coefficient"],
+        [*rows, ["intercept", f"{model.intercept:.6g}"]],
+    )
+
+
+def _columns(words: Sequence[str]) -> dict[str, dict[str, tuple[float, float]]]:
+    parties: dict[str, dict[str, tuple[float, float]]] = {}
+    for word in words:
+        try:
+            party, rest = word.split(":", 1)
+            name, low, high = rest.rsplit(":", 2)
+            interval = float(low), float(high)
+        except ValueError:
+            raise ValueError(
+                f"Expected --column PARTY:COLUMN:LOW:HIGH, got {word!r}; "
+                "write it like clinic-a:age:0:120."
+            ) from None
+        if name in parties.setdefault(party, {}):
+            raise ValueError(f"Expected distinct columns, got {name!r} twice; leave one out.")
+        parties[party][name] = interval
+    return parties
+
+
+def _hexadecimal(text: str) -> int:
+    try:
+        return int(text, 16)
+    except ValueError:
+        raise ValueError(
+            f"Expected --seed as a hexadecimal number, got {text!r}; leave it out for a new one."
+        ) from None
+
+
+def _budget(path: Path, agreement: "Agreement", party: str) -> "Ledger":
+    """The party's ledger; a new one has room for exactly this release."""
+    from ndis.ledger import Ledger
+
+    if path.exists():
+        return Ledger(path)
+    promise = agreement.guarantee(party)
+    ledger = Ledger(path, promise.epsilon, promise.delta, promise.relation, mode="plan")
+    ledger.plan([promise])
+    return ledger
+
+
+def _require_room(ledger: "Ledger", promise: "Guarantee") -> None:
+    """Refuse before the work what the ledger would refuse after it."""
+    from ndis.ledger import BudgetExceeded
+
+    try:
+        ledger.preview(promise)
+    except BudgetExceeded:
+        raise BudgetExceeded(
+            f"Expected room for this release in {ledger.path.name}, got a spent budget: these "
+            "columns were released before; use that file, or agree on a larger budget."
+        ) from None
+
+
+def _require_new(path: Path) -> None:
+    if path.exists():
+        raise FileExistsError(
+            f"Expected a new file, got {path}, which exists; choose another with --out."
+        )
+
+
+def _print_agreement(agreement: "Agreement", path: Path) -> None:
+    print_table(
+        f"{path}: {agreement.n_rows} people, {agreement.n_components} rows released",
+        ["party", "column", "low", "high", "noise"],
+        [
+            [party, name, f"{low:g}", f"{high:g}", f"{agreement.noise_scale(party) * half:.4g}"]
+            for party, bounds in agreement.parties.items()
+            for name, (low, high) in bounds.items()
+            for half in [0.5 * (high - low)]
+        ],
+    )
+    typer.echo(f"Fingerprint, to be compared by all parties: {agreement.fingerprint}")
+    for party in agreement.parties:
+        typer.echo(f"For a person's attributes at {party}: {agreement.guarantee(party)}")
+    typer.echo(f"For a person's whole record: {agreement.joint_guarantee()}")

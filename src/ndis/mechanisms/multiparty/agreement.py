@@ -1,0 +1,316 @@
+"""What all parties agree on before anybody touches data, and what it promises to whom.
+
+Everything here is public. A column is measured in half-widths of its public interval, from the
+middle, so that an entry lies in [-1, 1] and moves by at most 2: a narrow interval means little
+noise. The parties mix their rows by the same public matrix of signs, whose columns have length
+one, so a mixed row moves by as much as the row itself (docs/proofs/multi-party.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.calibration import ROUND_UP, meets
+from ndis.guarantee import Guarantee, NeighbourRelation
+from ndis.loss import Profile
+from ndis.mechanisms.additive import noise_multiplier, shift_profile
+
+SCHEMA = "ndis-party/1"
+METHODS = ("auto", "rmgm", "dgm", "bgm")
+CALIBRATIONS = ("analytic", "classic")
+PROTECTS = ("party", "person")
+# Entries are rounded to this share of a half-width: sums of up to MOST_ROWS of them are exact.
+ENTRY_GRID = 2.0**-20
+MOST_ROWS = 2**32
+# What "auto" supposes of columns nobody has seen: bounds at four standard deviations.
+SPREAD = 0.25
+
+Bounds = Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The public parameters of a release by several parties.
+
+    Parameters
+    ----------
+    n_rows : int
+        The number of people, which is public here.
+    parties : mapping of str to mapping of str to (low, high)
+        For each party its columns, and for each column the public interval of its values; values
+        outside are clipped. Names of columns are distinct over all parties.
+    epsilon, delta : float
+        The guarantee.
+    method : {"auto", "rmgm", "dgm", "bgm"}
+        "rmgm" mixes the rows by random signs. "auto" does too, with a first row of ones, which
+        buys the means, and with each party's own noise. "dgm" and "bgm" add noise to every entry.
+    protects : {"party", "person"}
+        Whether (epsilon, delta) is met for a person's attributes at one party, as published, or
+        for the whole record of a person over all parties. The other one is printed too.
+    calibration : {"analytic", "classic"}
+        "analytic" is the least noise; "classic" is the published one.
+    n_components : int, optional
+        How many mixed rows to release; if not given, what is best for columns whose bounds are
+        four standard deviations from their means (for "rmgm" the published choice).
+    key : str, optional
+        The column by which all parties have put the rows in order.
+    seed : int, optional
+        The public seed of the signs; a fresh one if not given.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.multiparty import Agreement
+    >>> clinics = {"a": {"age": (0, 120)}, "b": {"dose": (0, 50), "effect": (-1, 1)}}
+    >>> agreement = Agreement(100_000, clinics, epsilon=1.0, delta=1e-6, seed=1)
+    >>> agreement.n_components
+    53
+    >>> print(agreement.joint_guarantee())
+    (1.45467, 1e-06)-differentially private for data sets that differ in the content of one row...
+    """
+
+    n_rows: int
+    parties: Mapping[str, Bounds]
+    epsilon: float
+    delta: float
+    method: str = "auto"
+    protects: str = "party"
+    calibration: str = "analytic"
+    n_components: int = None  # type: ignore[assignment]  # filled in below
+    key: str | None = None
+    seed: int = field(default_factory=lambda: secrets.randbits(128))
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "n_rows", _validate.count("n_rows", self.n_rows))
+        if self.n_rows > MOST_ROWS:
+            raise ValueError(
+                f"Expected n_rows <= {MOST_ROWS}, got n_rows={self.n_rows}; release it in parts."
+            )
+        put(self, "parties", _checked_parties(self.parties, self.key))
+        put(self, "epsilon", _validate.positive("epsilon", self.epsilon))
+        put(self, "delta", _validate.probability("delta", self.delta))
+        _validate.one_of("method", self.method, METHODS)
+        _validate.one_of("protects", self.protects, PROTECTS)
+        _validate.one_of("calibration", self.calibration, CALIBRATIONS)
+        put(self, "seed", _validate.count("seed", self.seed, 0))
+        if self.seed >= 2**128:
+            raise ValueError(f"Expected seed < 2**128, got seed={self.seed}; pass a smaller one.")
+        loss = shift_profile(1.0 / self._multiplier())
+        if not meets(loss, self.epsilon, self.delta):
+            raise ValueError(
+                f"Expected a calibration that keeps its promise, got {self.calibration!r} at "
+                f"epsilon={self.epsilon}, where it does not; use 'analytic'."
+            )
+        put(self, "n_components", self._components())
+
+    # -- sizes -------------------------------------------------------------------------------
+
+    @property
+    def mixes(self) -> bool:
+        """Whether rows are mixed by signs, or released one by one."""
+        return self.method in ("auto", "rmgm")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns, party by party."""
+        return tuple(name for bounds in self.parties.values() for name in bounds)
+
+    @property
+    def centres(self) -> FloatArray:
+        """The middle of every column's interval."""
+        return np.array([low + 0.5 * (high - low) for low, high in self._intervals()])
+
+    @property
+    def half_widths(self) -> FloatArray:
+        """Half the width of every column's interval, the unit in which it is released."""
+        return np.array([0.5 * (high - low) for low, high in self._intervals()])
+
+    @property
+    def noise_scales(self) -> FloatArray:
+        """The noise of every column, in half-widths."""
+        sizes = [len(bounds) for bounds in self.parties.values()]
+        return np.repeat([self.noise_scale(party) for party in self.parties], sizes)
+
+    def party_columns(self, party: str) -> tuple[str, ...]:
+        """The columns of one party."""
+        _validate.one_of("party", party, self.parties)
+        return tuple(self.parties[party])
+
+    def _intervals(self) -> list[tuple[float, float]]:
+        return [pair for bounds in self.parties.values() for pair in bounds.values()]
+
+    def _components(self) -> int:
+        if not self.mixes:
+            return self.n_rows
+        if self.n_components is not None:
+            # The first row of "auto" holds the sums and none of the products.
+            return _validate.count("n_components", self.n_components, 2)
+        if self.method == "rmgm":
+            return max(2, round(math.sqrt(self.n_rows) / self._multiplier()))
+        noise = float(np.mean(self.noise_scales**2))
+        balanced = round(self.n_rows * SPREAD**2 / noise)
+        return max(min(balanced, self.n_rows), 2 * len(self.columns) + 2)
+
+    # -- noise and promises ------------------------------------------------------------------
+
+    def _multiplier(self) -> float:
+        """The noise for a sensitivity of 1."""
+        if self.calibration == "classic":
+            return math.sqrt(2.0 * math.log(1.25 / self.delta)) / self.epsilon
+        return noise_multiplier(self.epsilon, self.delta)
+
+    def sensitivity(self, party: str) -> float:
+        """How far a person's attributes at one party can move, in half-widths."""
+        return 2.0 * math.sqrt(len(self.party_columns(party)))
+
+    def noise_scale(self, party: str) -> float:
+        """The noise on each entry of a party's (mixed) rows, in half-widths of its column.
+
+        Examples
+        --------
+        >>> from ndis.mechanisms.multiparty import Agreement
+        >>> bounds = {"a": {"x": (-1, 1), "z": (0, 1)}, "b": {"y": (-1, 1)}}
+        >>> agreement = Agreement(1000, bounds, epsilon=1.0, delta=1e-5)
+        >>> [round(agreement.noise_scale(party), 4) for party in bounds]
+        [10.5518, 7.4613]
+        """
+        if self.protects == "person":
+            moved = 2.0 * math.sqrt(len(self.columns))
+        elif self.method == "auto":
+            moved = self.sensitivity(party)
+        else:
+            moved = max(self.sensitivity(other) for other in self.parties)
+        return ROUND_UP * moved * self._multiplier()
+
+    def party_loss(self, party: str) -> Profile:
+        """The worst case for a person's attributes at one party."""
+        return shift_profile(self.sensitivity(party) / self.noise_scale(party))
+
+    def joint_loss(self) -> Profile:
+        """The worst case for a person's whole record over all parties."""
+        shifts = (self.sensitivity(party) / self.noise_scale(party) for party in self.parties)
+        return shift_profile(math.hypot(*shifts))
+
+    def guarantee(self, party: str) -> Guarantee:
+        """What one party's release promises for a person's attributes there."""
+        return self._promise(self.party_loss(party), NeighbourRelation.PARTY)
+
+    def joint_guarantee(self) -> Guarantee:
+        """What all releases together promise for a person's whole record."""
+        return self._promise(self.joint_loss(), NeighbourRelation.REPLACE)
+
+    def _promise(self, loss: Profile, relation: NeighbourRelation) -> Guarantee:
+        """What was asked where it is met closely, else the epsilon that is true at this delta."""
+        met = meets(loss, self.epsilon, self.delta)
+        asked = (relation is NeighbourRelation.PARTY) == (self.protects == "party")
+        if asked and met:
+            return Guarantee(self.epsilon, self.delta, relation, "proven", loss)
+        epsilon, margin = float(loss.epsilon(self.delta)), 2.0**-50
+        while not meets(loss, (1.0 + margin) * epsilon, self.delta):
+            margin *= 2.0
+        return Guarantee((1.0 + margin) * epsilon, self.delta, relation, "proven", loss)
+
+    # -- as a file ---------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-able description; columns are lists, because their order matters."""
+        stored = {each.name: getattr(self, each.name) for each in fields(self)}
+        stored["parties"] = [
+            {"name": party, "columns": [[name, *pair] for name, pair in bounds.items()]}
+            for party, bounds in self.parties.items()
+        ]
+        # Other readers of JSON would round an integer of 128 bits.
+        return {"schema": SCHEMA} | stored | {"seed": f"{self.seed:x}"}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Agreement:
+        """Read what `to_dict` wrote."""
+        given = dict(stored)
+        if given.pop("schema", None) != SCHEMA:
+            raise ValueError(
+                f"Expected an agreement of schema {SCHEMA}, got {stored.get('schema')!r}; "
+                "make one with `ndis party init`."
+            )
+        try:
+            given["parties"] = {
+                each["name"]: {name: (low, high) for name, low, high in each["columns"]}
+                for each in given["parties"]
+            }
+            given["seed"] = int(given["seed"], 16)
+            return cls(**given)
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"Expected an agreement written by ndis, got one with a fault ({error}); "
+                "ask for the file again."
+            ) from None
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all public parameters; every party compares it before it releases."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def save(self, path: str | Path) -> Path:
+        """Write the agreement and its fingerprint as JSON."""
+        target = Path(path)
+        document = self.to_dict() | {"fingerprint": self.fingerprint}
+        target.write_text(json.dumps(document, indent=1) + "\n")
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> Agreement:
+        """Read an agreement; refuses one that does not match its fingerprint."""
+        try:
+            stored = json.loads(Path(path).read_text())
+            claimed = stored.pop("fingerprint")
+        except (ValueError, KeyError, AttributeError, TypeError):
+            raise ValueError(
+                f"Expected an agreement written by `ndis party init`, got {path}; check the file."
+            ) from None
+        agreement = cls.from_dict(stored)
+        if agreement.fingerprint != claimed:
+            raise ValueError(
+                f"Expected an agreement that matches its fingerprint, got another in {path}; "
+                "the file was changed after it was agreed on, ask for it again."
+            )
+        return agreement
+
+
+def _checked_parties(parties: Mapping[str, Bounds], key: str | None) -> dict[str, Bounds]:
+    checked: dict[str, Bounds] = {}
+    seen: set[str] = set() if key is None else {key}
+    for party, bounds in parties.items():
+        if not bounds:
+            raise ValueError(f"Expected columns of party {party!r}, got none; name at least one.")
+        for name in bounds:
+            if name in seen:
+                raise ValueError(
+                    f"Expected distinct columns, got {name!r} more than once; rename one of them."
+                )
+            seen.add(name)
+        checked[str(party)] = {str(name): _interval(name, pair) for name, pair in bounds.items()}
+    if not checked:
+        raise ValueError("Expected at least one party, got none; name the parties.")
+    return checked
+
+
+def _interval(name: str, pair: tuple[float, float]) -> tuple[float, float]:
+    low, high = (_validate.real(f"a bound of {name!r}", each) for each in pair)
+    half = 0.5 * (high - low)
+    if not (half > 0 and math.isfinite(half) and half > 1e-9 * max(abs(low), abs(high))):
+        raise ValueError(
+            f"Expected bounds low < high of column {name!r} that doubles can tell apart, "
+            f"got {low} and {high}; correct them or measure from another origin."
+        )
+    return low, high

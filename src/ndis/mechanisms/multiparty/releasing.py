@@ -1,0 +1,385 @@
+"""One party's part: mix its rows, add its noise, publish; and the parts put together."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndis._validate import FloatArray
+from ndis.gaussian import Gaussian
+from ndis.guarantee import Guarantee, Release
+from ndis.mechanisms.multiparty.agreement import ENTRY_GRID, Agreement
+from ndis.mechanisms.publish import publish
+from ndis.randomness import RandomState, add_noise, sign_product
+from ndis.tables import Rows, batches, track
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ndis.ledger import Ledger
+
+PART = "MultiPartyPart"
+WHOLE = "MultiPartyRegression"
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """What a party computes before any noise: the owner's alone.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_components, d)
+        Sums of entries with signs, exact; or the entries themselves. In half-widths.
+    ones : ndarray of shape (n_components,)
+        The same of a column of ones, which anybody can compute from the agreement.
+    key_order : str or None
+        Keyed hash of the keys in order.
+    """
+
+    rows: FloatArray
+    ones: FloatArray
+    key_order: str | None
+
+
+def mix(agreement: Agreement, party: str, source: Any, secret: str | None = None) -> Mixed:
+    """Read a party's table once and mix its rows; the matrix of signs is never held."""
+    names = agreement.party_columns(party)
+    wanted = [*names, *([agreement.key] if agreement.key else [])]
+    table = batches(source, wanted)
+    keys = _Keys(agreement, secret)
+    recipe = Rows(names)
+
+    def blocks() -> Iterator[FloatArray]:
+        for batch in track(table, f"Mixing the rows of {party}", agreement.n_rows, size=len):
+            keys.add(batch)
+            yield from recipe.blocks(batch)
+
+    rows, ones = _mixed(agreement, _entries(agreement, names, blocks()))
+    return Mixed(rows, ones, keys.digest())
+
+
+def release_party(
+    agreement: Agreement,
+    party: str,
+    source: Any,
+    *,
+    secret: str | None = None,
+    random_state: RandomState = None,
+    ledger: Ledger | None = None,
+) -> Release:
+    """Publish one party's columns, mixed and with noise.
+
+    Parameters
+    ----------
+    agreement : Agreement
+        What all parties agreed on.
+    party : str
+        Whose columns.
+    source : table
+        Anything that `ndis.tables.batches` reads, with a row a person, in the common order.
+    secret : str, optional
+        Known to all parties and to nobody else: it hides the order of the keys from readers.
+    random_state : int, Generator or None
+        None is secret; everything else is repeatable and hence NOT private.
+    ledger : Ledger, optional
+        The party's budget, for the relation "party".
+
+    Returns
+    -------
+    Release
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.mechanisms.multiparty import Agreement, release_party
+    >>> agreement = Agreement(500, {"a": {"x0": (0, 1)}}, epsilon=1.0, delta=1e-6)
+    >>> release_party(agreement, "a", np.random.default_rng(0).random((500, 1))).guarantee.epsilon
+    1.0
+    """
+    mixed = mix(agreement, party, source, secret)
+    return publish(
+        lambda rng: _noisy(agreement, party, mixed, rng),
+        agreement.guarantee(party),
+        PART,
+        {
+            "agreement": agreement.to_dict(),
+            "fingerprint": agreement.fingerprint,
+            "party": party,
+            "columns": list(agreement.party_columns(party)),
+            "key_order": mixed.key_order,
+        },
+        random_state=random_state,
+        ledger=ledger,
+    )
+
+
+def output_law(agreement: Agreement, party: str, source: Any) -> Gaussian:
+    """The law of what a party releases, entry by entry (but for the rounding grid).
+
+    For auditors.
+    """
+    mean = mix(agreement, party, source).rows.reshape(-1)
+    return Gaussian.isotropic(mean, _array_noise(agreement, party) ** 2)
+
+
+def combine(agreement: Agreement, releases: Iterable[Release]) -> Release:
+    """Put the parts of all parties together, after checking that they fit.
+
+    Parameters
+    ----------
+    agreement : Agreement
+        One's own copy.
+    releases : iterable of Release
+        One of each party.
+
+    Returns
+    -------
+    Release
+        With the joint guarantee for a person's whole record.
+    """
+    parts: dict[str, Release] = {}
+    for part in releases:
+        party = _check_part(agreement, part)
+        if party in parts:
+            raise ValueError(
+                f"Expected one file of each party, got two of {party!r}; leave one out."
+            )
+        parts[party] = part
+    for party in agreement.parties:
+        if party not in parts:
+            raise ValueError(f"Expected a file of every party, got none of {party!r}; ask for it.")
+    first = next(iter(agreement.parties))
+    for party, part in parts.items():
+        if part.parameters["key_order"] != parts[first].parameters["key_order"]:
+            raise ValueError(
+                f"Expected rows in one order of keys, got different ones from {first!r} and "
+                f"{party!r}; align the rows by the shared key (and share one secret)."
+            )
+        if not np.array_equal(part.arrays["ones"], parts[first].arrays["ones"]):
+            raise ValueError(
+                f"Expected one matrix of signs, got different ones from {first!r} and {party!r}; "
+                "use one version of ndis."
+            )
+    whole = np.concatenate([parts[party].arrays["rows"] for party in agreement.parties], axis=1)
+    private = all(part.guarantee.private for part in parts.values())
+    return Release(
+        {"rows": whole, "ones": parts[first].arrays["ones"]},
+        replace(agreement.joint_guarantee(), private=private),
+        WHOLE,
+        whole_parameters(agreement)
+        | {"parts": {party: parts[party].digest for party in agreement.parties}},
+    )
+
+
+def whole_parameters(agreement: Agreement) -> dict[str, Any]:
+    """What the release of all parties together says about itself."""
+    return {
+        "agreement": agreement.to_dict(),
+        "fingerprint": agreement.fingerprint,
+        "per_party": {party: str(agreement.guarantee(party)) for party in agreement.parties},
+    }
+
+
+def draw_all(
+    agreement: Agreement, mixed: dict[str, Mixed]
+) -> Callable[[np.random.Generator], dict[str, FloatArray]]:
+    """The noisy rows of all parties at once, for one process that stands for all."""
+
+    def draw(rng: np.random.Generator) -> dict[str, FloatArray]:
+        parts = [_noisy(agreement, party, mixed[party], rng) for party in agreement.parties]
+        return {
+            "rows": np.concatenate([part["rows"] for part in parts], axis=1),
+            "ones": parts[0]["ones"],
+        }
+
+    return draw
+
+
+# -- rows ------------------------------------------------------------------------------------
+
+
+def _entries(
+    agreement: Agreement, names: tuple[str, ...], blocks: Iterator[FloatArray]
+) -> Iterator[FloatArray]:
+    """Entries in half-widths from the middle, in [-1, 1], on a grid that makes sums exact."""
+    chosen = [agreement.columns.index(name) for name in names]
+    centre, half = agreement.centres[chosen], agreement.half_widths[chosen]
+    for block in blocks:
+        scaled = np.clip((block - centre) / half, -1.0, 1.0)
+        yield np.rint(scaled / ENTRY_GRID) * ENTRY_GRID
+
+
+def _mixed(agreement: Agreement, blocks: Iterator[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """The mixed rows, and those of a column of ones."""
+    total = _Sum(agreement) if agreement.mixes else _Pile()
+    n_rows = 0
+    for block in blocks:
+        if n_rows + len(block) > agreement.n_rows:
+            raise _wrong_count(agreement)
+        total.add(n_rows, block)
+        n_rows += len(block)
+    if n_rows != agreement.n_rows:
+        raise _wrong_count(agreement)
+    return total.result()
+
+
+class _Sum:
+    """Rows with signs, added up; the first row of "auto" adds without signs."""
+
+    def __init__(self, agreement: Agreement) -> None:
+        self.agreement = agreement
+        self.plain = int(agreement.method == "auto")
+        self.product: Any = 0.0
+
+    def add(self, start: int, block: FloatArray) -> None:
+        data = np.column_stack([block, np.ones(len(block))])
+        signed = sign_product(
+            self.agreement.seed, self.agreement.n_components - self.plain, data, start
+        )
+        sums = data.sum(axis=0, keepdims=True)
+        self.product = self.product + np.concatenate([sums[: self.plain], signed])
+
+    def result(self) -> tuple[FloatArray, FloatArray]:
+        return self.product[:, :-1], self.product[:, -1]
+
+
+class _Pile:
+    """Rows as they are, one on top of the other."""
+
+    def __init__(self) -> None:
+        self.blocks: list[FloatArray] = []
+
+    def add(self, start: int, block: FloatArray) -> None:
+        self.blocks.append(block)
+
+    def result(self) -> tuple[FloatArray, FloatArray]:
+        rows = np.concatenate(self.blocks)
+        return rows, np.ones(len(rows))
+
+
+def _array_noise(agreement: Agreement, party: str) -> float:
+    """The noise in units of the released sums, which are not divided by sqrt(n_components)."""
+    weight = math.sqrt(agreement.n_components) if agreement.mixes else 1.0
+    return weight * agreement.noise_scale(party)
+
+
+def _noisy(
+    agreement: Agreement, party: str, mixed: Mixed, rng: np.random.Generator
+) -> dict[str, FloatArray]:
+    return {
+        "rows": add_noise(mixed.rows, _array_noise(agreement, party), rng),
+        "ones": mixed.ones,
+    }
+
+
+def _wrong_count(agreement: Agreement) -> ValueError:
+    return ValueError(
+        f"Expected {agreement.n_rows} rows as agreed, got another number; "
+        "keep exactly the people on whom the parties agreed."
+    )
+
+
+# -- keys ------------------------------------------------------------------------------------
+
+
+class _Keys:
+    """A keyed hash of the keys in order.
+
+    The key of the hash is the agreement's fingerprint, so hashes of different agreements cannot
+    be compared. Who knows all keys but a few can still try these; only a `secret` prevents that.
+    """
+
+    def __init__(self, agreement: Agreement, secret: str | None) -> None:
+        self.name = agreement.key
+        fingerprint = bytes.fromhex(agreement.fingerprint)
+        self.key = hmac.new(fingerprint, (secret or "").encode(), hashlib.sha256).digest()
+        self.hash = hmac.new(self.key, digestmod=hashlib.sha256)
+        self.chunks: list[pa.Array] = []
+
+    def add(self, batch: Any) -> None:
+        """Take note of the keys of a batch."""
+        if self.name is None:
+            return
+        column = _key_text(self.name, batch.column(batch.schema.names.index(self.name)))
+        self.chunks.append(column)
+        for text in column.to_pylist():
+            content = text.encode()
+            self.hash.update(len(content).to_bytes(8, "little") + content)
+
+    def digest(self) -> str | None:
+        """The hash, after checking that every key stands for one person."""
+        if self.name is None:
+            return None
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        keys = pa.chunked_array(self.chunks, type=pa.large_string())
+        if pc.count_distinct(keys).as_py() < len(keys):
+            raise ValueError(
+                f"Expected one row a person, got a repeated value in the key {self.name!r}; "
+                "merge each person's rows first."
+            )
+        return self.hash.hexdigest()
+
+
+def _key_text(name: str, column: pa.Array) -> pa.Array:
+    """Keys as text, the same whether a file stores them as integers, floats or strings."""
+    import pyarrow as pa
+
+    if column.null_count:
+        raise ValueError(f"Column {name!r} has missing values; give every row its key.")
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    try:
+        if pa.types.is_floating(column.type):
+            column = column.cast(pa.int64())  # refuses fractions and what a double cannot count
+        return column.cast(pa.large_string())
+    except pa.ArrowException:
+        raise ValueError(
+            f"Expected keys in column {name!r} that are integers or text, got {column.type}; "
+            "write them as text."
+        ) from None
+
+
+# -- checks ----------------------------------------------------------------------------------
+
+
+def _check_part(agreement: Agreement, part: Release) -> str:
+    """Refuse a file that is not a party's part of this agreement; return whose it is."""
+    known = part.parameters
+    if part.mechanism != PART:
+        raise ValueError(
+            f"Expected a file written by `ndis party release`, got one of {part.mechanism}; "
+            "pass the parts of the parties."
+        )
+    party = str(known.get("party"))
+    own, found = agreement.fingerprint, known.get("fingerprint")
+    if found != own or known.get("agreement") != agreement.to_dict():
+        raise ValueError(
+            f"Expected public parameters with fingerprint {own[:16]}, got {str(found)[:16]} from "
+            f"{party!r}; all parties must use one agreement."
+        )
+    columns = list(agreement.party_columns(party))
+    rows, ones = part.arrays.get("rows"), part.arrays.get("ones")
+    shape = (agreement.n_components, len(columns))
+    if known.get("columns") != columns or rows is None or rows.shape != shape:
+        raise ValueError(
+            f"Expected {shape[0]} rows of the columns {', '.join(columns)} from {party!r}, "
+            "got something else; ask that party for its file again."
+        )
+    if ones is None or ones.shape != shape[:1] or not _same(part.guarantee, agreement, party):
+        raise ValueError(
+            f"Expected the guarantee that was agreed on from {party!r}, got another; "
+            "ask that party for its file again."
+        )
+    return party
+
+
+def _same(guarantee: Guarantee, agreement: Agreement, party: str) -> bool:
+    return replace(guarantee, private=True).to_dict() == agreement.guarantee(party).to_dict()
