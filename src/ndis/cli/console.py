@@ -31,20 +31,22 @@ def complain(error: Exception) -> ExitCode:
     return ExitCode.WRONG_CALL if foreseen else ExitCode.FAULT
 
 
-def print_json(document: Mapping[str, Any]) -> None:
+def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
     """Print a document as JSON; infinities and NaN, which JSON lacks, are refused."""
     typer.echo(json.dumps(document, indent=2, allow_nan=False))
 
 
-def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table of strings, numbers aligned to the right."""
+def print_table(
+    title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, wrap: bool = False
+) -> None:
+    """Print a table of strings: numbers aligned to the right, or sentences that wrap."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="left" if wrap else "right", no_wrap=not wrap)
     for row in rows:
         table.add_row(*row)
     Console().print(table)

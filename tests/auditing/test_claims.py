@@ -1,0 +1,129 @@
+"""The ledger of claims: complete, well formed, recomputed, and the same as the page."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import ndis
+from ndis.auditing.claims import PAPERS, VERDICTS, Evidence, Paper, claims
+from ndis.auditing.claims.page import page, row
+from ndis.cli import app
+
+PAGE = Path(__file__).parents[2] / "docs" / "claims.md"
+EVERY = claims()
+# The papers' central theorems and the errors that matter most: recomputed on every run.
+QUICK = [
+    claim
+    for claim in EVERY
+    if claim.place
+    in {
+        "Theorem 1, formula",
+        "Theorem 2",
+        "Proposition 10",
+        "Theorem 5",
+        "Theorem 5, assumption 1",
+        "Lemma 2, threshold",
+        "Theorem 6.1",
+        "Section 7.1",
+        "Section 7.2, privacy",
+        "Theorem III.1",
+        "Theorem IV.1",
+        "Sections 1 and 3",
+        "Tables 1 and 3, dot products",
+    }
+]
+
+
+def identity(claim: ndis.auditing.claims.PublishedClaim) -> str:
+    return f"{claim.paper}: {claim.place}"
+
+
+def test_the_ledger_covers_five_papers() -> None:
+    counts = Counter(claim.paper for claim in EVERY)
+    assert set(counts) == {
+        "ndis-2024",
+        "ndis-2026",
+        "rank-one-gaussian",
+        "jl-transform",
+        "multi-party",
+    }
+    assert len(EVERY) >= 45
+    assert min(counts.values()) >= 15
+    assert {claim.verdict for claim in EVERY} == set(VERDICTS)
+
+
+def test_every_claim_has_its_own_place_and_function() -> None:
+    places = Counter((claim.paper, claim.place) for claim in EVERY)
+    functions = Counter(claim.computed_by for claim in EVERY)
+    assert max(places.values()) == max(functions.values()) == 1
+    assert all(claim.recompute.__doc__ for claim in EVERY)
+
+
+@pytest.mark.parametrize("claim", QUICK, ids=identity)
+def test_evidence_supports_its_verdict(claim: ndis.auditing.claims.PublishedClaim) -> None:
+    evidence = claim.check()
+    assert evidence.supports
+    assert row(claim, evidence) in PAGE.read_text(encoding="utf-8").splitlines()
+
+
+def test_the_page_has_every_claim() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(rows) == len(EVERY) + len(PAPERS)  # and a heading for each paper
+    assert f"{len(EVERY)} claims: " in text
+
+
+@pytest.mark.slow
+def test_every_claim_and_the_whole_page() -> None:
+    evidence = {claim.computed_by: claim.check() for claim in EVERY}
+    contradicted = [name for name, found in evidence.items() if not found.supports]
+    assert contradicted == []
+    written = PAGE.read_text(encoding="utf-8")
+    assert page(PAPERS, evidence) == written, (
+        "run: python -m ndis.auditing.claims --write docs/claims.md"
+    )
+
+
+def test_json_lists_objects() -> None:
+    result = CliRunner().invoke(app, ["claims", "--paper", "multi-party", "--json"])
+    assert result.exit_code == 0
+    listed = json.loads(result.stdout)
+    assert [entry["place"] for entry in listed] == [
+        claim.place for claim in EVERY if claim.paper == "multi-party"
+    ]
+    assert all(
+        {"paper", "place", "claim", "verdict", "evidence"} <= entry.keys() for entry in listed
+    )
+    assert all(entry["verdict"] in VERDICTS and entry["evidence"] for entry in listed)
+
+
+def test_check_counts_and_passes() -> None:
+    result = CliRunner().invoke(app, ["claims", "--paper", "multi-party", "--check"])
+    assert result.exit_code == 0
+    assert "20 of 20 claims keep their verdict." in result.stdout
+
+
+def test_check_fails_where_evidence_contradicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = Paper("invented", "An invented paper", [])
+    paper.claim("Theorem 0", "1 = 2", "confirmed")(lambda: Evidence("1 and 2", 1 == 2))
+    monkeypatch.setattr("ndis.auditing.claims.PAPERS", (paper,))
+    result = CliRunner().invoke(app, ["claims", "--check"])
+    assert result.exit_code == 1
+    assert "0 of 1 claims keep their verdict." in result.stdout
+
+
+def test_an_unknown_verdict_is_refused() -> None:
+    paper = Paper("invented", "An invented paper", [])
+    with pytest.raises(ValueError, match="verdict"):
+        paper.claim("Theorem 0", "1 = 1", "true")(lambda: Evidence("1", True))
+
+
+def test_markdown_survives_strange_characters() -> None:
+    paper = Paper("invented", "An invented paper", [])
+    paper.claim("A|B", "x_1 < *2*", "confirmed")(lambda: Evidence("a|b^2", True))
+    (claim,) = paper.claims
+    line = row(claim, claim.check())
+    assert line == r"| A\|B | x\_1 &lt; \*2\* | **confirmed** | a\|b\^2 |"
