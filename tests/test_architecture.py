@@ -25,7 +25,8 @@ LAYERS = (
     {"mechanisms"},
     {"auditing", "interop", "plots"},
     {"report"},
-    {"cli", "reproduce"},
+    {"reproduce"},
+    {"cli"},
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 HEAVY = {"dask", "duckdb", "matplotlib", "pandas", "polars", "pyarrow", "pyspark", "sklearn"}

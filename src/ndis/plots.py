@@ -1,7 +1,7 @@
 """Figures in one style. Needs the extra ``plots`` (matplotlib), imported when a figure is drawn."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ndis.ledger import Ledger
 
-__all__ = ["burn_down", "curve", "figure", "style"]
+__all__ = ["burn_down", "compare", "curve", "figure", "style", "tradeoff"]
 
 # Okabe and Ito's palette: told apart with every common kind of colour vision.
 _COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
@@ -41,6 +41,13 @@ class HasLogDelta(Protocol):
 
     def log_delta(self, epsilon: Any, /) -> Any:
         """Return the natural logarithm of delta."""
+
+
+class HasTradeoff(Protocol):
+    """Anything with a trade-off curve: a loss or a profile."""
+
+    def tradeoff(self, alpha: Any, /) -> Any:
+        """Return the least type II error at level alpha."""
 
 
 @contextmanager
@@ -93,10 +100,107 @@ def curve(losses: HasLogDelta | Mapping[str, HasLogDelta], epsilons: ArrayLike) 
         axes.set_xlabel("epsilon")
         axes.set_ylabel("delta")
         axes.yaxis.set_major_formatter(lambda height, _: f"$10^{{{height:g}}}$")
-        if any(named):
-            # Above the axes, where no curve can run through it.
-            new.legend(loc="outside upper left", ncols=2)
+        _add_legend(new, named)
     return new
+
+
+def tradeoff(
+    losses: HasTradeoff | Mapping[str, HasTradeoff], alphas: ArrayLike | None = None
+) -> "Figure":
+    """Draw what an attacker misses against his false alarms, which are on a logarithmic scale.
+
+    Parameters
+    ----------
+    losses : loss or profile, or mapping of label to loss or profile
+        What to draw. The dashed line is an attacker who guesses: no curve lies above it, and
+        the closer to it the more private.
+    alphas : array_like of shape (n,), optional
+        Levels at which to evaluate, above 0; from 1e-6 to 1 if not given.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Save it with ``savefig``; notebooks show it.
+
+    Examples
+    --------
+    >>> from ndis import QuadraticLoss, plots
+    >>> figure = plots.tradeoff(QuadraticLoss.from_shift(1.0), [0.01, 0.1, 1.0])
+    >>> figure.axes[0].get_ylabel()
+    'missed (type II error)'
+    """
+    chosen = np.geomspace(1e-6, 1.0, 121) if alphas is None else alphas
+    levels = np.atleast_1d(np.asarray(chosen, dtype=np.float64))
+    named = losses if isinstance(losses, Mapping) else {"": losses}
+    with style():
+        new, axes = figure()
+        for label, loss in named.items():
+            axes.semilogx(levels, np.asarray(loss.tradeoff(levels)), label=label)
+        axes.semilogx(levels, 1.0 - levels, color="#888888", linestyle="--", linewidth=1.0)
+        axes.set_xlabel("false alarms (type I error)")
+        axes.set_ylabel("missed (type II error)")
+        axes.set_ylim(-0.02, 1.02)
+        _add_legend(new, named)
+    return new
+
+
+def compare(
+    ways: Mapping[str, Callable[[float], float]],
+    epsilons: ArrayLike,
+    quantity: str = "noise scale",
+) -> "Figure":
+    """Draw what each way of making a release costs at each epsilon, on logarithmic scales.
+
+    Parameters
+    ----------
+    ways : mapping of label to callable
+        Each maps an epsilon to a positive number. A ValueError is a gap in the curve: the way
+        is not available at that epsilon.
+    epsilons : array_like of shape (n,)
+        Where to evaluate, above 0.
+    quantity : str
+        What the numbers are.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Save it with ``savefig``; notebooks show it.
+
+    Examples
+    --------
+    >>> from ndis import GaussianMechanism, plots
+    >>> def noise(calibration):
+    ...     return lambda epsilon: GaussianMechanism(
+    ...         epsilon, 1e-6, 1.0, calibration=calibration
+    ...     ).calibrate()
+    >>> figure = plots.compare(
+    ...     {name: noise(name) for name in ("analytic", "classic")}, [0.1, 0.5, 2.0]
+    ... )
+    >>> figure.axes[0].lines[1].get_ydata().round(1).tolist()
+    [53.0, 10.6, nan]
+    """
+    grid = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
+    with style():
+        new, axes = figure()
+        for label, way in ways.items():
+            axes.loglog(grid, [_or_gap(way, float(value)) for value in grid], label=label)
+        axes.set_xlabel("epsilon")
+        axes.set_ylabel(quantity)
+        _add_legend(new, ways)
+    return new
+
+
+def _or_gap(way: Callable[[float], float], epsilon: float) -> float:
+    try:
+        return float(way(epsilon))
+    except ValueError:
+        return math.nan
+
+
+def _add_legend(new: "Figure", named: Mapping[str, Any]) -> None:
+    """Above the axes, where no curve can run through it; none if there is nothing to name."""
+    if any(named):
+        new.legend(loc="outside upper left", ncols=2)
 
 
 def burn_down(ledger: "Ledger") -> "Figure":

@@ -1,0 +1,205 @@
+"""``ndis demo``: a real table, a private sketch, a private regression, what they promise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ndis.cli.console import AsJson, print_json, print_table
+from ndis.cli.page import picture, section, table, write_page
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ndis._validate import FloatArray
+    from ndis.guarantee import Release
+    from ndis.ledger import Ledger
+
+# Flights are public. Delays beyond three hours are clipped, rows longer than 3 scaled down; both
+# bounds are round numbers that nobody read off the table.
+DATA_NORM = 3.0
+CLIP = {"dep_delay": 3.0, "arr_delay": 3.0}
+BUDGET = {"epsilon": 2.0, "delta": 1e-6}
+LABEL = "arr_delay"
+FILES = {"sketch": "sketch.npz", "regression": "regression.npz"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("demo")(demo)
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option(help="Folder for releases, certificates, ledger and report.")
+    ] = Path("ndis-demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Publish a sketch and a regression of a real table, and show what is promised."""
+    from ndis.ledger import Ledger
+    from ndis.reproduce.data import read_flights
+
+    out.mkdir(parents=True, exist_ok=True)
+    for old in out.glob("budget.ndis*"):
+        old.unlink()  # a demonstration starts with a full budget
+    flights = read_flights()
+    with Ledger(out / "budget.ndis", BUDGET["epsilon"], BUDGET["delta"], "add-remove") as ledger:
+        releases, estimates = _publish(flights, ledger)
+        estimates["exact"] = (_exact(flights), None)
+        left = ledger.remaining().epsilon
+        for name, release in releases.items():
+            release.save(out / FILES[name])
+            certificate = json.dumps(release.certificate(), indent=1, sort_keys=True)
+            (out / f"{name}.certificate.json").write_text(certificate + "\n")
+        report = _report(out, ledger, releases, estimates, left)
+    answer: dict[str, Any] = {
+        "guarantees": {name: str(release.guarantee) for name, release in releases.items()},
+        "digests": {name: release.digest for name, release in releases.items()},
+        "coefficients": {name: list(map(float, value)) for name, (value, _) in estimates.items()},
+        "budget": BUDGET,
+        "remaining_epsilon": left,
+        "report": str(report),
+    }
+    if as_json:
+        print_json(answer)
+    else:
+        _tell(out, answer, estimates)
+
+
+Estimates = dict[str, "tuple[FloatArray, FloatArray | None]"]
+
+
+def _publish(flights: pa.Table, ledger: Ledger) -> tuple[dict[str, Release], Estimates]:
+    """Two releases from one budget; the second reader works from the first release alone."""
+    import numpy as np
+
+    from ndis.mechanisms.projection import PrivateProjection
+    from ndis.mechanisms.regression import PrivateLeastSquares
+
+    projection = PrivateProjection(
+        epsilon=1.0,
+        delta=1e-7,
+        data_norm=DATA_NORM,
+        n_components=2000,
+        clip=CLIP,
+        intercept=True,
+        ledger=ledger,
+    ).fit(flights)
+    model = PrivateLeastSquares(
+        epsilon=0.5,
+        delta=1e-7,
+        data_norm=DATA_NORM,
+        label_bound=CLIP[LABEL],
+        clip={name: bound for name, bound in CLIP.items() if name != LABEL},
+        ledger=ledger,
+    ).fit(flights, LABEL)
+    anybody = projection.sketch_.least_squares(LABEL)
+    return (
+        {"sketch": projection.release_, "regression": model.release_},
+        {
+            "from the sketch": (anybody.value, anybody.standard_error),
+            "private regression": (np.append(model.intercept_, model.coef_), None),
+        },
+    )
+
+
+def _exact(flights: pa.Table) -> FloatArray:
+    """The same regression without noise, for comparison; it would never be published."""
+    import numpy as np
+
+    from ndis.tables import read_gram
+
+    gram = read_gram(flights, DATA_NORM, clip=CLIP, intercept=True)
+    y = gram.columns.index(LABEL)
+    X = [i for i in range(len(gram.columns)) if i != y]
+    return np.asarray(np.linalg.solve(gram.matrix[np.ix_(X, X)], gram.matrix[X, y]))
+
+
+def _coefficient_rows(estimates: Estimates) -> list[list[str]]:
+    return [
+        [name]
+        + [
+            f"{value[i]:+.4f}" + ("" if error is None else f" ± {error[i]:.4f}")
+            for value, error in estimates.values()
+        ]
+        for i, name in enumerate(("intercept", "dep_delay", "distance"))
+    ]
+
+
+def _tell(out: Path, answer: Mapping[str, Any], estimates: Estimates) -> None:
+    print_table(
+        "Arrival delay (hours) by departure delay (hours) and distance (1000 miles)",
+        ["", *estimates],
+        _coefficient_rows(estimates),
+    )
+    for name, sentence in answer["guarantees"].items():
+        typer.echo(f"The {name} is {sentence}\n")
+    budget = answer["budget"]
+    typer.echo(
+        f"Budget: epsilon {budget['epsilon']:g} at delta {budget['delta']:g}; "
+        f"left for one more Gaussian release: epsilon {answer['remaining_epsilon']:.3f}."
+    )
+    typer.echo(f"Releases, certificates, ledger and a report are in {out}:")
+    for path in sorted(out.iterdir()):
+        typer.echo(f"  {path}")
+    typer.echo(f"Check one with: ndis verify {out / FILES['sketch']}")
+
+
+def _report(
+    out: Path,
+    ledger: Ledger,
+    releases: Mapping[str, Release],
+    estimates: Estimates,
+    left: float,
+) -> Path:
+    """One self-contained page; figures only where matplotlib is installed."""
+    import numpy as np
+
+    losses = {name: release.guarantee.loss for name, release in releases.items()}
+    figures = []
+    try:
+        from ndis import plots
+
+        known = {name: loss for name, loss in losses.items() if loss is not None}
+        figures = [
+            picture(plots.curve(known, np.linspace(0.0, 2.0, 81)), "delta against epsilon"),
+            picture(plots.burn_down(ledger), "epsilon left after each release"),
+        ]
+    except ImportError:
+        figures = ["<p>Install the extra <code>plots</code> for figures.</p>"]
+    sentences = [f"<p>The {n} is {r.guarantee}</p>" for n, r in releases.items()]
+    certificates = [
+        f"<details><summary>Certificate of the {name}</summary><pre>"
+        f"{json.dumps(_short(release.certificate()), indent=1)}</pre></details>"
+        for name, release in releases.items()
+    ]
+    budget = (
+        f"<p>Of epsilon {ledger.epsilon:g} at delta {ledger.delta:g}, a Gaussian release of "
+        f"epsilon {left:.3f} is left.</p>"
+    )
+    return write_page(
+        out / "report.html",
+        "Two private releases of the flights from New York in 2013",
+        [
+            section("What is promised", *sentences),
+            section(
+                "What it is good for",
+                "<p>Arrival delay in hours, explained by departure delay (hours) and distance "
+                "(thousand miles). The last column has no noise and would not be published.</p>",
+                table(["", *estimates], _coefficient_rows(estimates)),
+            ),
+            section("The privacy curve", figures[0]),
+            section("The budget", budget, *figures[1:]),
+            section("Certificates", *certificates),
+        ],
+    )
+
+
+def _short(certificate: dict[str, Any]) -> dict[str, Any]:
+    """The certificate without the numbers of its loss, which the files have in full."""
+    guarantee = {k: v for k, v in certificate["guarantee"].items() if k != "loss"}
+    return {**certificate, "guarantee": guarantee}
