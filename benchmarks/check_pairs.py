@@ -18,10 +18,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import numpy as np
-from pairs import random_epsilon, random_loss
 
 from ndis import QuadraticLoss
 from ndis.calibration import least_noise
+from pairs import random_epsilon, random_loss
 
 RECORD = Path(__file__).with_suffix(".json")
 SEED = 7

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pairs import random_loss
 
 from ndis import Profile, QuadraticLoss
 from ndis.calibration import least_noise, meets
+from pairs import random_loss
 
 
 @settings(max_examples=25)

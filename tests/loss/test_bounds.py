@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pairs import losses
 
 from ndis import QuadraticLoss
 from ndis.loss.bounds import (
@@ -18,6 +17,7 @@ from ndis.loss.bounds import (
     mean_shift_bound,
     triangle_bound,
 )
+from pairs import losses
 
 log_ratios = st.lists(st.floats(0, 2, width=32), min_size=1, max_size=5)
 distances = st.floats(0, 3, width=32)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from pairs import epsilons, losses, random_epsilon, random_loss
 from scipy import stats
 
 from ndis import Profile, QuadraticLoss
 from ndis.loss import from_dict
+from pairs import epsilons, losses, random_epsilon, random_loss
 
 LITTLE = 1e-11
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pairs import losses
 
 from ndis import QuadraticLoss, TabulatedLoss
 from ndis.loss import from_dict
+from pairs import losses
 
 POINTS = np.array([-2.0, -0.5, 0.0, 0.013, 0.5, 1.0, 2.5, 6.0])
 
