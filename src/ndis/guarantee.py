@@ -117,7 +117,7 @@ class Guarantee:
         --------
         >>> from ndis import Guarantee, Profile, QuadraticLoss
         >>> loss = Profile.both(QuadraticLoss.from_shift(1.0))
-        >>> Guarantee(1.0, 0.2, "replace", "proven", loss).zcdp()
+        >>> round(Guarantee(1.0, 0.2, "replace", "proven", loss).zcdp(), 12)
         0.5
         """
         if self.loss is None:
