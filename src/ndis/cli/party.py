@@ -213,10 +213,12 @@ def _require_room(ledger: "Ledger", promise: "Guarantee") -> None:
 
     try:
         ledger.preview(promise)
-    except BudgetExceeded:
+    except BudgetExceeded as refusal:
         raise BudgetExceeded(
             f"Expected room for this release in {ledger.path.name}, got a spent budget: these "
-            "columns were released before; use that file, or agree on a larger budget."
+            "columns were released before; use that file, or agree on a larger budget.",
+            refusal.asked,
+            refusal.left,
         ) from None
 
 

@@ -8,6 +8,7 @@ one, so a mixed row moves by as much as the row itself (docs/proofs/multi-party.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -23,7 +24,6 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP, meets
 from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.loss import Profile
 from ndis.mechanisms.additive import noise_multiplier, shift_profile
 
 SCHEMA = "ndis-party/1"
@@ -106,8 +106,7 @@ class Agreement:
         put(self, "seed", _validate.count("seed", self.seed, 0))
         if self.seed >= 2**128:
             raise ValueError(f"Expected seed < 2**128, got seed={self.seed}; pass a smaller one.")
-        loss = shift_profile(1.0 / self._multiplier())
-        if not meets(loss, self.epsilon, self.delta):
+        if not _keeps(1.0 / self._multiplier(), self.epsilon, self.delta):
             raise ValueError(
                 f"Expected a calibration that keeps its promise, got {self.calibration!r} at "
                 f"epsilon={self.epsilon}, where it does not; use 'analytic'."
@@ -193,33 +192,23 @@ class Agreement:
             moved = max(self.sensitivity(other) for other in self.parties)
         return ROUND_UP * moved * self._multiplier()
 
-    def party_loss(self, party: str) -> Profile:
-        """The worst case for a person's attributes at one party."""
-        return shift_profile(self.sensitivity(party) / self.noise_scale(party))
+    def party_shift(self, party: str) -> float:
+        """How far one party's release moves with a person's attributes there, in noise scales."""
+        return self.sensitivity(party) / self.noise_scale(party)
 
-    def joint_loss(self) -> Profile:
-        """The worst case for a person's whole record over all parties."""
-        shifts = (self.sensitivity(party) / self.noise_scale(party) for party in self.parties)
-        return shift_profile(math.hypot(*shifts))
+    def joint_shift(self) -> float:
+        """How far all releases together move with a person's whole record, in noise scales."""
+        return math.hypot(*(self.party_shift(party) for party in self.parties))
 
     def guarantee(self, party: str) -> Guarantee:
         """What one party's release promises for a person's attributes there."""
-        return self._promise(self.party_loss(party), NeighbourRelation.PARTY)
+        asked = self.epsilon if self.protects == "party" else None
+        return _promise(self.party_shift(party), asked, self.delta, NeighbourRelation.PARTY)
 
     def joint_guarantee(self) -> Guarantee:
         """What all releases together promise for a person's whole record."""
-        return self._promise(self.joint_loss(), NeighbourRelation.REPLACE)
-
-    def _promise(self, loss: Profile, relation: NeighbourRelation) -> Guarantee:
-        """What was asked where it is met closely, else the epsilon that is true at this delta."""
-        met = meets(loss, self.epsilon, self.delta)
-        asked = (relation is NeighbourRelation.PARTY) == (self.protects == "party")
-        if asked and met:
-            return Guarantee(self.epsilon, self.delta, relation, "proven", loss)
-        epsilon, margin = float(loss.epsilon(self.delta)), 2.0**-50
-        while not meets(loss, (1.0 + margin) * epsilon, self.delta):
-            margin *= 2.0
-        return Guarantee((1.0 + margin) * epsilon, self.delta, relation, "proven", loss)
+        asked = self.epsilon if self.protects == "person" else None
+        return _promise(self.joint_shift(), asked, self.delta, NeighbourRelation.REPLACE)
 
     # -- as a file ---------------------------------------------------------------------------
 
@@ -285,6 +274,25 @@ class Agreement:
                 "the file was changed after it was agreed on, ask for it again."
             )
         return agreement
+
+
+@functools.lru_cache(maxsize=1024)
+def _keeps(shift: float, epsilon: float, delta: float) -> bool:
+    return meets(shift_profile(shift), epsilon, delta)
+
+
+@functools.lru_cache(maxsize=1024)
+def _promise(
+    shift: float, asked: float | None, delta: float, relation: NeighbourRelation
+) -> Guarantee:
+    """The epsilon that was asked for, which is met; else the one that is true at this delta."""
+    loss = shift_profile(shift)
+    if asked is not None:
+        return Guarantee(asked, delta, relation, "proven", loss)
+    found, margin = max(float(loss.epsilon(delta)), 1e-12), 2.0**-50
+    while not meets(loss, (1.0 + margin) * found, delta):
+        margin *= 2.0
+    return Guarantee((1.0 + margin) * found, delta, relation, "proven", loss)
 
 
 def _checked_parties(parties: Mapping[str, Bounds], key: str | None) -> dict[str, Bounds]:
