@@ -23,8 +23,10 @@ from ndis.loss.quadratic import QuadraticLoss
 
 # More than rounding can take away from the logarithm of the bound.
 _MARGIN = 1e-9
+# The search over s: its reach in ln s, points a round, rounds.
+_REACH = 40.0
 _POINTS = 64
-_ROUNDS = 4
+_ROUNDS = 5
 
 
 class CumulantBound(PrivacyLoss):
@@ -64,7 +66,7 @@ class CumulantBound(PrivacyLoss):
         """The least value found over s; any s gives a valid bound."""
         if np.isinf(self.loss.excess).any():
             return 0.0
-        low, high = -12.0, 12.0
+        low, high = -_REACH, _REACH
         end = float(self.loss.strip()[1])
         best = 0.0
         for _ in range(_ROUNDS):
@@ -76,7 +78,7 @@ class CumulantBound(PrivacyLoss):
         return best
 
     def _exponent(self, s: FloatArray, epsilon: float) -> FloatArray:
-        value = self.loss.cumulant(s) - s * epsilon + s * np.log(s) - (1.0 + s) * np.log1p(s)
+        value = self.loss.cumulant(s) - s * epsilon - s * np.log1p(1.0 / s) - np.log1p(s)
         return np.asarray(np.where(np.isnan(value), np.inf, value))
 
     def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:

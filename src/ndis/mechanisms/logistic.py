@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +48,51 @@ CALIBRATIONS = ("rank-one", "published")
 # Newton's method needs a dozen steps; so many mean that rounding is in its way.
 _STEPS = 500
 # Ways to divide epsilon in the published calibration.
-_DIVISIONS = 400
+_DIVISIONS = 100
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The envelope of one record, as a function of the added noise variance.
+
+    Attributes
+    ----------
+    mean : float
+        How far the mean can move.
+    gain : float
+        The most that a record adds to the precision: R^2/4.
+    lam : float
+        The prior precision.
+    least_variance : float
+        What no posterior variance can fall below.
+    """
+
+    mean: float
+    gain: float
+    lam: float
+    least_variance: float
+
+    def __call__(self, added_variance: float) -> Envelope:
+        """The envelope at this noise."""
+        # (1/lam + v) / (1/(lam + gain) + v) - 1, without a subtraction.
+        excess = self.gain / (self.lam * (1.0 + added_variance * (self.lam + self.gain)))
+        kappa = math.log1p(excess * ROUND_UP)
+        shift = self.mean / math.sqrt(added_variance + self.least_variance)
+        return Envelope(shift, kappa, kappa, rank=1)
+
+
+@lru_cache(maxsize=256)
+def _rank_one_noise(
+    sensitivity: Sensitivity, epsilon: float, delta: float, n_draws: int
+) -> Calibrated:
+    return least_envelope_noise(
+        sensitivity,
+        epsilon,
+        delta,
+        n_draws=n_draws,
+        start=4.0 * sensitivity.mean / max(epsilon, 0.1),
+        floor=SMALLEST / math.sqrt(sensitivity.lam),
+    )
 
 
 class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
@@ -168,13 +214,16 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
 
     def envelope(self, added_variance: float) -> Envelope:
         """What one record can do to the noised law: one variance, and the mean."""
-        norm, lam = self._row_norm(), self._lam()
-        gain = 0.25 * norm**2
-        # (1/lam + v) / (1/(lam + gain) + v) - 1, without a subtraction.
-        excess = gain / (lam * (1.0 + added_variance * (lam + gain)))
-        floor = added_variance + self._least_variance()
-        kappa = math.log1p(excess * ROUND_UP)
-        return Envelope(self.mean_sensitivity() / math.sqrt(floor), kappa, kappa, rank=1)
+        return self.sensitivity()(added_variance)
+
+    def sensitivity(self) -> Sensitivity:
+        """The public numbers from which the envelope follows."""
+        return Sensitivity(
+            self.mean_sensitivity(),
+            0.25 * self._row_norm() ** 2,
+            self._lam(),
+            self._least_variance(),
+        )
 
     def mean_sensitivity(self) -> float:
         """How far one record can move the computed mean: (R + 2 tol R) / lam."""
@@ -328,16 +377,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         how = _validate.one_of("calibration", self.calibration, CALIBRATIONS)
         epsilon = _validate.non_negative("epsilon", self.epsilon)
         delta = _validate.probability("delta", self.delta)
-        start = 4.0 * self.mean_sensitivity() / max(epsilon, 0.1)
         if how == "rank-one":
-            return least_envelope_noise(
-                self.envelope,
-                epsilon,
-                delta,
-                n_draws=self.output_copies,
-                start=start,
-                floor=SMALLEST / math.sqrt(self._lam()),
-            )
+            return _rank_one_noise(self.sensitivity(), epsilon, delta, self.output_copies)
         return self._published(_validate.count("n_features", n_features), epsilon, delta)
 
     def _published(self, n_features: int, epsilon: float, delta: float) -> Calibrated:
@@ -435,7 +476,7 @@ def _divided(shift: QuadraticLoss, covariance: QuadraticLoss, epsilon: float) ->
 def _least_root(enough: Any) -> float:
     """The least logarithm of a noise that is enough."""
     low, high = -20.0, 20.0
-    while high - low > 1e-9:
+    while high - low > 1e-6:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if enough(math.exp(middle)) else (middle, high)
     return high

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -223,7 +223,8 @@ def _least_noise(
         return _share(float(found.x))
 
     noise, split = start, 0.5
-    for _ in range(_ROUNDS):
+    first = envelope(start**2)
+    for _ in range(_ROUNDS if first.mean_shift > 0 and first.kappa > 0 else 0):
         noise = _above(floor, partial(family, split=split), epsilon, delta, noise)
         split = best_split(noise)
     noise = _above(floor, partial(family, split=split), epsilon, delta, noise)
@@ -352,14 +353,19 @@ class RankOneUpdate:
 
     def calibrate(self, epsilon: float, delta: float, n_draws: int = 1) -> Calibrated:
         """The least noise."""
-        squared, size = self.residual() ** 2, math.sqrt(self.prior_norm)
+        return _update_noise(self, epsilon, delta, n_draws)
 
-        def family(noise: float) -> Profile:
-            excess = self.excess(noise**2)
-            return Profile.both(n_draws * QuadraticLoss(-excess, squared * excess, 1.0))
 
-        noise = _above(SMALLEST * size, family, epsilon, delta, size)
-        return Calibrated(noise * ROUND_UP, family(noise))
+@lru_cache(maxsize=256)
+def _update_noise(update: RankOneUpdate, epsilon: float, delta: float, n_draws: int) -> Calibrated:
+    squared, size = update.residual() ** 2, math.sqrt(update.prior_norm)
+
+    def family(noise: float) -> Profile:
+        excess = update.excess(noise**2)
+        return Profile.both(n_draws * QuadraticLoss(-excess, squared * excess, 1.0))
+
+    noise = _above(SMALLEST * size, family, epsilon, delta, size)
+    return Calibrated(noise * ROUND_UP, family(noise))
 
 
 # -- the wrapper -----------------------------------------------------------------------------
@@ -397,7 +403,7 @@ class GaussianOutput(PrivateEstimator):
     min_noise : float, default 1e-9
         No less noise is added, even if the law is private as it is: released numbers lie on a
         grid that is some thousand times finer than the noise.
-    accept_refuted : bool, default False
+    acknowledge_refuted : bool, default False
         Needed where the published rule is refuted.
     random_state : int, SeedSequence, Generator or None
         None is secret; everything else is repeatable and hence NOT private.
@@ -453,7 +459,7 @@ class GaussianOutput(PrivateEstimator):
         calibration: str = "exact",
         n_draws: int = 1,
         min_noise: float = 1e-9,
-        accept_refuted: bool = False,
+        acknowledge_refuted: bool = False,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -470,7 +476,7 @@ class GaussianOutput(PrivateEstimator):
         self.calibration = calibration
         self.n_draws = n_draws
         self.min_noise = min_noise
-        self.accept_refuted = accept_refuted
+        self.acknowledge_refuted = acknowledge_refuted
         self.random_state = random_state
         self.ledger = ledger
 

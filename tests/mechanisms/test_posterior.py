@@ -1,0 +1,294 @@
+import math
+
+import numpy as np
+import pytest
+
+from ndis import Gaussian, GaussianOutput, Ledger, QuadraticLoss, Release, privacy_loss
+from ndis.calibration import meets
+from ndis.loss import Profile, from_dict
+from ndis.loss.cumulant_bound import CumulantBound
+from ndis.mechanisms.posterior import (
+    Envelope,
+    RankOneUpdate,
+    least_envelope_noise,
+    linear_regression,
+    published_noise,
+)
+from posterior_pairs import linear_removals, worst_log_delta
+from samplers import LEVEL, accepts_gaussian
+
+EPSILONS = np.array([-0.5, 0.0, 0.3, 1.0, 4.0])
+
+
+def simple(**changes):
+    """A mean of numbers in [-1, 1] with a fixed posterior variance."""
+
+    def algorithm(data):
+        return Gaussian([np.sum(data) / 100.0], [[0.01]])
+
+    parameters = {
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "mean_shift": lambda variance: 0.01 / math.sqrt(variance + 0.01),
+        "rank": 1,
+        "random_state": 7,
+    }
+    return GaussianOutput(algorithm, **(parameters | changes))
+
+
+def member(envelope: Envelope, rng: np.random.Generator, d: int) -> QuadraticLoss:
+    """A random pair inside an envelope, narrower law first."""
+    ratios = np.zeros(d)
+    rank = d if envelope.rank is None else envelope.rank
+    ratios[:rank] = envelope.kappa * rng.uniform(0, 1, rank) ** rng.choice([0.1, 1.0])
+    ratios *= min(1.0, envelope.eta / max(ratios.sum(), 1e-300))
+    mean = rng.standard_normal(d) * rng.choice([0.05, 1.0], d)
+    mean *= envelope.mean_shift / np.linalg.norm(mean)
+    return privacy_loss(
+        Gaussian.from_diagonal(mean, np.ones(d)),
+        Gaussian.from_diagonal(np.zeros(d), np.exp(ratios)),
+    )
+
+
+# --- worst cases ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_dominating_pair_dominates_the_envelope(seed) -> None:
+    rng = np.random.default_rng(seed)
+    rank = int(rng.integers(1, 4))
+    kappa = 10.0 ** rng.uniform(-3, 0)
+    envelope = Envelope(rng.uniform(0, 2), kappa, rank * kappa, rank)
+    inside = member(envelope, rng, rank + 1)
+    for split in rng.uniform(0.01, 0.99, 3):
+        pair = envelope.dominating(split)
+        for smaller, larger in ((inside, pair), (inside.reversed(), pair.reversed())):
+            assert np.all(smaller.log_delta(EPSILONS) <= larger.log_delta(EPSILONS) + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_cumulant_bound_holds_in_the_envelope(seed) -> None:
+    rng = np.random.default_rng(seed)
+    kappa = 10.0 ** rng.uniform(-2, 0)
+    envelope = Envelope(rng.uniform(0, 2), kappa, kappa * rng.uniform(0.5, 3.0))
+    inside = member(envelope, rng, 6)
+    for split in rng.uniform(0.01, 0.99, 3):
+        bound = envelope.bound(split)
+        for smaller, larger in ((inside, bound), (inside.reversed(), bound.reversed())):
+            assert np.all(smaller.log_delta(EPSILONS) <= larger.log_delta(EPSILONS))
+
+
+def test_extreme_point_has_the_largest_cumulant() -> None:
+    rng = np.random.default_rng(0)
+    envelope = Envelope(0.0, 0.4, 1.0)
+    extreme = envelope.bound(1.0).loss
+    s = np.linspace(0.01, 1.9, 50)
+    for _ in range(200):
+        inside = member(envelope, rng, 5)
+        assert np.all(inside.cumulant(s) <= extreme.cumulant(s) + 1e-12)
+        assert np.all(inside.reversed().cumulant(s) <= extreme.reversed().cumulant(s) + 1e-12)
+
+
+def test_cumulant_bounds_compose_and_are_stored() -> None:
+    shift = QuadraticLoss.from_shift(0.5)
+    bound = CumulantBound(shift)
+    assert bound + bound == CumulantBound(2 * shift) == 2 * bound
+    assert bound + shift == shift + bound == 2 * bound
+    assert from_dict(bound.to_dict()) == bound
+    assert bound.log_delta_bounds(1.0)[1] == bound.log_delta(1.0)
+
+
+@pytest.mark.parametrize(("epsilon", "n_draws"), [(0.0, 1), (0.5, 3), (1.0, 1), (8.0, 2)])
+@pytest.mark.parametrize("kind", [{"rank": 1}, {"rank": 3}, {"eta": 0.5}])
+def test_noise_is_private_and_the_least_for_its_pair(epsilon, n_draws, kind) -> None:
+    def envelope(variance: float) -> Envelope:
+        eta = kind.get("eta", math.inf) / variance
+        return Envelope(variance**-0.5, 0.3 / variance, eta, kind.get("rank"))
+
+    found = least_envelope_noise(envelope, epsilon, 1e-6, n_draws=n_draws)
+    assert meets(found.loss, epsilon, 1e-6)
+    less = envelope((0.99 * found.noise_scale) ** 2)
+    loss = less.bound if less.rank is None else less.dominating
+    for split in np.linspace(0.005, 0.995, 199):
+        assert Profile.both(n_draws * loss(split)).log_delta(epsilon) > math.log(1e-6)
+
+
+def test_without_a_mean_shift_the_pair_is_attained() -> None:
+    found = least_envelope_noise(lambda v: Envelope(0.0, 1.0 / v, rank=2), 1.0, 1e-6)
+    attained = QuadraticLoss.from_log_ratios([1.0 / found.noise_scale**2] * 2)
+    assert attained.log_delta(1.0) == pytest.approx(math.log(1e-6), abs=1e-6)
+
+
+def test_split_costs_little_against_the_worst_pair_of_the_envelope() -> None:
+    """The mean along the variance that changes is the worst; the pair is 5% above it."""
+
+    def envelope(variance: float) -> Envelope:
+        return Envelope(variance**-0.5, math.log1p(0.2 / (variance + 0.8)), rank=1)
+
+    noise = least_envelope_noise(envelope, 1.0, 1e-5).noise_scale
+    at = envelope((noise / 1.05) ** 2)
+    worst = QuadraticLoss(-math.expm1(at.kappa), at.mean_shift**2, 1.0)
+    assert Profile.both(worst).delta(1.0) > 1e-5
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_rank_one_update_dominates_smaller_ones(seed) -> None:
+    rng = np.random.default_rng(seed)
+    excess, residual = 10 ** rng.uniform(-3, 1), rng.uniform(0, 3)
+    pair = QuadraticLoss(-excess, residual**2 * excess, 1.0)
+    a, r = excess * rng.uniform(), residual * rng.uniform()
+    inside = QuadraticLoss(-a, r**2 * a, 1.0)
+    for smaller, larger in ((inside, pair), (inside.reversed(), pair.reversed())):
+        assert np.all(smaller.log_delta(EPSILONS) <= larger.log_delta(EPSILONS) + 1e-9)
+
+
+@pytest.mark.parametrize("noise_variance", [0.01, 1.0, 50.0])
+@pytest.mark.parametrize("others", [0, 1, 5, 100])
+def test_residual_bound_is_near_what_can_be_attained(others, noise_variance) -> None:
+    """Equal inputs, equal labels against one of the other sign; and the general bound."""
+    update = RankOneUpdate(1.0, 1.0, noise_variance, 1.0, others + 1)
+    correlations = np.linspace(0, 1, 400)
+    total = others / (others + noise_variance)
+    attained = (1 + correlations * total) / np.sqrt(1 - correlations**2 * total + noise_variance)
+    assert attained.max() <= update.residual()
+    # Cells cost a little; two independent groups of records cost what the docs say.
+    if others <= 1:
+        assert update.residual() <= 1.1 * attained.max()
+
+
+# --- the wrapper ---------------------------------------------------------------------------------
+
+
+def test_published_rule_is_refuted_in_the_hard_direction() -> None:
+    """Claim C22: log-ratios (0.3, 0.3, 0.15), no mean shift, epsilon 0.5: published bound 0."""
+    wrapper = simple(
+        epsilon=0.5, delta=1e-3, mean_shift=0.0, kappa=0.3, eta=0.75, rank=None,
+        calibration="published",
+    )  # fmt: skip
+    guarantee = wrapper.guarantee()
+    assert guarantee.basis == "refuted"
+    assert guarantee.loss.delta(0.5) == pytest.approx(0.0289, abs=5e-5)
+    with pytest.raises(ValueError, match="acknowledge_refuted"):
+        wrapper.fit(np.zeros(3))
+    assert (
+        wrapper.set_params(acknowledge_refuted=True).fit(np.zeros(3)).guarantee_.basis == "refuted"
+    )
+
+
+def test_published_rule_is_proven_where_only_the_mean_moves() -> None:
+    published = simple(calibration="published")
+    assert published.guarantee().basis == "proven"
+    assert published.calibrate() == pytest.approx(simple().calibrate(), rel=1e-6)
+
+
+def test_published_rule_may_have_no_answer() -> None:
+    with pytest.raises(ValueError, match="published rule"):
+        published_noise(lambda v: Envelope(0.0, 1.0, 5.0), 1.0, 1e-6)
+
+
+def test_draws_follow_the_law() -> None:
+    wrapper = simple(n_draws=4000)
+    data = np.full(50, 0.5)
+    draws = wrapper.fit(data).draws_
+    law = wrapper.output_law(data)
+    assert accepts_gaussian(draws, law.mean, law.cov, LEVEL)
+    assert not accepts_gaussian(draws, law.mean, 1.3 * law.cov, LEVEL)
+    assert wrapper.output_copies == 4000
+
+
+def test_several_draws_are_one_guarantee() -> None:
+    one, many = simple(), simple(n_draws=9)
+    assert many.calibrate() > one.calibrate()
+    assert meets(many.guarantee().loss, 1.0, 1e-6)
+    exact = 9 * QuadraticLoss.from_shift(0.01 / math.sqrt(many.calibrate() ** 2 + 0.01))
+    assert float(exact.log_delta(1.0)) == pytest.approx(math.log(1e-6), abs=1e-6)
+
+
+def test_a_law_that_is_private_as_it_is_gets_the_least_noise() -> None:
+    assert simple(mean_shift=1e-6).calibrate() == pytest.approx(1e-9)
+
+
+def test_the_wider_side_is_remembered() -> None:
+    sides = [simple(kappa=0.01, wider=side).guarantee().loss for side in ("absent", "present")]
+    assert sides[0] == sides[1].reversed()
+
+
+def test_release_is_accounted_and_saved(tmp_path) -> None:
+    ledger = Ledger(tmp_path / "book.jsonl", epsilon=2.0, delta=1e-5, relation="add-remove")
+    wrapper = simple(ledger=ledger, random_state=None).fit(np.zeros(3))
+    assert wrapper.guarantee_.private
+    loaded = Release.load(wrapper.release_.save(tmp_path / "release.npz"))
+    assert loaded.guarantee == wrapper.guarantee_
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rank": None}, "eta or rank"),
+        ({"kappa": -1.0}, "kappa"),
+        ({"mean_shift": math.nan}, "mean_shift"),
+        ({"n_draws": 0}, "n_draws"),
+        ({"calibration": "guess"}, "calibration"),
+        ({"wider": "both"}, "wider"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"min_noise": 0.0}, "min_noise"),
+    ],
+)
+def test_bad_parameters_are_named(changes, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        simple(**changes).calibrate()
+
+
+# --- Bayesian linear regression ------------------------------------------------------------------
+
+
+def linear(**changes):
+    parameters = {
+        "epsilon": 1.0, "delta": 1e-4, "data_norm": 1.0, "label_bound": 1.0, "max_rows": 40,
+        "lam": 1.0, "noise_variance": 0.5,
+    }  # fmt: skip
+    return linear_regression(**(parameters | changes))
+
+
+def within(rng, n: int, d: int):
+    X = rng.standard_normal((n, d))
+    return X / np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None]
+
+
+def test_removals_in_closed_form_are_the_laws_themselves() -> None:
+    rng = np.random.default_rng(3)
+    X, y = within(rng, 12, 3), rng.uniform(-1, 1, 12)
+    private, table = linear(), np.column_stack([X, y])
+    losses = linear_removals(X, y, 1.0, 0.5, private.calibrate())
+    full = private.output_law(table)
+    for i in range(12):
+        explicit = privacy_loss(full, private.output_law(np.delete(table, i, axis=0)))
+        for e in (0.2, 1.0):
+            assert losses[i].delta(e) == pytest.approx(explicit.delta(e), rel=1e-6, abs=1e-300)
+            backward = explicit.reversed().delta(e)
+            assert losses[i].reversed().delta(e) == pytest.approx(backward, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_linear_regression_keeps_its_promise(seed) -> None:
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(1, 41)), int(rng.integers(1, 5))
+    noise_variance, lam = 10 ** rng.uniform(-2, 1), 10 ** rng.uniform(-1, 1)
+    private = linear(noise_variance=noise_variance, lam=lam)
+    X = within(rng, n, d)
+    y = np.sign(X @ rng.standard_normal(d))
+    y[0] = -y[0]
+    losses = linear_removals(X, y, lam, noise_variance, private.calibrate())
+    assert worst_log_delta(losses, 1.0) <= math.log(1e-4)
+
+
+def test_linear_regression_enforces_its_bounds() -> None:
+    private, rng = linear(), np.random.default_rng(0)
+    X, y = within(rng, 30, 2), rng.uniform(-1, 1, 30)
+    law = private.output_law(np.column_stack([X, np.where(y > 0.5, 7.0, y)]))
+    same = private.output_law(np.column_stack([X, np.where(y > 0.5, 1.0, y)]))
+    assert np.array_equal(law.mean, same.mean)
+    with pytest.raises(ValueError, match="at most 40 rows"):
+        private.fit(np.zeros((41, 3)))
+    with pytest.raises(ValueError, match="lam > 0"):
+        linear(lam=0.0)

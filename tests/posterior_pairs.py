@@ -1,0 +1,87 @@
+"""Losses of all removals from one data set, in closed form, for the three Gaussian posteriors.
+
+Independent of the bounds in `ndis.mechanisms.posterior`: exact laws of the data set with and
+without each record, record present first. A loss has two terms: the direction in which the variance
+changes, and the rest of the mean.
+"""
+
+import numpy as np
+from scipy.special import expit
+
+from ndis import QuadraticLoss
+
+
+def rank_one_losses(covariance, widening, difference) -> QuadraticLoss:
+    """N(m, S) against N(0, S + u u^T) for every row u of `widening` and m of `difference`."""
+    whitened = np.linalg.inv(np.linalg.cholesky(covariance))
+    u, m = widening @ whitened.T, difference @ whitened.T
+    excess = (u * u).sum(axis=1)
+    along = np.divide((u * m).sum(axis=1) ** 2, excess, out=np.zeros_like(excess), where=excess > 0)
+    across = np.maximum((m * m).sum(axis=1) - along, 0.0)
+    zero = np.zeros_like(excess)
+    return QuadraticLoss(
+        np.stack([-excess, zero], axis=1),
+        np.stack([along, across], axis=1),
+        np.stack([np.ones_like(excess), zero], axis=1),
+    )
+
+
+def linear_removals(X, y, lam, noise_variance, noise) -> QuadraticLoss:
+    d = X.shape[1]
+    C = np.linalg.inv(lam * np.eye(d) + X.T @ X / noise_variance)
+    gain = X @ C
+    left = 1.0 - (gain * X).sum(axis=1) / noise_variance
+    error = y - gain @ (X.T @ y) / noise_variance
+    difference = gain * (error / (left * noise_variance))[:, None]
+    widening = gain / np.sqrt(left * noise_variance)[:, None]
+    return rank_one_losses(C + noise**2 * np.eye(d), widening, difference)
+
+
+def process_removals(X, y, points, kernel, noise_variance, noise) -> QuadraticLoss:
+    inverse = np.linalg.inv(kernel(X) + noise_variance * np.eye(len(X)))
+    across = kernel(X, points)
+    gain, weights, left = inverse @ across, inverse @ y, np.diag(inverse)
+    posterior = kernel(points) - across.T @ gain + noise**2 * np.eye(len(points))
+    return rank_one_losses(
+        0.5 * (posterior + posterior.T),
+        gain / np.sqrt(left)[:, None],
+        gain * (weights / left)[:, None],
+    )
+
+
+def logistic_removals(rows, signs, lam, noise) -> QuadraticLoss:
+    """`rows` with their constant, within the norm; the optima of all removals at once."""
+    n, d = rows.shape
+    keep = np.vstack([np.ones(n), 1.0 - np.eye(n)])
+    theta = optima(rows, signs, lam, keep)
+    C = np.linalg.inv(lam * np.eye(d) + 0.25 * rows.T @ rows)
+    gain = rows @ C
+    left = 4.0 - (gain * rows).sum(axis=1)
+    return rank_one_losses(
+        C + noise**2 * np.eye(d), gain / np.sqrt(left)[:, None], theta[0] - theta[1:]
+    )
+
+
+def optima(rows, signs, lam, keep, steps: int = 300):
+    """Penalised maximum likelihood for every row of 0/1 weights, by damped Newton steps."""
+    signed = rows * signs[:, None]
+    d = rows.shape[1]
+    theta = np.zeros((len(keep), d))
+    squares = (signed[:, :, None] * signed[:, None, :]).reshape(len(rows), d * d)
+    for _ in range(steps):
+        away = keep * expit(-(theta @ signed.T))
+        gradient = lam * theta - away @ signed
+        hessian = ((keep * away * (1.0 - away)) @ squares).reshape(-1, d, d) + lam * np.eye(d)
+        step = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
+        # The damping of self-concordant minimisation: safe far away, Newton's step near by.
+        size = np.sqrt((gradient * step).sum(axis=1)) * np.linalg.norm(rows, axis=1).max()
+        theta = theta - step / (1.0 + size / np.sqrt(lam))[:, None]
+        if np.linalg.norm(gradient, axis=1).max() < 1e-9:
+            return theta
+    raise ArithmeticError("the reference solver did not converge")
+
+
+def worst_log_delta(losses: QuadraticLoss, epsilon: float, n_draws: int = 1) -> float:
+    """The largest ln delta of a batch, both directions."""
+    both = [n_draws * losses, n_draws * losses.reversed()]
+    return max(float(np.max(loss.log_delta(epsilon))) for loss in both)
