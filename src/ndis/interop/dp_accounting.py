@@ -1,0 +1,354 @@
+"""Google's dp-accounting: our losses as its distributions and events, and its as our losses.
+
+A loss goes out as a pessimistic table (connect the dots: a polygon through points of the exact
+curve lies on or above it), both directions. A distribution comes in through its own curve,
+raised by what its double precision may have lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.interpolate import CubicSpline
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.guarantee import Guarantee, NeighbourRelation
+from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss
+
+try:
+    import attr
+    import dp_accounting as google
+    from dp_accounting.pld import privacy_loss_distribution as distributions
+    from dp_accounting.pld.pld_pmf import DensePLDPmf
+except ImportError:  # pragma: no cover - the sentence is for whoever lacks the extra
+    raise ImportError(
+        "Expected dp-accounting, but it is not installed; run: pip install 'ndis[interop]'."
+    ) from None
+
+__all__ = ["LossAccountant", "LossDpEvent", "event_of", "from_pld", "to_pld"]
+
+# Where the exported curve promises its relative accuracy.
+_SMALLEST_DELTA = 1e-12
+# Its sums are over some 10^5 doubles, and the curve between its nodes is interpolated: nothing
+# that is lost there is as large as this.
+_MARGIN = 1e-8
+_MOST_POINTS = 1 << 21
+# What dp-accounting's differences of deltas may lose, absolutely.
+_LOST = 1e-14
+
+_RELATIONS = {
+    NeighbourRelation.ADD_REMOVE: google.NeighboringRelation.ADD_OR_REMOVE_ONE,
+    NeighbourRelation.REPLACE: google.NeighboringRelation.REPLACE_ONE,
+}
+
+
+# -- out -----------------------------------------------------------------------------------------
+
+
+def to_pld(
+    loss: PrivacyLoss, *, accuracy: float = 1e-6, step: float | None = None
+) -> distributions.PrivacyLossDistribution:
+    """A loss as a pessimistic `PrivacyLossDistribution`.
+
+    Parameters
+    ----------
+    loss : PrivacyLoss
+        A profile of two directions, record present first, or a loss that stands for itself and
+        its reverse.
+    accuracy : float, default 1e-6
+        Relative excess over the exact curve that is allowed where delta >= 1e-12.
+    step : float, optional
+        Discretisation, if it must agree with that of other distributions; chosen to meet
+        `accuracy` if not given, a power of two.
+
+    Returns
+    -------
+    dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
+        Never below the exact curve, at any epsilon >= 0.
+
+    Examples
+    --------
+    >>> from ndis import QuadraticLoss
+    >>> from ndis.interop.dp_accounting import to_pld
+    >>> sketch = QuadraticLoss.from_leverage(0.01, n_components=100)
+    >>> ratio = to_pld(sketch).get_delta_for_epsilon(0.3) / sketch.delta(0.3)
+    >>> bool(1.0 <= ratio <= 1.0 + 1e-6)
+    True
+    """
+    share = _validate.probability("accuracy", accuracy)
+    present, absent = _directions(loss)
+    chosen = _fine_step([present, absent], share) if step is None else step
+    first = _table(present, share, chosen)
+    if isinstance(loss, Profile) and loss != Profile.both(present):
+        second = _table(absent, share, chosen)
+    else:
+        second = first.reversed()
+    return distributions.PrivacyLossDistribution(_mass_function(first), _mass_function(second))
+
+
+def _directions(loss: PrivacyLoss) -> tuple[PrivacyLoss, PrivacyLoss]:
+    if not isinstance(loss, Profile):
+        return loss, loss.reversed()
+    if len(loss.losses) != 2:
+        raise ValueError(
+            f"Expected a profile of two directions, got {len(loss.losses)}; "
+            "export the directions of one pair of neighbours at a time."
+        )
+    return loss.losses[0], loss.losses[1]
+
+
+def _fine_step(losses: list[PrivacyLoss], accuracy: float) -> float:
+    """A power of two at which no chord exceeds the curve by more than the accuracy.
+
+    Over a step h the chord of D(x), x = e^eps, exceeds D by at most (h x)^2 D''/8, and
+    x^2 D'' = D'' - D' in eps: relative to D about s^2 + s with s the slope of -ln D.
+    """
+    steepest = 1.0
+    for loss in losses:
+        last = float(loss.epsilon(_SMALLEST_DELTA))
+        if last > 0:
+            grid = np.linspace(0.0, last, 129)
+            heights = np.asarray(loss.log_delta(grid))
+            steepest = max(steepest, float(np.max(-np.diff(heights) / np.diff(grid))))
+    h = math.sqrt(4.0 * accuracy / (steepest**2 + steepest))
+    return float(2.0 ** math.floor(math.log2(h)))
+
+
+def _table(loss: PrivacyLoss, accuracy: float, step: float) -> TabulatedLoss:
+    reverse = loss.reversed()
+    negligible = _SMALLEST_DELTA * accuracy * 1e-3
+    ends = [float(direction.epsilon(negligible)) for direction in (loss, reverse)]
+    high = max(*ends, step)
+    if high / step > _MOST_POINTS:
+        raise ValueError(
+            f"Expected a table of at most {_MOST_POINTS} points a direction, got epsilons up to "
+            f"{high:.3g} in steps of {step:.3g}; pass a larger step, or a larger accuracy."
+        )
+    curves = [_raised_curve(d, end, step) for d, end in zip((loss, reverse), ends, strict=True)]
+    return TabulatedLoss.from_profile(*curves, step=step, high=high)
+
+
+def _raised_curve(loss: PrivacyLoss, end: float, step: float) -> Callable[[FloatArray], FloatArray]:
+    """The curve on a fine grid, raised by the margin; constant, hence above it, beyond the end.
+
+    ln delta is computed at every 32nd point and interpolated by a cubic spline, if that agrees
+    with ln delta half way between the nodes to a tenth of the margin; else at every point.
+    """
+
+    def delta(epsilon: FloatArray) -> FloatArray:
+        inside = np.minimum(epsilon, end)
+        nodes = np.append(np.arange(0.0, end, 32 * step), end)
+        heights = np.asarray(loss.log_delta(nodes)) if nodes.size > 4 else np.array([math.nan])
+        if np.isfinite(heights).all():
+            spline = CubicSpline(nodes, heights)
+            between = 0.5 * (nodes[:-1] + nodes[1:])
+            if np.abs(spline(between) - loss.log_delta(between)).max() < 0.1 * _MARGIN:
+                return _at_most_one(np.exp(spline(inside)) * (1.0 + _MARGIN))
+        return _at_most_one(np.asarray(loss.delta(inside)) * (1.0 + _MARGIN))
+
+    return delta
+
+
+def _at_most_one(deltas: FloatArray) -> FloatArray:
+    return np.minimum(deltas, 1.0)  # delta <= 1 is a theorem
+
+
+def _mass_function(table: TabulatedLoss) -> Any:
+    return DensePLDPmf(table.step, table.start, table.mass, table.infinite, True)
+
+
+# -- in ------------------------------------------------------------------------------------------
+
+
+def from_pld(pld: distributions.PrivacyLossDistribution, *, step: float, high: float) -> Profile:
+    """A distribution of dp-accounting as a loss that the ledger can count.
+
+    Parameters
+    ----------
+    pld : dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
+        A pessimistic one, of one mechanism or of several composed.
+    step, high : float
+        The table: distance of its points, and the largest epsilon. A multiple of the distribution's
+        own interval loses nothing between the points that it keeps.
+
+    Returns
+    -------
+    Profile
+        Both directions, removal first; on or above the distribution's own curve everywhere, raised
+        by 1e-14 for what its arithmetic may have lost.
+
+    Examples
+    --------
+    >>> from dp_accounting.pld import privacy_loss_distribution
+    >>> from ndis.interop.dp_accounting import from_pld
+    >>> laplace = privacy_loss_distribution.from_laplace_mechanism(2.0)
+    >>> f"{from_pld(laplace, step=0.001, high=1.0).delta(0.25):.6f}"
+    '0.117503'
+    """
+
+    def remove(epsilon: FloatArray) -> FloatArray:
+        return _raised(pld._pmf_remove.get_delta_for_epsilon(epsilon))
+
+    def add(epsilon: FloatArray) -> FloatArray:
+        return _raised(pld._pmf_add.get_delta_for_epsilon(epsilon))
+
+    removal = TabulatedLoss.from_profile(remove, add, step=step, high=high)
+    return Profile.both(removal)
+
+
+def _raised(deltas: ArrayLike) -> FloatArray:
+    upper = np.asarray(deltas, dtype=np.float64) * (1.0 + _MARGIN) + _LOST
+    return _at_most_one(np.maximum(upper, _LOST))
+
+
+# -- events and an accountant ----------------------------------------------------------------------
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)  # as all events of dp-accounting are
+class LossDpEvent(google.DpEvent):  # type: ignore[misc]  # dp-accounting has no types
+    """A release with a known privacy loss, as an event of dp-accounting.
+
+    Attributes
+    ----------
+    loss : PrivacyLoss
+        The worst case, both directions.
+    relation : NeighbourRelation
+        Whom it protects.
+    """
+
+    loss: PrivacyLoss
+    relation: NeighbourRelation
+
+
+def event_of(guarantee: Guarantee) -> LossDpEvent:
+    """The event of a release that carries its loss.
+
+    Examples
+    --------
+    >>> from ndis import GaussianMechanism
+    >>> from ndis.interop.dp_accounting import LossAccountant, event_of
+    >>> event = event_of(GaussianMechanism(1.0, 1e-6, 1.0).guarantee())
+    >>> f"{LossAccountant().compose(event).get_epsilon(1e-6):.6f}"
+    '1.000000'
+    """
+    if guarantee.loss is None:
+        raise ValueError(
+            "Expected a guarantee that carries its loss, got one without; "
+            "only (epsilon, delta) is known of it."
+        )
+    if guarantee.basis == "refuted" or not guarantee.private:
+        raise ValueError(
+            "Expected a guarantee that holds, got a refuted claim or noise from a known seed; "
+            "an accountant must not count it."
+        )
+    return LossDpEvent(guarantee.loss, guarantee.relation)
+
+
+class LossAccountant(google.PrivacyAccountant):  # type: ignore[misc]
+    """An accountant of dp-accounting that adds losses instead of tables, where it can.
+
+    Gaussian events and `LossDpEvent` are exact. Laplace and Poisson-sampled Gaussian events come
+    in through dp-accounting's own distributions. Composed, self-composed and no-op events are
+    taken apart.
+
+    Parameters
+    ----------
+    neighboring_relation : dp_accounting.NeighboringRelation
+        ADD_OR_REMOVE_ONE (default) or REPLACE_ONE.
+    step : float, default 1e-3
+        Grid of the distributions that come in.
+
+    Examples
+    --------
+    >>> import dp_accounting
+    >>> from ndis.interop.dp_accounting import LossAccountant
+    >>> event = dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(100.0), 1000)
+    >>> f"{LossAccountant().compose(event).get_delta(2.0):.4e}"
+    '1.6291e-11'
+    """
+
+    def __init__(
+        self,
+        neighboring_relation: google.NeighboringRelation = (
+            google.NeighboringRelation.ADD_OR_REMOVE_ONE
+        ),
+        step: float = 1e-3,
+    ) -> None:
+        if neighboring_relation not in _RELATIONS.values():
+            raise ValueError(
+                f"Expected ADD_OR_REMOVE_ONE or REPLACE_ONE, got {neighboring_relation}; "
+                "use dp-accounting's own accountant."
+            )
+        super().__init__(neighboring_relation)
+        self._step = _validate.positive("step", step)
+        self._loss: Profile = Profile.both(QuadraticLoss(0.0, 0.0, 0.0))
+        self._public = False
+
+    def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
+        if isinstance(event, google.NoOpDpEvent):
+            return None
+        if isinstance(event, google.SelfComposedDpEvent):
+            return self._maybe_compose(event.event, event.count * count, do_compose)
+        if isinstance(event, google.ComposedDpEvent):
+            errors = (self._maybe_compose(part, count, do_compose) for part in event.events)
+            return next((error for error in errors if error is not None), None)
+        if isinstance(event, google.NonPrivateDpEvent):
+            self._public = self._public or do_compose
+            return None
+        why = self._refusal(event)
+        if why is not None:
+            return self.CompositionErrorDetails(event, why)
+        if do_compose:
+            self._loss = self._loss + count * self._loss_of(event)
+        return None
+
+    def _refusal(self, event: Any) -> str | None:
+        """Why an event cannot be counted, if it cannot."""
+        if isinstance(event, LossDpEvent):
+            known = _RELATIONS.get(event.relation)
+            return None if known == self.neighboring_relation else f"it is for {event.relation}"
+        sampled = isinstance(event, google.PoissonSampledDpEvent)
+        inner = event.event if sampled else event
+        if not isinstance(inner, google.GaussianDpEvent | google.LaplaceDpEvent):
+            return "its privacy loss is not known here"
+        if inner.noise_multiplier <= 0:
+            return "it has no noise"
+        replaces = self.neighboring_relation == google.NeighboringRelation.REPLACE_ONE
+        if replaces and (sampled or isinstance(inner, google.LaplaceDpEvent)):
+            return "it is for adding or removing a record"
+        if sampled and not isinstance(inner, google.GaussianDpEvent):
+            return "only sampled Gaussian events are known here"
+        return None
+
+    def _loss_of(self, event: Any) -> Profile:
+        if isinstance(event, LossDpEvent):
+            present, absent = _directions(event.loss)
+            return Profile([present, absent])
+        if isinstance(event, google.GaussianDpEvent):
+            reach = 1.0 + (self.neighboring_relation == google.NeighboringRelation.REPLACE_ONE)
+            return Profile.both(QuadraticLoss.from_shift(reach / event.noise_multiplier))
+        if isinstance(event, google.LaplaceDpEvent):
+            scale = event.noise_multiplier
+            pld = distributions.from_laplace_mechanism(
+                scale, value_discretization_interval=self._step
+            )
+            return from_pld(pld, step=self._step, high=1.0 / scale + self._step)
+        pld = distributions.from_gaussian_mechanism(
+            event.event.noise_multiplier,
+            value_discretization_interval=self._step,
+            sampling_prob=event.sampling_probability,
+        )
+        return from_pld(pld, step=self._step, high=pld.get_epsilon_for_delta(_LOST))
+
+    def get_epsilon(self, target_delta: float) -> float:
+        """The least epsilon at this delta, of all that was composed."""
+        return math.inf if self._public else float(self._loss.epsilon(target_delta))
+
+    def get_delta(self, target_epsilon: float) -> float:
+        """Delta at this epsilon, of all that was composed."""
+        return 1.0 if self._public else float(self._loss.delta(target_epsilon))
