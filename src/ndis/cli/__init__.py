@@ -12,7 +12,17 @@ import typer
 
 from ndis.cli.console import ExitCode, complain
 
-GROUPS = ("curve", "ledger")
+GROUPS = (
+    "demo",
+    "curve",
+    "calibrate",
+    "forecast",
+    "release",
+    "verify",
+    "ledger",
+    "party",
+    "claims",
+)
 
 app = typer.Typer(
     name="ndis",
