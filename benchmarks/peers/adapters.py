@@ -209,7 +209,7 @@ def gx2_imhof(cell: Cell) -> float:
 
 
 def gx2_ray(cell: Cell) -> float:
-    """The same with the method that gx2 recommends for far tails."""
+    """The same with gx2's integration over rays, random beyond a few dimensions."""
     if "excess" not in cell:
         raise NotApplicable
     return gx2_auto(cell, method="ray")
