@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.additive import GaussianMechanism, MatrixGaussianMechanism
     from ndis.mechanisms.covariance import PrivateCovariance
     from ndis.mechanisms.graph import PrivateGraph
+    from ndis.mechanisms.multiparty import MultiPartyRegression
     from ndis.mechanisms.projection import PrivateProjection
     from ndis.mechanisms.rank_one import RankOneGaussianMechanism
     from ndis.mechanisms.row_norm import PrivateNorm
@@ -36,6 +37,7 @@ __all__ = [
     "Guarantee",
     "Ledger",
     "MatrixGaussianMechanism",
+    "MultiPartyRegression",
     "NeighbourRelation",
     "PrivateCovariance",
     "PrivateGraph",
@@ -64,6 +66,7 @@ _HOME = {
     "Guarantee": "ndis.guarantee",
     "Ledger": "ndis.ledger",
     "MatrixGaussianMechanism": "ndis.mechanisms.additive",
+    "MultiPartyRegression": "ndis.mechanisms.multiparty",
     "NeighbourRelation": "ndis.guarantee",
     "PrivateCovariance": "ndis.mechanisms.covariance",
     "PrivateGraph": "ndis.mechanisms.graph",
