@@ -48,7 +48,7 @@ _LOGARITHMIC = 40
 # Points of the quadrature for Renyi divergences.
 _NODES = 96
 # The grid on which a loss that must be composed is tabulated, and where delta is computed for it.
-_STEP, _HIGH, _KNOTS = 2.0**-6, 64.0, 100
+_STEP, _HIGH, _KNOTS = 2.0**-6, 16.0, 100
 
 
 class RadialLoss(PrivacyLoss):
