@@ -22,6 +22,7 @@ GROUPS = (
     "ledger",
     "party",
     "claims",
+    "reproduce",
 )
 
 app = typer.Typer(

@@ -1,0 +1,88 @@
+"""``ndis reproduce``: the papers' tables and figures, run again."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ndis.cli.console import AsJson, print_json, print_table
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("reproduce")(reproduce)
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Experiments, or 'all'; without any, the list.", show_default=False),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for tables (CSV) and figures (PNG).")] = Path(
+        "results"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer points and repetitions.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also what is done already.")] = False,
+    file: Annotated[
+        list[str] | None,
+        typer.Option(help="An official file, such as songs=YearPredictionMSD.txt; repeatable."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Repeat tables and figures of the papers, published values beside ours.
+
+    What is done is not done again: stop it whenever you like and call it once more.
+    """
+    from ndis import reproduce as room
+
+    if not names:
+        _list(as_json)
+        return
+    chosen = list(room.EXPERIMENTS) if names == ["all"] else names
+    known = [room.EXPERIMENTS[name] for name in chosen if name in room.EXPERIMENTS]
+    minutes = sum(e.quick_minutes if quick else e.minutes for e in known)
+    if not as_json:
+        typer.echo(f"About {minutes:g} min on two cores, less what is done already.", err=True)
+    outcomes = []
+    runs = room.reproduce(chosen, out, quick=quick, again=again, files=_files(file or []))
+    for number, outcome in enumerate(runs, 1):
+        outcomes.append(outcome)
+        if not as_json:
+            did = "was done before" if outcome.before else f"took {outcome.seconds:.0f} s"
+            typer.echo(f"{number} of {len(chosen)}: {outcome.name} {did}: {out / outcome.name}")
+    if as_json:
+        print_json(
+            {
+                o.name: {"seconds": o.seconds, "before": o.before, "files": list(o.files)}
+                for o in outcomes
+            }
+        )
+
+
+def _files(words: list[str]) -> dict[str, str]:
+    pairs = [word.partition("=") for word in words]
+    if any(not name or not path for name, _, path in pairs):
+        raise ValueError(f"Expected NAME=PATH, got {', '.join(words)}; correct --file.")
+    return {name: path for name, _, path in pairs}
+
+
+def _list(as_json: bool) -> None:
+    from ndis.reproduce import EXPERIMENTS
+
+    if as_json:
+        print_json(
+            {
+                name: {"summary": e.summary, "minutes": e.minutes, "files": list(e.files)}
+                for name, e in EXPERIMENTS.items()
+            }
+        )
+        return
+    print_table(
+        "Experiments",
+        ["name", "minutes", "takes files", "repeats"],
+        [
+            [name, f"{e.minutes:g}", ", ".join(e.files) or "-", e.summary]
+            for name, e in EXPERIMENTS.items()
+        ],
+        wrap=True,
+    )
