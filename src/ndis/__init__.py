@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
     from ndis.mechanisms.additive import GaussianMechanism, MatrixGaussianMechanism
     from ndis.mechanisms.covariance import PrivateCovariance
+    from ndis.mechanisms.gaussian_process import PrivateGaussianProcess
     from ndis.mechanisms.graph import PrivateGraph
+    from ndis.mechanisms.logistic import PrivateLogisticRegression
+    from ndis.mechanisms.posterior import GaussianOutput
     from ndis.mechanisms.multiparty import MultiPartyRegression
     from ndis.mechanisms.projection import PrivateProjection
     from ndis.mechanisms.rank_one import RankOneGaussianMechanism
@@ -33,6 +36,7 @@ __all__ = [
     "BudgetExceeded",
     "Gaussian",
     "GaussianMechanism",
+    "GaussianOutput",
     "GeneralizedChiSquare",
     "Guarantee",
     "Ledger",
@@ -40,7 +44,9 @@ __all__ = [
     "MultiPartyRegression",
     "NeighbourRelation",
     "PrivateCovariance",
+    "PrivateGaussianProcess",
     "PrivateGraph",
+    "PrivateLogisticRegression",
     "PrivateNorm",
     "PrivateProjection",
     "Profile",
@@ -62,6 +68,7 @@ _HOME = {
     "BudgetExceeded": "ndis.ledger",
     "Gaussian": "ndis.gaussian",
     "GaussianMechanism": "ndis.mechanisms.additive",
+    "GaussianOutput": "ndis.mechanisms.posterior",
     "GeneralizedChiSquare": "ndis.chi_square",
     "Guarantee": "ndis.guarantee",
     "Ledger": "ndis.ledger",
@@ -69,7 +76,9 @@ _HOME = {
     "MultiPartyRegression": "ndis.mechanisms.multiparty",
     "NeighbourRelation": "ndis.guarantee",
     "PrivateCovariance": "ndis.mechanisms.covariance",
+    "PrivateGaussianProcess": "ndis.mechanisms.gaussian_process",
     "PrivateGraph": "ndis.mechanisms.graph",
+    "PrivateLogisticRegression": "ndis.mechanisms.logistic",
     "PrivateNorm": "ndis.mechanisms.row_norm",
     "PrivateProjection": "ndis.mechanisms.projection",
     "Profile": "ndis.loss",
