@@ -62,22 +62,31 @@ def logistic_removals(rows, signs, lam, noise) -> QuadraticLoss:
     )
 
 
-def optima(rows, signs, lam, keep, steps: int = 300):
-    """Penalised maximum likelihood for every row of 0/1 weights, by damped Newton steps."""
+def optima(rows, signs, lam, keep, steps: int = 200):
+    """Penalised maximum likelihood for every row of 0/1 weights, by halved Newton steps."""
     signed = rows * signs[:, None]
     d = rows.shape[1]
     theta = np.zeros((len(keep), d))
     squares = (signed[:, :, None] * signed[:, None, :]).reshape(len(rows), d * d)
+
+    def height(at):
+        losses = (keep * np.logaddexp(0.0, -(at @ signed.T))).sum(axis=1)
+        return losses + 0.5 * lam * (at * at).sum(axis=1)
+
     for _ in range(steps):
-        away = keep * expit(-(theta @ signed.T))
-        gradient = lam * theta - away @ signed
-        hessian = ((keep * away * (1.0 - away)) @ squares).reshape(-1, d, d) + lam * np.eye(d)
-        step = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
-        # The damping of self-concordant minimisation: safe far away, Newton's step near by.
-        size = np.sqrt((gradient * step).sum(axis=1)) * np.linalg.norm(rows, axis=1).max()
-        theta = theta - step / (1.0 + size / np.sqrt(lam))[:, None]
+        away = expit(-(theta @ signed.T))
+        gradient = lam * theta - (keep * away) @ signed
         if np.linalg.norm(gradient, axis=1).max() < 1e-9:
             return theta
+        hessian = ((keep * away * (1.0 - away)) @ squares).reshape(-1, d, d) + lam * np.eye(d)
+        step = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
+        here, length = height(theta), np.ones(len(keep))
+        for _ in range(40):
+            above = height(theta - length[:, None] * step) > here * (1.0 + 1e-13)
+            if not above.any():
+                break
+            length[above] *= 0.5
+        theta = theta - length[:, None] * step
     raise ArithmeticError("the reference solver did not converge")
 
 
