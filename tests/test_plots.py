@@ -63,3 +63,29 @@ def test_burn_down_draws_what_remained_after_each_release(tmp_path: Path) -> Non
         (axes,) = plots.burn_down(ledger).axes
     assert axes.lines[0].get_xdata().tolist() == [0, 1, 2, 3]
     np.testing.assert_allclose(axes.lines[0].get_ydata(), left, rtol=1e-9)
+
+
+def test_tradeoff_draws_what_is_caught() -> None:
+    loss = QuadraticLoss.from_shift(1.0)
+    figure = plots.tradeoff({"one": loss}, [0.05, 1.0])
+    (axes,) = figure.axes
+    curve, guess = axes.lines
+    np.testing.assert_allclose(curve.get_ydata(), 1 - loss.tradeoff([0.05, 1.0]))
+    np.testing.assert_array_equal(guess.get_ydata(), [0.05, 1.0])
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert axes.get_xlabel()
+    assert axes.get_ylabel()
+    assert len(plots.tradeoff(loss).legends) == 0  # nothing to name
+
+
+def test_compare_leaves_a_gap_where_a_way_is_not_available() -> None:
+    def only_small(epsilon: float) -> float:
+        if epsilon > 1:
+            raise ValueError("too large")
+        return 1 / epsilon
+
+    figure = plots.compare({"a": only_small, "b": lambda epsilon: 2.0}, [0.5, 2.0], "cost")
+    (axes,) = figure.axes
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), [2.0, np.nan])
+    assert axes.get_ylabel() == "cost"
+    assert axes.get_yscale() == "log"

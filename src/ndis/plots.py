@@ -107,15 +107,15 @@ def curve(losses: HasLogDelta | Mapping[str, HasLogDelta], epsilons: ArrayLike) 
 def tradeoff(
     losses: HasTradeoff | Mapping[str, HasTradeoff], alphas: ArrayLike | None = None
 ) -> "Figure":
-    """Draw what an attacker misses against his false alarms, which are on a logarithmic scale.
+    """Draw what an attacker can catch at most against his false alarms, on logarithmic scales.
 
     Parameters
     ----------
     losses : loss or profile, or mapping of label to loss or profile
-        What to draw. The dashed line is an attacker who guesses: no curve lies above it, and
-        the closer to it the more private.
+        What to draw: one less the trade-off curve. The dashed line is an attacker who guesses;
+        the closer to it, the more private.
     alphas : array_like of shape (n,), optional
-        Levels at which to evaluate, above 0; from 1e-6 to 1 if not given.
+        Levels at which to evaluate, above 0; from 1e-5 to 1 if not given.
 
     Returns
     -------
@@ -127,19 +127,18 @@ def tradeoff(
     >>> from ndis import QuadraticLoss, plots
     >>> figure = plots.tradeoff(QuadraticLoss.from_shift(1.0), [0.01, 0.1, 1.0])
     >>> figure.axes[0].get_ylabel()
-    'missed (type II error)'
+    'caught (one less type II error)'
     """
-    chosen = np.geomspace(1e-6, 1.0, 121) if alphas is None else alphas
+    chosen = np.geomspace(1e-5, 1.0, 101) if alphas is None else alphas
     levels = np.atleast_1d(np.asarray(chosen, dtype=np.float64))
     named = losses if isinstance(losses, Mapping) else {"": losses}
     with style():
         new, axes = figure()
         for label, loss in named.items():
-            axes.semilogx(levels, np.asarray(loss.tradeoff(levels)), label=label)
-        axes.semilogx(levels, 1.0 - levels, color="#888888", linestyle="--", linewidth=1.0)
+            axes.loglog(levels, 1.0 - np.asarray(loss.tradeoff(levels)), label=label)
+        axes.loglog(levels, levels, color="#888888", linestyle="--", linewidth=1.0)
         axes.set_xlabel("false alarms (type I error)")
-        axes.set_ylabel("missed (type II error)")
-        axes.set_ylim(-0.02, 1.02)
+        axes.set_ylabel("caught (one less type II error)")
         _add_legend(new, named)
     return new
 

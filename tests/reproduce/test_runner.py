@@ -10,7 +10,7 @@ import pytest
 
 from ndis.cli import main
 from ndis.cli.console import ExitCode
-from ndis.reproduce import EXPERIMENTS, ndis_2024, ndis_2026, reproduce, write_csv
+from ndis.reproduce import EXPERIMENTS, ndis_2024, reproduce, write_csv
 from ndis.reproduce.data import (
     OfficialFile,
     file_hash,
@@ -30,8 +30,8 @@ def test_an_experiment_is_done_once(tmp_path: Path) -> None:
     marker.write_text(json.dumps(stored | {"settings": {"quick": False, "files": {}}}))
     (third,) = reproduce(["ndis-2026"], tmp_path, quick=True)
     assert not third.before  # other settings are another experiment
-    (fourth,) = reproduce(["ndis-2026"], tmp_path, quick=True, again=True)
-    assert not fourth.before
+    with (tmp_path / "ndis-2026" / "figure_2.csv").open(newline="") as file:
+        assert all(float(row["ratio"]) > 1 for row in csv.DictReader(file))
 
 
 def test_unknown_names_are_refused_before_anything_is_run(tmp_path: Path) -> None:
@@ -65,10 +65,6 @@ def test_rows_become_csv(tmp_path: Path) -> None:
     with write_csv(path).open(newline="") as file:
         rows = list(csv.reader(file))
     assert rows == [["a", "b", "c"], ["1", "[1, 2]", ""], ["", "", "x,y"]]
-
-
-def test_leverages_allowed_are_above_the_earlier_ones(tmp_path: Path) -> None:
-    assert all(row["ratio"] > 1 for row in ndis_2026.run(tmp_path, quick=True))
 
 
 @pytest.mark.slow
