@@ -300,6 +300,8 @@ def test_parts_that_do_not_fit_are_refused() -> None:
     louder = replace(b.guarantee, epsilon=0.5)
     with pytest.raises(ValueError, match="guarantee that was agreed on"):
         combine(agreed, [a, Release(b.arrays, louder, b.mechanism, b.parameters)])
+    last_bit = replace(b.guarantee, epsilon=math.nextafter(1.0, 2.0))  # another machine's
+    combine(agreed, [a, Release(b.arrays, last_bit, b.mechanism, b.parameters)])
     short = {"rows": b.arrays["rows"][1:], "ones": b.arrays["ones"][1:]}
     with pytest.raises(ValueError, match="ask that party for its file again"):
         combine(agreed, [a, Release(short, b.guarantee, b.mechanism, b.parameters)])
