@@ -180,8 +180,12 @@ def profile(P: Gaussian, Q: Gaussian) -> Profile:
     return Profile.both(privacy_loss(P, Q))
 
 
-def log_delta_bounds(P: Gaussian, Q: Gaussian, epsilon: float) -> tuple[float, float]:
+def log_delta_bounds(
+    P: Gaussian, Q: Gaussian, epsilon: float, copies: int = 1
+) -> tuple[float, float]:
     """Proven bounds on ln delta(epsilon) of two Gaussians, their eigenvalue problem included.
+
+    With `copies` > 1 so many independent draws of either law are compared.
 
     What is enclosed belongs to the doubles in `P.mean`, `P.cov`, `Q.mean`, `Q.cov`, taken as
     exact. (`privacy_loss(P, Q).log_delta_bounds` encloses what belongs to the loss's stored
@@ -200,7 +204,7 @@ def log_delta_bounds(P: Gaussian, Q: Gaussian, epsilon: float) -> tuple[float, f
     """
     from ndis.loss import pencil
 
-    eps = _validate.real("epsilon", epsilon)
+    eps, k = _validate.real("epsilon", epsilon), _validate.count("copies", copies)
     difference = _same_space(P, Q)
     if P.variances is not None and Q.variances is not None:
         diagonal = _live_variances(P.variances, Q.variances, difference)
@@ -208,7 +212,7 @@ def log_delta_bounds(P: Gaussian, Q: Gaussian, epsilon: float) -> tuple[float, f
             return 0.0, 0.0
         if np.array_equal(*diagonal[:2]) and not diagonal[2].any():
             return QuadraticLoss(0.0, 0.0, 0.0).log_delta_bounds(eps)
-        return pencil.diagonal_log_delta_bounds(*diagonal, eps)
+        return pencil.diagonal_log_delta_bounds(*diagonal, eps, k)
     S1, S2 = P.cov, Q.cov
     if np.array_equal(S1, S2) and not difference.any():
         return QuadraticLoss(0.0, 0.0, 0.0).log_delta_bounds(eps)
@@ -221,7 +225,8 @@ def log_delta_bounds(P: Gaussian, Q: Gaussian, epsilon: float) -> tuple[float, f
     factor = np.linalg.cholesky(S2)
     half = np.linalg.solve(factor, S1 - S2)
     _, vectors = np.linalg.eigh(np.linalg.solve(factor, half.T))
-    return pencil.log_delta_bounds(S1, S2, difference, np.linalg.solve(factor.T, vectors), eps)
+    basis = np.linalg.solve(factor.T, vectors)
+    return pencil.log_delta_bounds(S1, S2, difference, basis, eps, k)
 
 
 def delta_bounds(P: Gaussian, Q: Gaussian, epsilon: float) -> tuple[float, float]:

@@ -1,7 +1,16 @@
 """Checks of privacy claims: from the law of a mechanism, and from its samples."""
 
 from ndis.auditing.blackbox import SampledCurve, audit_samples
-from ndis.auditing.verdict import Claim, Verdict
-from ndis.auditing.whitebox import audit, audit_pair
+from ndis.auditing.verdict import Claim, Neighbour, Verdict
+from ndis.auditing.whitebox import audit, audit_loss, audit_pair
 
-__all__ = ["Claim", "SampledCurve", "Verdict", "audit", "audit_pair", "audit_samples"]
+__all__ = [
+    "Claim",
+    "Neighbour",
+    "SampledCurve",
+    "Verdict",
+    "audit",
+    "audit_loss",
+    "audit_pair",
+    "audit_samples",
+]

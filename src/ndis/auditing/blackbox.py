@@ -121,7 +121,7 @@ def audit_samples(
         float(log_lower),
         "the pair of data sets given",
         searched,
-        confidence=level,
+        basis=f"with confidence {level:g}",
     )
     return verdict, curve
 

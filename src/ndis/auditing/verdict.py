@@ -10,6 +10,30 @@ from ndis import _validate
 
 OUTCOMES = ("refuted", "consistent")
 
+# What a refutation rests on.
+PROVEN = "proven"
+FLOATING = "proven for eigenvalues that were computed in floating point"
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """One pair of neighbours that was looked at.
+
+    Attributes
+    ----------
+    log_delta : float
+        ln of its delta at the claimed epsilon.
+    kind : str
+        What the neighbour is, without naming anybody.
+    row : int or None
+        Which row of the data was removed or changed: the owner's to know, never in a report
+        unless asked for.
+    """
+
+    log_delta: float
+    kind: str
+    row: int | None = None
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -51,10 +75,15 @@ class Verdict:
         Which neighbour it was.
     searched : tuple of str
         What was searched, and what was not.
-    confidence : float or None
-        None for a proof; the confidence level of a bound from samples.
+    basis : str
+        What the lower bound rests on: a proof, a proof but for a floating-point step, or
+        samples and their confidence level.
+    worst : tuple of Neighbour
+        The worst neighbours found, the worst first.
     pair : object
         The two laws of the witness, the owner's to look at; never part of a report.
+    loss : PrivacyLoss or None
+        The loss of the witness, whose curve a report draws.
     """
 
     outcome: str
@@ -63,8 +92,10 @@ class Verdict:
     log_lower_bound: float
     witness: str
     searched: tuple[str, ...] = ()
-    confidence: float | None = None
+    basis: str = PROVEN
+    worst: tuple[Neighbour, ...] = field(default=(), repr=False)
     pair: Any = field(default=None, repr=False, compare=False)
+    loss: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _validate.one_of("outcome", self.outcome, OUTCOMES)
@@ -94,10 +125,9 @@ class Verdict:
         found = _show(self.log_delta)
         if self.refuted:
             bound = _show(self.log_lower_bound)
-            how = "proven" if self.confidence is None else f"with confidence {self.confidence:g}"
             return (
                 f"REFUTED: the claim of {claim} is false. At that epsilon delta is at least "
-                f"{bound}, {how}; the witness is {self.witness}."
+                f"{bound}, {self.basis}; the witness is {self.witness}."
             )
         return (
             f"Consistent: nothing found contradicts {claim}. The largest delta found at that "
@@ -105,27 +135,40 @@ class Verdict:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-able description, without data."""
+        """A JSON-able description, without data; ln 0 is null."""
         return {
             "outcome": self.outcome,
             "epsilon": self.claim.epsilon,
             "delta": self.claim.delta,
-            "found_log_delta": self.log_delta,
-            "lower_bound_log_delta": self.log_lower_bound,
+            "found_log_delta": _finite(self.log_delta),
+            "lower_bound_log_delta": _finite(self.log_lower_bound),
             "witness": self.witness,
             "searched": list(self.searched),
-            "confidence": self.confidence,
+            "basis": self.basis,
+            "worst_log_deltas": [_finite(neighbour.log_delta) for neighbour in self.worst],
             "sentence": str(self),
         }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _show(log_delta: float) -> str:
     """A delta, in digits or as a power of ten."""
     if log_delta == -math.inf:
         return "0"
-    return (
-        f"{math.exp(log_delta):.4g}" if log_delta > -600 else f"10^{log_delta / math.log(10):.1f}"
-    )
+    if log_delta > -600:
+        return f"{math.exp(log_delta):.4g}"
+    return f"10^{log_delta / math.log(10):.1f}"
+
+
+def clears(log_bound: float, claim: Claim) -> bool:
+    """Whether a lower bound on ln delta is above the claim, by more than rounding can do."""
+    if claim.delta == 0:
+        return log_bound > -math.inf
+    log_claim = math.log(claim.delta)
+    return log_bound > log_claim + 1e-14 * max(1.0, abs(log_claim))
 
 
 def decide(
@@ -134,17 +177,8 @@ def decide(
     log_bound: float,
     witness: str,
     searched: tuple[str, ...],
-    *,
-    confidence: float | None = None,
-    pair: Any = None,
+    **more: Any,
 ) -> Verdict:
     """Refuted if the lower bound is above the claim, consistent otherwise."""
-    log_claim = math.log(claim.delta) if claim.delta > 0 else -math.inf
-    # The logarithm of the claim is rounded; the bound must clear it by more than that.
-    clear = (
-        log_bound > log_claim + 1e-14 * max(1.0, abs(log_claim))
-        if claim.delta > 0
-        else (log_bound > -math.inf)
-    )
-    outcome = "refuted" if clear else "consistent"
-    return Verdict(outcome, claim, log_delta, log_bound, witness, searched, confidence, pair)
+    outcome = "refuted" if clears(log_bound, claim) else "consistent"
+    return Verdict(outcome, claim, log_delta, log_bound, witness, searched, **more)

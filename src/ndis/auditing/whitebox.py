@@ -7,6 +7,8 @@ that a refutation is a proof. What was searched, and what was not, is part of th
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,26 +16,36 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.auditing.verdict import Claim, Verdict, decide
+from ndis.auditing.verdict import FLOATING, PROVEN, Claim, Neighbour, Verdict, decide
 from ndis.chi_square import GeneralizedChiSquare
 from ndis.gaussian import Gaussian, log_delta_bounds, privacy_loss
 from ndis.guarantee import NeighbourRelation
-from ndis.loss import QuadraticLoss
+from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+from ndis.loss.least_squares import TriangleLoss
+from ndis.loss.radial import RadialLoss
 from ndis.tables import track
 
 # The routes of `audit_pair` must agree to this; the classical one has no more digits to offer.
 _AGREEMENT = 1e-9
 # Covariance matrices up to this size are enclosed together with their eigenvalue problem.
-_ENCLOSED = 40
+_ENCLOSED = 100
 # Starting points of the search for the worst record, and evaluations it may use from each.
-_STARTS = 6
-_EVALUATIONS = 200
+_STARTS = 4
+_EVALUATIONS = 80
+# The worst neighbours that a verdict lists.
+_LISTED = 10
+# Orders at which a batch of losses is bounded before any delta is computed, and how many of them
+# are computed at a time.
+_ORDERS = np.geomspace(0.05, 5e4, 48)
+_AT_ONCE = 2048
 
 Law = Callable[[Any], Gaussian]
+# Losses whose delta is that of a pair, or attained by one: an upper bound refutes nothing.
+_ATTAINED = (QuadraticLoss, RadialLoss, TriangleLoss)
 
 
 # -- one pair --------------------------------------------------------------------------------
@@ -65,7 +77,7 @@ def audit_pair(P: Gaussian, Q: Gaussian, claim: Any) -> Verdict:
     asked = Claim.of(claim)
     search = _Search(asked, copies=1)
     search.consider(P, Q, "law against the other")
-    low, high = search.enclose()
+    low, high, _ = search.enclose()
     classical = chi_square_delta(search.loss, asked.epsilon)
     if not math.exp(low) - _AGREEMENT <= classical <= math.exp(high) + _AGREEMENT:
         raise ArithmeticError(
@@ -73,6 +85,52 @@ def audit_pair(P: Gaussian, Q: Gaussian, claim: Any) -> Verdict:
             f"{math.exp(high)}; please report this pair."
         )
     return search.verdict(("both directions of this pair",), ("any other pair of neighbours",))
+
+
+def audit_loss(loss: PrivacyLoss, claim: Any) -> Verdict:
+    """Check a claim against a privacy loss, in both directions.
+
+    For mechanisms that are not Gaussian but whose loss is known, such as the rank-one mechanism.
+
+    Parameters
+    ----------
+    loss : QuadraticLoss, RadialLoss, LeastSquaresLoss, SketchAndSolveLoss, or a Profile of them
+        Losses that are attained. Tables and bounds are upper bounds, which refute nothing.
+    claim : (epsilon, delta) or Guarantee
+
+    Returns
+    -------
+    Verdict
+
+    Examples
+    --------
+    >>> from ndis import RankOneGaussianMechanism
+    >>> from ndis.auditing import audit_loss
+    >>> mechanism = RankOneGaussianMechanism(epsilon=1e-5, delta=1e-7, sensitivity=1.0)
+    >>> verdict = audit_loss(mechanism.loss((7921,)), claim=(1e-5, 1e-7))
+    >>> verdict.outcome, bool(verdict.lower_bound > 0.21)
+    ('refuted', True)
+    """
+    asked = Claim.of(claim)
+    ways = loss.losses if isinstance(loss, Profile) else (loss, loss.reversed())
+    for way in ways:
+        if not isinstance(way, _ATTAINED):
+            raise TypeError(
+                f"Expected a loss that a pair of neighbours attains, got {type(way).__name__}; an "
+                "upper bound on delta cannot refute a claim."
+            )
+    names = ("the worst pair, record present first", "the worst pair, record absent first")
+    bounds = [tuple(map(float, way.log_delta_bounds(asked.epsilon))) for way in ways]
+    place = max(range(len(bounds)), key=lambda i: bounds[i][0])
+    low, high = bounds[place]
+    return decide(
+        asked,
+        0.5 * (low + high) if high > -math.inf else high,
+        low,
+        names[place],
+        ("both directions of the worst pair of this loss",),
+        loss=ways[place],
+    )
 
 
 def chi_square_delta(loss: QuadraticLoss, epsilon: float) -> float:
@@ -142,8 +200,8 @@ def audit(
         Anything with `output_law(data) -> Gaussian`, or a function that returns a Gaussian or a
         pair (mean, covariance).
     data : array_like
-        The data set around which to search, a row a person; a weighted adjacency matrix for
-        the relation "edge".
+        The data set around which to search, a row a person, with the label as the last column
+        for a regression; a weighted adjacency matrix for the relation "edge".
     claim : (epsilon, delta) or Guarantee, optional
         What is claimed; by default the mechanism's own epsilon and delta.
     relation : NeighbourRelation or str, optional
@@ -176,7 +234,6 @@ def audit(
     >>> audit(careless, data, claim=(1.0, 1e-6), data_norm=1.0, copies=20).outcome
     'refuted'
     """
-    law = _law_of(mechanism)
     asked = Claim.of(mechanism if claim is None else claim)
     kind = NeighbourRelation(str(relation or getattr(mechanism, "relation", "add-remove")))
     draws = copies if copies is not None else getattr(mechanism, "output_copies", 1)
@@ -184,77 +241,142 @@ def audit(
     table = _validate.floats("data", data, ndim=2)
     pool = None if universe is None else _validate.floats("universe", universe, ndim=2)
     search = _Search(asked, _validate.count("copies", draws))
+    law = _law_of(mechanism, kind)
     around = _Surroundings(law, table, pool, norm)
     looked, missed = _SEARCHES[kind](search, around, mechanism)
     return search.verdict(looked, missed)
 
 
-def _law_of(mechanism: Any) -> Law:
+def _law_of(mechanism: Any, kind: NeighbourRelation) -> Law:
     law = getattr(mechanism, "output_law", mechanism)
     if not callable(law):
         raise TypeError(
             f"Expected a mechanism with output_law(data), or a function, got "
             f"{type(mechanism).__name__}; pass a function that returns mean and covariance."
         )
+    if law is mechanism:  # a function of the auditor's own gets the matrix as it is
+        return lambda data: _gaussian(law(data))
+    whole = _whole_table(law)
+    graph = kind is NeighbourRelation.EDGE
+    return lambda data: _gaussian(whole(_as_graph(data) if graph else data))
 
-    def gaussian(data: Any) -> Gaussian:
-        result = law(data)
-        return result if isinstance(result, Gaussian) else Gaussian(*result)
 
-    return gaussian
+def _gaussian(result: Any) -> Gaussian:
+    return result if isinstance(result, Gaussian) else Gaussian(*result)
+
+
+def _as_graph(weights: FloatArray) -> Any:
+    from scipy.sparse import csr_array
+
+    return csr_array(weights)
+
+
+def _whole_table(method: Callable[..., Any]) -> Callable[[FloatArray], Any]:
+    """A method of (X, y) as one of a whole table, the label last; others as they are."""
+    if "y" in inspect.signature(method).parameters:
+        return lambda table: method(table[:, :-1], table[:, -1])
+    return method
 
 
 @dataclass
 class _Search:
-    """The worst pair seen so far, at the claimed epsilon, record present first or last."""
+    """The worst pairs seen so far, at the claimed epsilon, record present first or last."""
 
     claim: Claim
     copies: int
-    log_delta: float = -math.inf
+    worst: list[Neighbour] = field(default_factory=list)
     loss: QuadraticLoss = field(default_factory=lambda: QuadraticLoss(0.0, 0.0, 0.0))
-    witness: str = "no neighbour at all"
     pair: tuple[Gaussian, Gaussian] | None = None
 
-    def consider(self, P: Gaussian, Q: Gaussian, name: str) -> float:
+    @property
+    def log_delta(self) -> float:
+        """Of the worst pair."""
+        return self.worst[0].log_delta if self.worst else -math.inf
+
+    def consider(self, P: Gaussian, Q: Gaussian, name: str, row: int | None = None) -> float:
         """Weigh a pair of laws in both directions; returns the larger ln delta."""
         loss = self.copies * privacy_loss(P, Q)
-        forward = self._keep(loss, f"the first {name}" if name else "", (P, Q))
-        backward = self._keep(loss.reversed(), f"the second {name}" if name else "", (Q, P))
-        return max(forward, backward)
+        ways = ((loss, "first", (P, Q)), (loss.reversed(), "second", (Q, P)))
+        heights = []
+        for way, order, pair in ways:
+            height = float(way.log_delta(self.claim.epsilon))
+            heights.append(height)
+            if height > self.log_delta or not self.worst:
+                self.loss, self.pair = way, pair
+            self._list(Neighbour(height, f"the {order} {name}", row))
+        return max(heights)
 
-    def consider_losses(self, losses: QuadraticLoss, name: Callable[[int], str]) -> None:
-        """Weigh a batch of losses in both directions."""
+    def consider_losses(self, losses: QuadraticLoss) -> None:
+        """Weigh a batch of losses, one a row, in both directions."""
         for batch, way in ((losses, "present first"), (losses.reversed(), "absent first")):
-            values = np.asarray(batch.log_delta(self.claim.epsilon))
-            worst = int(np.argmax(values))
-            self._keep(batch[worst], f"{name(worst)}, {way}", None, float(values[worst]))
+            rows, heights = _highest(batch, self.claim.epsilon)
+            for row, height in zip(rows.tolist(), heights.tolist(), strict=True):
+                if height > self.log_delta or not self.worst:
+                    self.loss, self.pair = batch[row], None
+                self._list(Neighbour(height, f"the table with and without one row, {way}", row))
 
-    def _keep(
-        self,
-        loss: QuadraticLoss,
-        witness: str,
-        pair: tuple[Gaussian, Gaussian] | None,
-        value: float | None = None,
-    ) -> float:
-        found = float(loss.log_delta(self.claim.epsilon)) if value is None else value
-        if found > self.log_delta:
-            self.log_delta, self.loss, self.witness, self.pair = found, loss, witness, pair
-        return found
+    def _list(self, neighbour: Neighbour) -> None:
+        self.worst.append(neighbour)
+        self.worst.sort(key=lambda seen: -seen.log_delta)
+        del self.worst[_LISTED:]
 
-    def enclose(self) -> tuple[float, float]:
-        """Proven bounds on ln delta of the worst pair."""
-        if self.pair is not None and self.copies == 1 and self.pair[0].dimension <= _ENCLOSED:
-            try:
-                return log_delta_bounds(*self.pair, self.claim.epsilon)
-            except ValueError:  # degenerate covariances: only the reduced pair can be enclosed
-                pass
+    def enclose(self) -> tuple[float, float, str]:
+        """Proven bounds on ln delta of the worst pair, and what they rest on."""
+        if self.pair is not None and self.pair[0].dimension <= _ENCLOSED:
+            # Of degenerate covariances only the reduced pair can be enclosed.
+            with contextlib.suppress(ValueError):
+                low, high = log_delta_bounds(*self.pair, self.claim.epsilon, self.copies)
+                if low > -math.inf or self.log_delta == -math.inf:
+                    return low, high, PROVEN
         low, high = self.loss.log_delta_bounds(self.claim.epsilon)
-        return float(low), float(high)
+        return float(low), float(high), FLOATING
 
     def verdict(self, looked: Sequence[str], missed: Sequence[str]) -> Verdict:
-        low, _ = self.enclose()
+        """What was found."""
+        low, _, basis = self.enclose()
         searched = (*looked, *(f"not searched: {part}" for part in missed))
-        return decide(self.claim, self.log_delta, low, self.witness, searched, pair=self.pair)
+        witness = self.worst[0].kind if self.worst else "no neighbour at all"
+        return decide(
+            self.claim,
+            self.log_delta,
+            low,
+            witness,
+            searched,
+            basis=basis,
+            worst=tuple(self.worst),
+            pair=self.pair,
+            loss=self.loss,
+        )
+
+
+def _known(s: Any, epsilon: float) -> Any:
+    """What is added to Lambda(s) for a bound on ln delta(epsilon)."""
+    return s * np.log(s) - (1.0 + s) * np.log1p(s) - s * epsilon
+
+
+def _highest(losses: QuadraticLoss, epsilon: float) -> tuple[NDArray[np.intp], FloatArray]:
+    """The rows of a batch with the largest delta, and ln of these.
+
+    Every row is first bounded by min_s exp(Lambda(s) - s eps) s^s / (1+s)^(1+s); deltas are
+    computed in the order of these bounds, until no bound is left above the worst that are known.
+    """
+    bound = np.full(losses.batch_shape, np.inf)
+    singular = np.isinf(losses.excess).any(axis=-1)
+    if not singular.any():
+        for s in _ORDERS:
+            np.minimum(bound, losses.cumulant(s) + _known(s, epsilon), out=bound)
+    order = np.argsort(-bound)
+    rows, heights = order[:0], np.empty(0)
+    for start in range(0, order.size, _AT_ONCE):
+        part = order[start : start + _AT_ONCE]
+        if heights.size >= _LISTED and bound[part[0]] < heights[_LISTED - 1] - 1e-9:
+            break
+        rows = np.concatenate([rows, part])
+        values = np.atleast_1d(np.asarray(losses[part].log_delta(epsilon)))
+        heights = np.concatenate([heights, values])
+        best = np.argsort(-heights, kind="stable")[:_LISTED]
+        rows, heights = rows[best], heights[best]
+    return rows, heights
 
 
 # -- the neighbours of each relation -----------------------------------------------------------
@@ -279,15 +401,16 @@ def _add_remove(search: _Search, around: _Surroundings, mechanism: Any) -> _Foun
     if around.universe is not None:
         for row in track(around.universe, "Adding rows"):
             larger = around.law(np.vstack([around.table, row]))
-            search.consider(larger, here, "law, with an added row of the universe")
+            search.consider(larger, here, "law, with and without a row of the universe")
         looked.append(f"{len(around.universe)} additions from the universe given")
     if around.data_norm is None:
         missed.append("added rows beyond the universe, for want of a bound on their norm")
     else:
-        bases = [("this table", around.table), ("an empty table", around.table[:0])]
+        # Not an empty table, which a mechanism need not accept.
+        bases = [("this table", around.table), ("a row of zeros", 0.0 * around.table[:1])]
         for name, base in bases:
             _worst_row(search, around, base, name)
-        looked.append("the worst row to add to this and to an empty table, by local search")
+        looked.append("the worst row to add to this table and to a row of zeros, by local search")
     missed.append("tables that are not neighbours of these")
     return looked, missed
 
@@ -295,41 +418,53 @@ def _add_remove(search: _Search, around: _Surroundings, mechanism: Any) -> _Foun
 def _removals(search: _Search, around: _Surroundings, mechanism: Any, here: Gaussian) -> str:
     """Every removal: by rank-one updates where the mechanism knows them, else one by one."""
     n = len(around.table)
-    if hasattr(mechanism, "removal_losses"):
-        losses = search.copies * mechanism.removal_losses(around.table)
-        search.consider_losses(losses, lambda i: f"row {i}")
-        return f"all {n} removals"
-    for i in track(range(n), "Removing rows", n):
-        smaller = around.law(np.delete(around.table, i, axis=0))
-        search.consider(here, smaller, f"law, with row {i} removed")
-    return f"all {n} removals, one by one"
+    if not hasattr(mechanism, "removal_losses"):
+        for i in track(range(n), "Removing rows", n):
+            smaller = around.law(np.delete(around.table, i, axis=0))
+            search.consider(here, smaller, "law, with and without one row", i)
+        return f"all {n} removals, one by one"
+    losses = _whole_table(mechanism.removal_losses)(around.table)
+    search.consider_losses(search.copies * losses)
+    worst = search.worst[0]
+    if worst.row is not None:
+        # The worst one again from the laws themselves, for the proof.
+        smaller = around.law(np.delete(around.table, worst.row, axis=0))
+        search.pair = (here, smaller) if "present" in worst.kind else (smaller, here)
+    return f"all {n} removals"
 
 
 def _worst_row(search: _Search, around: _Surroundings, base: FloatArray, name: str) -> None:
-    """Local search for the row whose addition to `base` is easiest to see."""
+    """Local search for the row whose addition to `base` is easiest to see.
+
+    It climbs on a bound of delta, which is cheap; delta itself is computed where a climb ends.
+    """
     from scipy.optimize import minimize
 
     norm = _validate.positive("data_norm", around.data_norm)
     d = around.table.shape[1]
-    try:
-        before = around.law(base)
-    except ValueError:  # a mechanism need not accept an empty table
-        return
+    before = around.law(base)
 
-    def row(free: FloatArray) -> FloatArray:
+    def with_row(free: FloatArray) -> Gaussian:
         length = float(np.linalg.norm(free))
-        return free * (norm / max(length, norm))
+        return around.law(np.vstack([base, free * (norm / max(length, norm))]))
 
-    def height(free: FloatArray) -> float:
-        after = around.law(np.vstack([base, row(free)]))
-        return -search.consider(after, before, f"law, with a row added to {name}")
+    def depth(free: FloatArray) -> float:
+        loss = search.copies * privacy_loss(with_row(free), before)
+        if np.isinf(loss.excess).any():
+            return 0.0
+        eps = search.claim.epsilon
+        ways = (loss, loss.reversed())
+        return -max(float(np.min(way.cumulant(_ORDERS) + _known(_ORDERS, eps))) for way in ways)
 
     rng = np.random.default_rng(0)  # an auditor's search is repeatable and needs no secrecy
     axes = np.linalg.eigh(base.T @ base + np.eye(d))[1]
     starts = [norm * axes[:, 0], norm * axes[:, -1]]
     starts += [norm * v / np.linalg.norm(v) for v in rng.standard_normal((_STARTS - 2, d))]
     for start in starts:
-        minimize(height, start, method="Nelder-Mead", options={"maxfev": _EVALUATIONS})
+        options = {"maxfev": _EVALUATIONS}
+        end = np.asarray(minimize(depth, start, method="Nelder-Mead", options=options).x)
+        for row in (start, end):
+            search.consider(with_row(row), before, f"law, with and without a row beside {name}")
 
 
 def _replace(search: _Search, around: _Surroundings, mechanism: Any) -> _Found:
@@ -339,7 +474,7 @@ def _replace(search: _Search, around: _Surroundings, mechanism: Any) -> _Found:
         for row in rows:
             other = table.copy()
             other[i] = row
-            search.consider(here, around.law(other), f"law, with row {i} replaced")
+            search.consider(here, around.law(other), "law, with one row replaced", i)
     looked = [f"{len(table)} x {len(rows)} replacements"]
     return looked, ["rows that are not in the universe", "other tables"]
 
@@ -353,7 +488,7 @@ def _row_shift(search: _Search, around: _Surroundings, mechanism: Any) -> _Found
         for move in (*moves, *-moves):
             other = table.copy()
             other[i] += move
-            search.consider(here, around.law(other), f"law, with row {i} moved")
+            search.consider(here, around.law(other), "law, with one row moved", i)
     looked = [f"{2 * len(moves)} moves of length 1 of each of {len(table)} rows"]
     return looked, ["moves in other directions", "other tables"]
 
@@ -366,7 +501,7 @@ def _edge(search: _Search, around: _Surroundings, mechanism: Any) -> _Found:
             if weights[u, v] != weight:
                 other = weights.copy()
                 other[u, v] = other[v, u] = weight
-                search.consider(here, around.law(other), f"law, with edge ({u}, {v}) changed")
+                search.consider(here, around.law(other), "law, with one edge changed", u)
     return [f"each of {len(pairs)} edges set to 0 and to 1"], ["other graphs"]
 
 

@@ -34,12 +34,19 @@ _TINY = 1e-24
 
 
 def log_delta_bounds(
-    first: FloatArray, second: FloatArray, difference: FloatArray, basis: FloatArray, eps: float
+    first: FloatArray,
+    second: FloatArray,
+    difference: FloatArray,
+    basis: FloatArray,
+    eps: float,
+    copies: int = 1,
 ) -> tuple[float, float]:
     """Proven bounds on ln delta(eps) of N(m1, first) against N(m2, second), difference m1 - m2.
 
     `first` and `second` are matrices, and `basis` is any matrix whose columns nearly
     diagonalise both: the better it is, the narrower the bounds, which hold for every one.
+    With `copies` independent draws of either law Lambda is so many times as large, and so is
+    the bound on its error.
     """
     with certified.precision(_BITS):
         S1, S2, B = (arb_mat(m.tolist()) for m in (first, second, basis))
@@ -51,23 +58,27 @@ def log_delta_bounds(
             [G2[i, i] for i in range(d)],
             [mean[i, 0] for i in range(d)],
             off,
+            copies,
         )
     return certified.delta_of(*pair, eps)
 
 
 def diagonal_log_delta_bounds(
-    first: FloatArray, second: FloatArray, difference: FloatArray, eps: float
+    first: FloatArray, second: FloatArray, difference: FloatArray, eps: float, copies: int = 1
 ) -> tuple[float, float]:
     """The same for positive variances instead of matrices."""
     with certified.precision(_BITS):
         v1, v2, mean = ([arb(v) for v in part.tolist()] for part in (first, second, difference))
-        pair = _pair(v1, v2, mean, (arb(0), arb(0)))
+        pair = _pair(v1, v2, mean, (arb(0), arb(0)), copies)
     return certified.delta_of(*pair, eps)
 
 
 @dataclass(frozen=True)
 class _PairCumulant(certified.LossCumulant):
-    """Lambda(s) of the diagonal pair (V1, V2) with mean v, and its distance to the true one."""
+    """Lambda(s) of the diagonal pair (V1, V2) with mean v, and its distance to the true one.
+
+    The squares of v are those of all copies together.
+    """
 
     v1: list[arb]
     v2: list[arb]
@@ -75,6 +86,7 @@ class _PairCumulant(certified.LossCumulant):
     squares: list[arb]
     off_first: arb
     off_second: arb
+    copies: int
 
     def error(self, s: acb) -> arb | None:
         """A bound on |Lambda(s) of the matrices - Lambda(s) of the diagonals|."""
@@ -89,7 +101,7 @@ class _PairCumulant(certified.LossCumulant):
         if not f < 0.5:
             return arb("nan")
         logs = _log_det(f) + size * _log_det(e1) + size_1 * _log_det(e2)
-        return (logs + size * size_1 * pull * f / (1 - f)) / 2
+        return (self.copies * logs + size * size_1 * pull * f / (1 - f)) / 2
 
     def rise(self, s: acb) -> arb:
         """How far ln|e^Lambda| can rise above the diagonal pair's value on the ray up from s."""
@@ -110,7 +122,7 @@ def _log_det(f: arb) -> arb:
 
 
 def _pair(
-    v1: list[arb], v2: list[arb], mean: list[arb], off: tuple[arb, arb]
+    v1: list[arb], v2: list[arb], mean: list[arb], off: tuple[arb, arb], copies: int
 ) -> tuple[_PairCumulant, QuadraticLoss]:
     """A nearly diagonal pair in ball arithmetic, and the diagonal one in doubles."""
     gap = [b - a for a, b in zip(v1, v2, strict=True)]
@@ -118,14 +130,14 @@ def _pair(
     least = [b if w else a for a, b, w in zip(v1, v2, wider, strict=True)]
     sign = [1 if w else -1 for w in wider]
     z = [-k * g / v for k, g, v in zip(sign, gap, least, strict=True)]
-    squares = [m**2 for m in mean]
+    squares = [copies * m**2 for m in mean]
     h = [square / v for square, v in zip(squares, least, strict=True)]
-    n = [arb(1)] * len(z)
-    cumulant = _PairCumulant(sign, z, h, n, v1, v2, gap, squares, *off)
+    n = [arb(copies)] * len(z)
+    cumulant = _PairCumulant(sign, z, h, n, v1, v2, gap, squares, *off, copies)
     size = np.array([float(ball.mid()) for ball in z])
     excess = np.array(sign) * np.where(size < _TINY, 0.0, size)
     shift = np.array([float(ball.mid()) for ball in h])
-    return cumulant, QuadraticLoss(excess[None], shift[None], np.ones((1, shift.size)))
+    return cumulant, QuadraticLoss(excess[None], shift[None], np.full((1, shift.size), copies))
 
 
 def _best_basis(S1: Any, S2: Any, B: Any) -> tuple[Any, Any, Any, tuple[arb, arb]]:

@@ -9,6 +9,7 @@ leverage is 1/(1 + ratio^2), whose excess is exactly 1/ratio^2.
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -48,6 +49,7 @@ def sketch_loss(ratio: float, n_components: int) -> QuadraticLoss:
     return QuadraticLoss(ratio**-2, 0.0, n_components)
 
 
+@functools.lru_cache(maxsize=1024)
 def least_ratio(
     epsilon: float, delta: float, n_components: int, beside: QuadraticLoss | None = None
 ) -> float:

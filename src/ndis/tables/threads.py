@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -31,7 +32,8 @@ def map_in_order(
     [1, 2, 3]
     """
     if n_threads is None:
-        allowed = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+        pools = _libraries().info()
+        allowed = [pool["num_threads"] for pool in pools if pool["user_api"] == "blas"]
         n_threads = min(MOST_THREADS, max(allowed, default=1))
     if n_threads == 1:
         yield from map(function, items)
@@ -49,3 +51,9 @@ def map_in_order(
         finally:
             for future in pending:
                 future.cancel()
+
+
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    """The linear algebra libraries of this process; looking for them takes milliseconds."""
+    return ThreadpoolController()
