@@ -31,6 +31,8 @@ FloatArray = NDArray[np.float64]
 _WIDTH = 1e-13
 _BITS = (90, 140, 240, 480, 1200)
 _SUPPORT_BITS = 4096
+# A path on which the integrand first grows by more than this, in logarithms, is not taken.
+_SWELL = 12.0
 
 
 @contextmanager
@@ -264,7 +266,7 @@ def _path(terms: Cumulant, problem: contour.Problem, start: FloatArray, t: float
 def _first_path(
     terms: Cumulant, problem: contour.Problem, t: float, c: float, scale: float, bends: list[float]
 ) -> _Path | None:
-    """The first of several bends along which the integrand dies out."""
+    """The first of several bends along which the integrand dies out without swelling."""
     if not (math.isfinite(c) and math.isfinite(scale)):
         return None
     with precision(4 * _BITS[0]):
@@ -299,7 +301,8 @@ def _end(
 ) -> float | None:
     """A parameter U at which the ray's bound is some 1e-32 of the whole, if the path has one.
 
-    The choice decides the width of the enclosure, not its truth.
+    None too if the integrand swells on the way there. The choice decides the width of the
+    enclosure, not its truth.
     """
     u = np.arange(0.25, 60.0, 0.25)
     w = (bend * (np.cosh(u) - 1.0) + 1j * scale * np.sinh(u))[None, :]
@@ -310,7 +313,9 @@ def _end(
         for pole in poles:
             size -= np.log(np.abs(1.0 + w[0] / (c - pole)))
         small = np.flatnonzero(size < -75.0)
-    return float(u[small[0]]) if small.size else None
+    if small.size == 0 or size[: small[0]].max(initial=0.0) > _SWELL:
+        return None
+    return float(u[small[0]])
 
 
 def _log_integral(

@@ -33,6 +33,7 @@ from ndis.loss.contour import log1pmx
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+_Slopes = tuple[FloatArray, FloatArray, FloatArray]
 
 # Below this excess ln(1+z) and z are close enough for their difference to need a series.
 _SMALL = 0.25
@@ -70,7 +71,7 @@ class QuadraticLoss(PrivacyLoss):
     count: FloatArray
 
     def __init__(self, excess: ArrayLike, shift: ArrayLike, count: ArrayLike) -> None:
-        x = np.asarray(excess, dtype=np.float64)
+        x = np.asarray(excess, dtype=np.float64) + 0.0  # no -0.0: equal losses have equal hashes
         if np.isnan(x).any():
             raise ValueError("Expected excess without NaN, got a NaN entry; remove or replace it.")
         h = _validate.floats_within("shift", shift, 0.0, math.inf)
@@ -305,11 +306,13 @@ class QuadraticLoss(PrivacyLoss):
         unbounded |= (self.excess == 0) & (self.shift > 0)
         return np.where(np.any(unbounded, axis=-1), np.inf, np.sum(top, axis=-1))
 
-    def expand(self, c: FloatArray, t: float | FloatArray) -> contour.Local:
+    def expand(
+        self, c: FloatArray, t: float | FloatArray, slopes: _Slopes | None = None
+    ) -> contour.Local:
         """The exponent Lambda(s) - s t around s = c (see `contour`)."""
         h, n = self.shift, self.count
         z, sign, u, scale = self._at(c)
-        base, constant, linear = _log_slope(z)
+        base, constant, linear = slopes if slopes is not None else _log_slope(z)
         log_scale = _log_of_scale(u * z, z < _SMALL)
         linear_part, log_part, shift_part = n * u * base, n * log_scale, h * (u * (u - 1.0) / scale)
         value = 0.5 * (linear_part - log_part + shift_part).sum(axis=-1) - c * t
@@ -402,7 +405,7 @@ class QuadraticLoss(PrivacyLoss):
         growth = 0.5 * (sign * at_infinity).sum(axis=-1) - t
         gaussian = ((z == 0) & (self.shift > 0)).any(axis=-1)
         half_n, half_h = 0.5 * self.count, 0.5 * self.shift
-        base, constant, linear = _log_slope(z)
+        base, constant, linear = slopes = _log_slope(z)
         rest = (sign * half_n * base).sum(axis=-1) - t
         constant, linear, curvature = half_n * constant, half_n * linear, half_n * z * z
         pull = 2.0 * half_h * (1.0 + z)
@@ -428,7 +431,7 @@ class QuadraticLoss(PrivacyLoss):
             start = np.where(drift > 0, 4.0 / (drift + root), (root - drift) / (2.0 * spread))
         problem = contour.Problem(
             derivatives,
-            lambda c: self.expand(c, t),
+            lambda c: self.expand(c, t, slopes),
             np.where(complement, -1.0, 0.0),
             np.where(complement, 0.0, high),
             np.where(gaussian, np.nan, growth),
@@ -476,7 +479,7 @@ def _rows(loss: QuadraticLoss, rows: Any) -> QuadraticLoss:
     return _raw(loss.excess[rows], loss.shift[rows], loss.count[rows])
 
 
-def _log_slope(z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _log_slope(z: FloatArray) -> _Slopes:
     """ln(1+z) - z/(1+uz) = base + (constant + linear u)/(1+uz), without cancellation."""
     small = z < _SMALL
     return (
