@@ -43,6 +43,11 @@ _LISTED = 10
 _ORDERS = np.geomspace(0.05, 5e4, 48)
 _AT_ONCE = 2048
 
+# What neighbours are called: which comes first is part of it.
+_ONE_ROW = "one row of the table"
+_PRESENCE = (", present first", ", absent first")
+_LAWS = ("the first law against the second", "the second law against the first")
+
 Law = Callable[[Any], Gaussian]
 # Losses whose delta is that of a pair, or attained by one: an upper bound refutes nothing.
 _ATTAINED = (QuadraticLoss, RadialLoss, TriangleLoss)
@@ -72,11 +77,11 @@ def audit_pair(P: Gaussian, Q: Gaussian, claim: Any) -> Verdict:
     >>> from ndis import Gaussian, audit_pair
     >>> P, Q = Gaussian([0.0], [[1.0]]), Gaussian([1.0], [[1.0]])
     >>> print(audit_pair(P, Q, claim=(1.0, 0.1)))
-    REFUTED: the claim of (1, 0.1)-differential privacy is false. At that epsilon delta is at least 0.1269, proven; the witness is the first law against the other.
+    REFUTED: the claim of (1, 0.1)-differential privacy is false. At that epsilon delta is at least 0.1269, proven; the witness is the first law against the second.
     """  # noqa: E501 - the verdict is one line
     asked = Claim.of(claim)
     search = _Search(asked, copies=1)
-    search.consider(P, Q, "law against the other")
+    search.consider(P, Q, "", orders=_LAWS)
     low, high, _ = search.enclose()
     classical = chi_square_delta(search.loss, asked.epsilon)
     if not math.exp(low) - _AGREEMENT <= classical <= math.exp(high) + _AGREEMENT:
@@ -293,29 +298,39 @@ class _Search:
         """Of the worst pair."""
         return self.worst[0].log_delta if self.worst else -math.inf
 
-    def consider(self, P: Gaussian, Q: Gaussian, name: str, row: int | None = None) -> float:
-        """Weigh a pair of laws in both directions; returns the larger ln delta."""
+    def consider(
+        self,
+        P: Gaussian,
+        Q: Gaussian,
+        name: str,
+        row: int | None = None,
+        orders: tuple[str, str] = (", as it is first", ", changed first"),
+    ) -> None:
+        """Weigh a pair of laws in both directions."""
         loss = self.copies * privacy_loss(P, Q)
-        ways = ((loss, "first", (P, Q)), (loss.reversed(), "second", (Q, P)))
-        heights = []
-        for way, order, pair in ways:
+        ways = ((loss, (P, Q)), (loss.reversed(), (Q, P)))
+        for (way, pair), order in zip(ways, orders, strict=True):
             height = float(way.log_delta(self.claim.epsilon))
-            heights.append(height)
             if height > self.log_delta or not self.worst:
                 self.loss, self.pair = way, pair
-            self._list(Neighbour(height, f"the {order} {name}", row))
-        return max(heights)
+            self._list(Neighbour(height, name + order, row))
 
     def consider_losses(self, losses: QuadraticLoss) -> None:
         """Weigh a batch of losses, one a row, in both directions."""
-        for batch, way in ((losses, "present first"), (losses.reversed(), "absent first")):
+        for batch, order in zip((losses, losses.reversed()), _PRESENCE, strict=True):
             rows, heights = _highest(batch, self.claim.epsilon)
             for row, height in zip(rows.tolist(), heights.tolist(), strict=True):
                 if height > self.log_delta or not self.worst:
                     self.loss, self.pair = batch[row], None
-                self._list(Neighbour(height, f"the table with and without one row, {way}", row))
+                self._list(Neighbour(height, _ONE_ROW + order, row))
 
     def _list(self, neighbour: Neighbour) -> None:
+        """Keep the worst, and of rows that nobody has only the worst of each kind."""
+        same = [seen for seen in self.worst if seen.row is None and seen.kind == neighbour.kind]
+        if neighbour.row is None and same:
+            if same[0].log_delta >= neighbour.log_delta:
+                return
+            self.worst.remove(same[0])
         self.worst.append(neighbour)
         self.worst.sort(key=lambda seen: -seen.log_delta)
         del self.worst[_LISTED:]
@@ -401,7 +416,7 @@ def _add_remove(search: _Search, around: _Surroundings, mechanism: Any) -> _Foun
     if around.universe is not None:
         for row in track(around.universe, "Adding rows"):
             larger = around.law(np.vstack([around.table, row]))
-            search.consider(larger, here, "law, with and without a row of the universe")
+            search.consider(larger, here, "a row of the universe", orders=_PRESENCE)
         looked.append(f"{len(around.universe)} additions from the universe given")
     if around.data_norm is None:
         missed.append("added rows beyond the universe, for want of a bound on their norm")
@@ -421,7 +436,7 @@ def _removals(search: _Search, around: _Surroundings, mechanism: Any, here: Gaus
     if not hasattr(mechanism, "removal_losses"):
         for i in track(range(n), "Removing rows", n):
             smaller = around.law(np.delete(around.table, i, axis=0))
-            search.consider(here, smaller, "law, with and without one row", i)
+            search.consider(here, smaller, _ONE_ROW, i, orders=_PRESENCE)
         return f"all {n} removals, one by one"
     losses = _whole_table(mechanism.removal_losses)(around.table)
     search.consider_losses(search.copies * losses)
@@ -429,7 +444,8 @@ def _removals(search: _Search, around: _Surroundings, mechanism: Any, here: Gaus
     if worst.row is not None:
         # The worst one again from the laws themselves, for the proof.
         smaller = around.law(np.delete(around.table, worst.row, axis=0))
-        search.pair = (here, smaller) if "present" in worst.kind else (smaller, here)
+        present = worst.kind.endswith(_PRESENCE[0])
+        search.pair = (here, smaller) if present else (smaller, here)
     return f"all {n} removals"
 
 
@@ -464,7 +480,7 @@ def _worst_row(search: _Search, around: _Surroundings, base: FloatArray, name: s
         options = {"maxfev": _EVALUATIONS}
         end = np.asarray(minimize(depth, start, method="Nelder-Mead", options=options).x)
         for row in (start, end):
-            search.consider(with_row(row), before, f"law, with and without a row beside {name}")
+            search.consider(with_row(row), before, f"a row beside {name}", orders=_PRESENCE)
 
 
 def _replace(search: _Search, around: _Surroundings, mechanism: Any) -> _Found:
@@ -474,7 +490,7 @@ def _replace(search: _Search, around: _Surroundings, mechanism: Any) -> _Found:
         for row in rows:
             other = table.copy()
             other[i] = row
-            search.consider(here, around.law(other), "law, with one row replaced", i)
+            search.consider(here, around.law(other), "one row replaced", i)
     looked = [f"{len(table)} x {len(rows)} replacements"]
     return looked, ["rows that are not in the universe", "other tables"]
 
@@ -488,7 +504,7 @@ def _row_shift(search: _Search, around: _Surroundings, mechanism: Any) -> _Found
         for move in (*moves, *-moves):
             other = table.copy()
             other[i] += move
-            search.consider(here, around.law(other), "law, with one row moved", i)
+            search.consider(here, around.law(other), "one row moved", i)
     looked = [f"{2 * len(moves)} moves of length 1 of each of {len(table)} rows"]
     return looked, ["moves in other directions", "other tables"]
 
@@ -501,7 +517,7 @@ def _edge(search: _Search, around: _Surroundings, mechanism: Any) -> _Found:
             if weights[u, v] != weight:
                 other = weights.copy()
                 other[u, v] = other[v, u] = weight
-                search.consider(here, around.law(other), "law, with one edge changed", u)
+                search.consider(here, around.law(other), "one edge changed", u)
     return [f"each of {len(pairs)} edges set to 0 and to 1"], ["other graphs"]
 
 

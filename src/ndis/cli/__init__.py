@@ -21,6 +21,7 @@ GROUPS = (
     "verify",
     "ledger",
     "party",
+    "audit",
     "claims",
     "reproduce",
 )

@@ -1,0 +1,149 @@
+"""The report of an audit: what was claimed, what was found, what was not looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndis.report.page import picture, section, table, write_page
+
+if TYPE_CHECKING:
+    from ndis.auditing import Verdict
+
+_POINTS = 60
+
+
+def write_audit(
+    verdict: Verdict,
+    path: str | Path,
+    *,
+    subject: str,
+    command: str = "",
+    columns: Sequence[str] = (),
+    rows: Any = None,
+) -> Path:
+    """Write an audit as one self-contained HTML page.
+
+    Parameters
+    ----------
+    verdict : Verdict
+    path : str or Path
+    subject : str
+        What was audited.
+    command : str, optional
+        How to repeat the audit.
+    columns : sequence of str, optional
+        Names of the columns that were read.
+    rows : ndarray, optional
+        The data, only to show the worst rows: the page is then the owner's alone.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from ndis import Gaussian, audit_pair
+    >>> from ndis.report import write_audit
+    >>> verdict = audit_pair(Gaussian([0.0], [[1.0]]), Gaussian([1.0], [[1.0]]), (1.0, 0.1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = write_audit(verdict, pathlib.Path(folder) / "audit.html", subject="a pair")
+    ...     "REFUTED" in page.read_text()
+    True
+    """
+    looked = [part for part in verdict.searched if not part.startswith("not searched: ")]
+    missed = [
+        part.removeprefix("not searched: ") for part in verdict.searched if part not in looked
+    ]
+    parts = [
+        f'<p class="verdict {verdict.outcome}"><strong>{escape(str(verdict))}</strong></p>',
+        section("Subject", _sentence(subject), _columns(columns)),
+        section("The privacy curve of the worst pair", *_curve(verdict)),
+        section("What was searched", _list(looked)),
+        section("What was not searched", _list(missed or ["nothing else was considered"])),
+        section("The worst neighbours", _worst(verdict, columns, rows)),
+        section(
+            "What the bound rests on", _sentence(f"The lower bound on delta is {verdict.basis}.")
+        ),
+    ]
+    if command:
+        again = f'<pre class="wide">{escape(command)}</pre>'
+        parts.append(section("How to reproduce", again, _sentence(f"ndis {_version()}")))
+    return write_page(Path(path), "Privacy audit", parts)
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("ndis")
+
+
+def _sentence(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
+
+
+def _list(entries: Sequence[str]) -> str:
+    return "<ul>" + "".join(f"<li>{escape(entry)}</li>" for entry in entries) + "</ul>"
+
+
+def _columns(columns: Sequence[str]) -> str:
+    return _sentence(f"Columns: {', '.join(columns)}.") if columns else ""
+
+
+def _curve(verdict: Verdict) -> list[str]:
+    """The curve with the claim marked; nothing where only samples are known."""
+    if verdict.loss is None:
+        return [_sentence("The law is not known, only samples of it.")]
+    from ndis import plots
+
+    claim = verdict.claim
+    grid = np.linspace(0.0, max(2.0 * claim.epsilon, 1e-3), _POINTS)
+    with plots.style():
+        figure = plots.curve({"worst pair found": verdict.loss}, grid)
+        axes = figure.axes[0]
+        if claim.delta > 0:
+            height = math.log10(claim.delta)
+            axes.plot([claim.epsilon], [height], "X", color="black", markersize=9)
+            axes.annotate("claim", (claim.epsilon, height), (6, 6), textcoords="offset points")
+    alternative = "delta against epsilon for the worst pair found, with the claim marked"
+    return [
+        picture(figure, alternative),
+        _sentence(
+            "A claim below the curve is false; one above it is not contradicted by this pair."
+        ),
+    ]
+
+
+def _worst(verdict: Verdict, columns: Sequence[str], rows: Any) -> str:
+    headings, shown = ["rank", "delta at the claimed epsilon", "what it is"], []
+    if rows is not None:
+        headings += ["row", "data"]
+    for rank, neighbour in enumerate(verdict.worst, start=1):
+        entry = [str(rank), f"10^{neighbour.log_delta / math.log(10):.2f}", neighbour.kind]
+        if rows is not None:
+            entry += (
+                ["", ""]
+                if neighbour.row is None
+                else _data(rows[neighbour.row], neighbour.row, columns)
+            )
+        shown.append(entry)
+    if not shown:
+        return _sentence("None was ranked.")
+    note = (
+        "Their data are shown because it was asked for."
+        if rows is not None
+        else ("Who they are is left out; the owner of the data can ask for it.")
+    )
+    return table(headings, shown) + _sentence(note)
+
+
+def _data(row: Any, number: int, columns: Sequence[str]) -> list[str]:
+    names = columns or [f"x{i}" for i in range(len(row))]
+    pairs = ", ".join(f"{name}={value:.6g}" for name, value in zip(names, row, strict=True))
+    return [str(number), pairs]
