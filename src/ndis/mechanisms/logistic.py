@@ -291,16 +291,17 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     def output_law(self, X: Any, y: Any = None) -> Gaussian:
         """The law of one draw; a release has n_draws independent ones.
 
-        For auditors. Without y the last column of X holds the label, and any number counts as the
-        nearer of the two classes (0 and 1 if none were declared).
+        For auditors. Without y the last column of X holds the label. A number counts as the nearer
+        of the two classes (0 and 1 if none were declared), so that a search may vary it.
         """
         table = _validate.floats("X", X, ndim=2)
-        if y is None:
+        labels = table[:, -1] if y is None else np.asarray(y)
+        table = table[:, :-1] if y is None else table
+        if np.issubdtype(labels.dtype, np.number):
             low, high = (0.0, 1.0) if self.classes is None else map(float, sorted(self.classes))
-            table, labels = table[:, :-1], table[:, -1]
             signs = np.where(labels > 0.5 * (low + high), 1.0, -1.0)
         else:
-            signs = _signs(np.asarray(y), self._two_classes(np.asarray(y)))
+            signs = _signs(labels, self._two_classes(labels))
         noise = self._calibrated(table.shape[1]).noise_scale
         return with_noise(self._posterior(table, signs), noise)
 
