@@ -16,6 +16,7 @@ functions, whose integrand is nowhere negative. It is split where the set begins
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -46,7 +47,7 @@ class SketchAndSolveLoss(TriangleLoss):
 
     __slots__ = ()
     kind = "sketch-and-solve"
-    tolerance = 1e-2
+    tolerance = 0.03
     floor = math.log(1e-30)
 
     def __init__(
@@ -163,6 +164,7 @@ def _root_angles(
     return np.clip(found[0], -edge, edge), np.clip(found[1], -edge, edge)
 
 
+@functools.cache
 def _smooth_rule() -> tuple[FloatArray, FloatArray]:
     """Gauss-Legendre on [0, 1] after a map that is flat at both ends.
 
@@ -185,7 +187,9 @@ def _step(
     logarithm has a log-concave density, and the largest ratio is the worst.
     """
     log_ratio = 0.5 * np.log(high / low) + 1e-15
-    step = np.expm1(log_ratio) * (room + math.sqrt(2.0 * n * room))
+    # Beyond the largest value of the loss, which is finite for t laws, nothing is left.
+    largest = 0.5 * max(n, dof) * log_ratio * (1.0 + 1e-12)
+    step = np.minimum(np.expm1(log_ratio) * (room + math.sqrt(2.0 * n * room)), largest)
     # B = |.|^2 has the density B^(n/2-1) (1+B)^-(n+dof)/2; the loss of B against ratio B exceeds
     # the step where 1 + B/ratio > c (1 + B): on a half-line, to the right if c > 1.
     deltas = []
