@@ -94,8 +94,7 @@ def test_adversarial_records_keep_the_promise_and_come_near() -> None:
             losses = logistic_removals(X, signs, 1.0, model.calibrate())[:1]
             worst = max(worst, worst_log_delta(losses, 1.0))
     assert worst <= math.log(DELTA)
-    less = 0.8 * model.calibrate()
-    assert worst_log_delta(logistic_removals(X, signs, 1.0, less)[:1], 1.0) > -math.inf
+    assert worst > math.log(DELTA) - 5.0
 
 
 def test_several_draws_keep_the_promise() -> None:
