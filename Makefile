@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL_SELF = $(PIP) install --no-deps --no-build-isolation --editable .
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types docs doctest slow bench wheel-check test-oldest lock clean
+.PHONY: help run test lint types docs doctest slow bench bench-regression wheel-check test-oldest lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -54,6 +54,9 @@ doctest: $(STAMPS)/dev  ## run every example in docstrings, README and docs
 
 bench: $(STAMPS)/dev  ## the benchmarks
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+bench-regression: $(STAMPS)/dev  ## private least squares beside its competitors, on the CSV files in DATA
+	$(BIN)/python benchmarks/bench_regression.py $(DATA)
 
 wheel-check: $(STAMPS)/dev  ## build the wheel, install it into an empty environment, use it
 	rm -rf dist .venv-wheel

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.multiparty import MultiPartyRegression
     from ndis.mechanisms.projection import PrivateProjection
     from ndis.mechanisms.rank_one import RankOneGaussianMechanism
+    from ndis.mechanisms.regression import PrivateLeastSquares
     from ndis.mechanisms.row_norm import PrivateNorm
     from ndis.mechanisms.sketch import Sketch
 
@@ -46,6 +47,7 @@ __all__ = [
     "PrivateCovariance",
     "PrivateGaussianProcess",
     "PrivateGraph",
+    "PrivateLeastSquares",
     "PrivateLogisticRegression",
     "PrivateNorm",
     "PrivateProjection",
@@ -79,6 +81,7 @@ _HOME = {
     "PrivateGaussianProcess": "ndis.mechanisms.gaussian_process",
     "PrivateGraph": "ndis.mechanisms.graph",
     "PrivateLogisticRegression": "ndis.mechanisms.logistic",
+    "PrivateLeastSquares": "ndis.mechanisms.regression",
     "PrivateNorm": "ndis.mechanisms.row_norm",
     "PrivateProjection": "ndis.mechanisms.projection",
     "Profile": "ndis.loss",
