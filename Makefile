@@ -30,7 +30,7 @@ $(STAMPS)/dev: requirements/dev.txt pyproject.toml | $(STAMPS)/venv
 	touch $@ $(STAMPS)/run
 
 run: $(STAMPS)/run  ## set up, then show what the library does
-	$(BIN)/ndis curve --leverage 0.01 --components 100
+	$(BIN)/ndis demo
 
 test: $(STAMPS)/dev  ## set up, then run the tests (without the slow ones)
 	$(BIN)/pytest -n 2 -m "not slow"

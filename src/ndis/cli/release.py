@@ -1,5 +1,7 @@
 """``ndis release``: from a table to a file that may be published."""
 
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -98,7 +100,10 @@ def _opened(source: str, spark: str | None) -> Iterator[Any]:
             "Expected PySpark to read through Spark, but it is not installed; "
             "run: pip install 'ndis[spark]'."
         ) from None
-    session = SparkSession.builder.master(spark).appName("ndis").getOrCreate()
+    if spark.startswith("local"):  # workers on this machine run the Python that runs here
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    quiet: dict[str, Any] = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
+    session = SparkSession.builder.master(spark).appName("ndis").config(map=quiet).getOrCreate()
     try:
         if source.lower().endswith((".csv", ".csv.gz")):
             yield session.read.csv(source, header=True, inferSchema=True)

@@ -1,0 +1,40 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ndis import Ledger, Release
+from ndis.cli import main
+from ndis.report.page import section, table, write_page
+
+
+def test_demo_writes_what_it_says(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for _ in range(2):  # a second demonstration starts afresh
+        with pytest.raises(SystemExit) as leaving:
+            main(["demo", "--out", str(tmp_path), "--json"])
+        assert not leaving.value.code
+        answer = json.loads(capsys.readouterr().out)
+    with Ledger(tmp_path / "budget.ndis") as ledger:
+        digests = [entry.digest for entry in ledger.history()]
+        assert ledger.verify() == 2
+        assert answer["remaining_epsilon"] == ledger.remaining().epsilon < 2
+    assert digests == list(answer["digests"].values())
+    for name, digest in answer["digests"].items():
+        release = Release.load(tmp_path / f"{name}.npz")
+        assert release.digest == digest
+        assert release.guarantee.private
+        stored = json.loads((tmp_path / f"{name}.certificate.json").read_text())
+        assert stored == release.certificate()
+    exact = np.array(answer["coefficients"]["exact"])
+    assert np.abs(np.array(answer["coefficients"]["private regression"]) - exact).max() < 0.02
+    assert np.abs(np.array(answer["coefficients"]["from the sketch"]) - exact).max() < 0.15
+    page = (tmp_path / "report.html").read_text()
+    assert all(sentence in page for sentence in answer["guarantees"].values())
+    assert "http" not in page.replace("http-equiv", "")  # asks nobody for anything
+
+
+def test_a_page_escapes_what_it_shows(tmp_path: Path) -> None:
+    path = write_page(tmp_path / "p.html", "<a>", [section("<b>", table(["<c>"], [["<d>"]]))])
+    text = path.read_text()
+    assert all(f"&lt;{letter}&gt;" in text for letter in "abcd")
