@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ndis.auditing import Verdict, audit, audit_pair, audit_samples
+    from ndis.auditing.claims import claims
     from ndis.chi_square import GeneralizedChiSquare
     from ndis.gaussian import Gaussian, monte_carlo_delta, privacy_loss, profile
     from ndis.guarantee import Guarantee, NeighbourRelation, Release
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from ndis.mechanisms.gaussian_process import PrivateGaussianProcess
     from ndis.mechanisms.graph import PrivateGraph
     from ndis.mechanisms.logistic import PrivateLogisticRegression
-    from ndis.mechanisms.posterior import GaussianOutput
     from ndis.mechanisms.multiparty import MultiPartyRegression
+    from ndis.mechanisms.posterior import GaussianOutput
     from ndis.mechanisms.projection import PrivateProjection
     from ndis.mechanisms.rank_one import RankOneGaussianMechanism
     from ndis.mechanisms.regression import PrivateLeastSquares
@@ -61,6 +62,7 @@ __all__ = [
     "audit",
     "audit_pair",
     "audit_samples",
+    "claims",
     "monte_carlo_delta",
     "privacy_loss",
     "profile",
@@ -80,8 +82,8 @@ _HOME = {
     "PrivateCovariance": "ndis.mechanisms.covariance",
     "PrivateGaussianProcess": "ndis.mechanisms.gaussian_process",
     "PrivateGraph": "ndis.mechanisms.graph",
-    "PrivateLogisticRegression": "ndis.mechanisms.logistic",
     "PrivateLeastSquares": "ndis.mechanisms.regression",
+    "PrivateLogisticRegression": "ndis.mechanisms.logistic",
     "PrivateNorm": "ndis.mechanisms.row_norm",
     "PrivateProjection": "ndis.mechanisms.projection",
     "Profile": "ndis.loss",
@@ -94,6 +96,7 @@ _HOME = {
     "audit": "ndis.auditing",
     "audit_pair": "ndis.auditing",
     "audit_samples": "ndis.auditing",
+    "claims": "ndis.auditing.claims",
     "monte_carlo_delta": "ndis.gaussian",
     "privacy_loss": "ndis.gaussian",
     "profile": "ndis.gaussian",
