@@ -38,7 +38,7 @@ def claims() -> list[PublishedClaim]:
     >>> claim = next(c for c in ndis.claims() if c.place == "Theorem 2")
     >>> claim.verdict
     'confirmed with correction'
-    >>> claim.recompute().supports
+    >>> claim.check().supports
     True
     """
     return [claim for paper in PAPERS for claim in paper.claims]
