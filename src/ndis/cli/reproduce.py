@@ -39,12 +39,12 @@ def reproduce(
         _list(as_json)
         return
     chosen = list(room.EXPERIMENTS) if names == ["all"] else names
-    known = [room.EXPERIMENTS[name] for name in chosen if name in room.EXPERIMENTS]
-    minutes = sum(e.quick_minutes if quick else e.minutes for e in known)
+    runs = room.reproduce(chosen, out, quick=quick, again=again, files=_files(file or []))
+    asked = [room.EXPERIMENTS[name] for name in chosen]
+    minutes = sum(e.quick_minutes if quick else e.minutes for e in asked)
     if not as_json:
         typer.echo(f"About {minutes:g} min on two cores, less what is done already.", err=True)
     outcomes = []
-    runs = room.reproduce(chosen, out, quick=quick, again=again, files=_files(file or []))
     for number, outcome in enumerate(runs, 1):
         outcomes.append(outcome)
         if not as_json:

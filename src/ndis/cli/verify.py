@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 
 def verify(
-    path: Annotated[Path, typer.Argument(help="The file of the release.", show_default=False)],
+    path: Annotated[Path, typer.Argument(metavar="RELEASE", help="The file.", show_default=False)],
     ledger: Annotated[
         Path | None, typer.Option(help="A ledger in which the release should be.")
     ] = None,

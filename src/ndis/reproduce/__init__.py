@@ -119,10 +119,10 @@ def reproduce(
     files : mapping of str to path, optional
         Official files, such as ``{"songs": "YearPredictionMSD.txt"}``.
 
-    Yields
-    ------
-    Outcome
-        After each experiment.
+    Returns
+    -------
+    iterator of Outcome
+        The experiments are run as it is read. Wrong names are told at once.
     """
     chosen = list(names)
     unknown = [name for name in chosen if name not in EXPERIMENTS]
@@ -138,8 +138,7 @@ def reproduce(
             f"Expected files for {', '.join(sorted(readable))}, got "
             f"{', '.join(sorted(given.keys() - readable))}; choose from the list."
         )
-    for name in chosen:
-        yield _run(name, Path(folder) / name, quick, again, given)
+    return (_run(name, Path(folder) / name, quick, again, given) for name in chosen)
 
 
 def _run(name: str, folder: Path, quick: bool, again: bool, files: Mapping[str, str]) -> Outcome:
