@@ -64,7 +64,7 @@ def removal_loss(
     >>> from ndis.loss.least_squares import removal_loss
     >>> loss = removal_loss(0.02, [0.002, 0.01, 0.01998], n_features=5, n_components=1000)
     >>> [f"{value:.2f}" for value in loss.log_delta(1.0) / 2.302585092994046]
-    ['-6.30', '-3.90', '-20.61']
+    ['-6.34', '-3.90', '-20851.13']
     """
     d = _validate.count("n_features", n_features)
     q, p = np.broadcast_arrays(
