@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ndis.guarantee import Release
     from ndis.ledger import Ledger
 
-# Delays beyond three hours are clipped, rows longer than 3 scaled down: a punctual flight across the
-# country, with its intercept, has norm 2.7. The table is public; for a private one do not look.
+# Delays beyond three hours are clipped, rows longer than 3 scaled down: a punctual flight across
+# the country, with its intercept, has norm 2.7. The table is public; at a private one do not look.
 DATA_NORM = 3.0
 CLIP = {"dep_delay": 3.0, "arr_delay": 3.0}
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
