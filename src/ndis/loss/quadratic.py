@@ -37,6 +37,8 @@ _Slopes = tuple[FloatArray, FloatArray, FloatArray]
 
 # Below this excess ln(1+z) and z are close enough for their difference to need a series.
 _SMALL = 0.25
+# More than two roundings can take away.
+_UP = 1.0 + 2.0**-51
 _ROUNDING = 2.0**-53
 
 
@@ -111,8 +113,10 @@ class QuadraticLoss(PrivacyLoss):
         """
         p = _validate.floats_within("leverage", leverage, 0.0, 1.0)[..., None]
         r = _validate.floats_within("n_components", n_components, 1.0, math.inf)[..., None]
+        # Two roundings may lower the quotient by an ulp or so; a larger excess dominates a smaller
+        # one in both directions, so the pair that is stored is never the more private one.
         with np.errstate(divide="ignore"):
-            return cls(p / (1.0 - p), np.zeros_like(p), r)
+            return cls(p / (1.0 - p) * _UP, np.zeros_like(p), r)
 
     @classmethod
     def from_log_ratios(
