@@ -232,7 +232,7 @@ def burn_down(ledger: "Ledger") -> "Figure":
         axes.step(releases, left, where="post", marker="o" if len(left) < 40 else None)
         axes.axhline(ledger.epsilon, color="#888888", linestyle="--", linewidth=1.0)
         axes.set_xlabel("releases")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.locator_params(axis="x", integer=True)
         axes.set_ylabel(f"epsilon left at delta {ledger.delta:g}")
         axes.set_ylim(0.0, 1.05 * ledger.epsilon)
     return new

@@ -44,6 +44,5 @@ def from_dict(stored: dict[str, Any]) -> PrivacyLoss:
     if kind == "profile":
         return Profile([from_dict(loss) for loss in stored["losses"]])
     raise ValueError(
-        f"Expected a loss of a known kind, got {kind!r}; "
-        "was it written by a newer version of ndis?"
+        f"Expected a loss of a known kind, got {kind!r}; was it written by a newer version of ndis?"
     )
