@@ -45,12 +45,12 @@ _GOOD = 2e-13
 _FIRST_STEP = 0.105
 _HALVINGS = 5
 # Nodes are taken outward in blocks until a block ends with less than this, relatively.
-_NEGLIGIBLE = 1e-17
+_NEGLIGIBLE = 1e-16
 _FARTHEST = 120.0
 # Above this sum of |n q| B the small-argument series of log1pmx is needed.
 _MANY = 300.0
 # Complex numbers held at once: a chunk that stays in cache.
-CHUNK = 1 << 16
+CHUNK = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,10 @@ def saddle_points(problem: Problem, start: FloatArray) -> FloatArray:
         settled = slope * slope < 1e-2 * second
         if settled.all():
             return c
-        proposal = c - slope / second
+        # Newton's step in the variable 1/(high - c), in which the slope is nearly linear near a
+        # branch point; in c itself where there is none.
+        step = -slope / second
+        proposal = c + step / (1.0 + step / (problem.high - c))
         rising = slope > 0
         low, high = np.where(rising, low, c), np.where(rising, c, high)
         inside = (proposal > low) & (proposal < high)
@@ -269,27 +272,29 @@ def _sums(
     Also the sum of absolute values. Nodes are taken outward in blocks, until a block ends with
     next to nothing; NaN where none does.
     """
-    sums, gross = np.zeros((c.size, 4)), np.zeros(c.size)
+    block = 64 if c.size < 8 else 8  # few rows: numpy's overhead counts; many: wasted nodes do
+    total, gross = np.zeros((c.size, block)), np.zeros((c.size, block))
     rows: IntArray = np.arange(c.size)
-    block = 64 if c.size < 8 else 16  # few rows: numpy's overhead counts; many: wasted nodes do
     u: FloatArray = step * (first + np.arange(block, dtype=np.float64))
+    many = bool(((local.n * np.abs(local.q)).sum(axis=-1) * scale > _MANY).any())
+    curved = bool(local.g.any())
     while True:
-        value = _integrand(local, c, poles, scale, bend, u)
-        imaginary = value.imag
-        sums[rows] += imaginary.reshape((rows.size, block // 4, 4)).sum(axis=1)
-        gross[rows] += np.abs(imaginary).sum(axis=-1)
-        here = gross[rows]
-        live = (np.abs(value[:, -2:]).max(axis=-1) > _NEGLIGIBLE * here) & np.isfinite(here)
+        value = _integrand(local, c, poles, scale, bend, u, many, curved)
+        whole = rows.size == total.shape[0]
+        total[... if whole else rows] += value.imag
+        gross[... if whole else rows] += np.abs(value.imag)
+        live = np.abs(value[:, -2:]).max(axis=-1) > _NEGLIGIBLE * scale  # False where NaN
         if not live.any():
-            return sums, gross
+            break
         u = u + block * step
         if u[0] > _FARTHEST:
-            sums[rows[live]] = np.nan
-            return sums, gross
+            total[rows[live]] = np.nan
+            break
         if not live.all():
             keep = np.flatnonzero(live)
             rows, local, c = rows[keep], local.take(keep), c[keep]
             scale, bend = scale[keep], bend[keep]
+    return total.reshape((-1, block // 4, 4)).sum(axis=1), gross.sum(axis=-1)
 
 
 def _integrand(
@@ -299,24 +304,30 @@ def _integrand(
     scale: FloatArray,
     bend: FloatArray,
     u: FloatArray,
+    many: bool,
+    curved: bool,
 ) -> ComplexArray:
     """exp(psi) w' over the poles at the nodes u, relative to its value at u = 0."""
-    A, B = bend[:, None], scale[:, None]
+    A, B, slope = bend[:, None], scale[:, None], local.slope[:, None]
     sinh, cosh = np.sinh(u), np.cosh(u)
-    w = np.empty((c.size, u.size), dtype=np.complex128)
-    w.real = A * (sinh * sinh / (1.0 + cosh))  # cosh - 1 without cancellation
-    w.imag = B * sinh
-    value = np.empty_like(w)
-    value.real = A * sinh
-    value.imag = B * cosh
-    many = bool(((local.n * np.abs(local.q)).sum(axis=-1) * scale > _MANY).any())
-    psi = quadratic(local, w, many, bool(local.g.any()))
-    psi += local.slope[:, None] * w
-    value *= np.exp(psi, out=psi)
+    x, y = A * (sinh * sinh / (1.0 + cosh)), B * sinh  # cosh - 1 without cancellation
+    w = np.empty(x.shape, dtype=np.complex128)
+    w.real, w.imag = x, y
+    psi = quadratic(local, w, many, curved)
+    # e^psi by the tangent of half its angle: numpy has a fast tangent, and no fast sine.
+    tangent = np.tan(0.5 * (psi.imag + slope * y))
+    square = tangent * tangent
+    size = np.exp(psi.real + slope * x) / (1.0 + square)
+    value = psi  # in its place
+    value.real, value.imag = size * (1.0 - square), 2.0 * size * tangent
+    w.real, w.imag = A * sinh, B * cosh  # w is the velocity now
+    value *= w
     if poles:
-        below = 1.0 + w * (1.0 / (c - poles[0]))[:, None]
-        for pole in poles[1:]:
-            below *= 1.0 + w * (1.0 / (c - pole))[:, None]
+        below = np.ones_like(w)
+        for pole in poles:
+            inverse = (1.0 / (c - pole))[:, None]
+            w.real, w.imag = 1.0 + inverse * x, inverse * y  # and now a factor below
+            below *= w
         value /= below
     return value
 
@@ -324,17 +335,34 @@ def _integrand(
 def quadratic(
     local: Local, w: ComplexArray, many: bool = True, curved: bool = True
 ) -> ComplexArray:
-    """Sum of -1/2 n log1pmx(q w) + 1/2 g w^2 / (1 + q w) over the terms."""
+    """Sum of -1/2 n log1pmx(q w) + 1/2 g w^2 / (1 + q w) over the terms.
+
+    With many rows one term is taken at a time; with few, as many as stay in cache.
+    """
+    terms = local.q.shape[-1]
+    together = 1 if w.shape[0] >= 8 else max(1, CHUNK // w.size)
     total = np.zeros_like(w)
-    block = max(1, CHUNK // w.size)
-    for first in range(0, local.q.shape[-1], block):
-        part = slice(first, first + block)
-        qw = local.q[:, None, part] * w[:, :, None]
-        log1pmx_qw = complex_log1pmx(qw) if many else complex_log1p(qw) - qw
-        total -= 0.5 * (log1pmx_qw * local.n[:, None, part]).sum(axis=-1)
-        if curved:
-            total += 0.5 * w * w * (local.g[:, None, part] / (1.0 + qw)).sum(axis=-1)
+    for first in range(0, terms, together):
+        if together == 1:
+            n, q, g = (part[:, first, None] for part in (local.n, local.q, local.g))
+            total += _quadratic_terms(n, q, g, w, many, curved)
+        else:
+            part = slice(first, first + together)
+            n, q, g = (array[:, None, part] for array in (local.n, local.q, local.g))
+            total += _quadratic_terms(n, q, g, w[:, :, None], many, curved).sum(axis=-1)
     return total
+
+
+def _quadratic_terms(
+    n: FloatArray, q: FloatArray, g: FloatArray, w: ComplexArray, many: bool, curved: bool
+) -> ComplexArray:
+    """-1/2 n log1pmx(q w) + 1/2 g w^2 / (1 + q w), term by term."""
+    qw = q * w
+    result = complex_log1pmx(qw) if many else complex_log1p(qw) - qw
+    result *= -0.5 * n
+    if curved:
+        result += (0.5 * g) * (w * w / (1.0 + qw))
+    return result
 
 
 def log1pmx(x: FloatArray) -> FloatArray:
