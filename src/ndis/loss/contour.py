@@ -47,6 +47,8 @@ _HALVINGS = 5
 # Nodes are taken outward in blocks until a block ends with less than this, relatively.
 _NEGLIGIBLE = 1e-16
 _FARTHEST = 120.0
+# What turns by more than this from node to node is not seen.
+_FASTEST = 3.5
 # Above this sum of |n q| B the small-argument series of log1pmx is needed.
 _MANY = 300.0
 # Complex numbers held at once: a chunk that stays in cache.
@@ -226,7 +228,7 @@ def _trapezoid(
     error = np.full(c.size, np.inf)
     rows: IntArray = np.arange(c.size)
     step = _FIRST_STEP
-    sums, gross = _sums(local, c, poles, scale, bend, step, 1.0)
+    sums, gross, blurred = _sums(local, c, poles, scale, bend, step, 1.0)
     # Of the nodes 1, 2, 3, ... every fourth and every second are rules of their own.
     coarsest = 0.5 * scale + sums[:, 3]
     coarse = coarsest + sums[:, 1]
@@ -234,14 +236,14 @@ def _trapezoid(
     earlier = np.abs(2.0 * coarsest / coarse - 1.0)
     for halving in range(_HALVINGS):
         if halving:
-            sums, more_gross = _sums(local, c, poles, scale, bend, step, 0.5)
+            sums, more_gross, blurred = _sums(local, c, poles, scale, bend, step, 0.5)
             coarse, total, gross = total, total + sums.sum(axis=-1), gross + more_gross
             step *= 0.5
         later = np.abs(2.0 * coarse / total - 1.0)
         # The error falls like exp(-C / step): halving the step squares it, unless a small
         # part of the integrand converges more slowly, which the measured order betrays.
         order = np.minimum(np.maximum(np.log(later) / np.log(earlier) - 0.5, 1.0), 1.35)
-        estimate = np.where(later < 1e-13, later, later**order)
+        estimate = np.where(later < 1e-13, later, later**order) + blurred / total
         # An integral far from `scale`, what it is around a saddle point, is an illusion of a
         # path that leaves the valley and of nodes too few to see it oscillate.
         cancellation = (scale + gross) / np.minimum(total, scale / step)
@@ -266,23 +268,30 @@ def _sums(
     bend: FloatArray,
     step: float,
     first: float,
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Sums of Im[exp(psi) w'] over the nodes u = step * (first + j), apart for each j mod 4.
 
-    Also the sum of absolute values. Nodes are taken outward in blocks, until a block ends with
-    next to nothing; NaN where none does.
+    Also the sum of absolute values, and the part of it that oscillates too fast for these nodes
+    (or, with first = 1/2, for these nodes and those between them). Nodes are taken outward in
+    blocks, until a block ends with next to nothing; NaN where none does.
     """
     block = 64 if c.size < 8 else 8  # few rows: numpy's overhead counts; many: wasted nodes do
     total, gross = np.zeros((c.size, block)), np.zeros((c.size, block))
+    blurred = np.zeros(c.size)
+    fastest = _FASTEST / first
     rows: IntArray = np.arange(c.size)
     u: FloatArray = step * (first + np.arange(block, dtype=np.float64))
     many = bool(((local.n * np.abs(local.q)).sum(axis=-1) * scale > _MANY).any())
     curved = bool(local.g.any())
     while True:
-        value = _integrand(local, c, poles, scale, bend, u, many, curved)
+        value, angle = _integrand(local, c, poles, scale, bend, u, many, curved)
+        part = np.abs(value.imag)
+        fast = np.abs(angle[:, 1:] - angle[:, :-1]) > fastest
         whole = rows.size == total.shape[0]
         total[... if whole else rows] += value.imag
-        gross[... if whole else rows] += np.abs(value.imag)
+        gross[... if whole else rows] += part
+        if fast.any():
+            blurred[rows] += (part[:, 1:] * fast).sum(axis=-1)
         live = np.abs(value[:, -2:]).max(axis=-1) > _NEGLIGIBLE * scale  # False where NaN
         if not live.any():
             break
@@ -294,7 +303,7 @@ def _sums(
             keep = np.flatnonzero(live)
             rows, local, c = rows[keep], local.take(keep), c[keep]
             scale, bend = scale[keep], bend[keep]
-    return total.reshape((-1, block // 4, 4)).sum(axis=1), gross.sum(axis=-1)
+    return total.reshape((-1, block // 4, 4)).sum(axis=1), gross.sum(axis=-1), blurred
 
 
 def _integrand(
@@ -306,8 +315,8 @@ def _integrand(
     u: FloatArray,
     many: bool,
     curved: bool,
-) -> ComplexArray:
-    """exp(psi) w' over the poles at the nodes u, relative to its value at u = 0."""
+) -> tuple[ComplexArray, FloatArray]:
+    """exp(psi) w' over the poles at the nodes u, relative to its value at u = 0; and Im psi."""
     A, B, slope = bend[:, None], scale[:, None], local.slope[:, None]
     sinh, cosh = np.sinh(u), np.cosh(u)
     x, y = A * (sinh * sinh / (1.0 + cosh)), B * sinh  # cosh - 1 without cancellation
@@ -315,7 +324,8 @@ def _integrand(
     w.real, w.imag = x, y
     psi = quadratic(local, w, many, curved)
     # e^psi by the tangent of half its angle: numpy has a fast tangent, and no fast sine.
-    tangent = np.tan(0.5 * (psi.imag + slope * y))
+    angle = psi.imag + slope * y
+    tangent = np.tan(0.5 * angle)
     square = tangent * tangent
     size = np.exp(psi.real + slope * x) / (1.0 + square)
     value = psi  # in its place
@@ -329,7 +339,7 @@ def _integrand(
             w.real, w.imag = 1.0 + inverse * x, inverse * y  # and now a factor below
             below *= w
         value /= below
-    return value
+    return value, angle
 
 
 def quadratic(
