@@ -262,3 +262,24 @@ def test_profiles_compose_direction_by_direction(
     assume(math.isfinite(expected))
     low, high = total.log_delta_bounds(eps)
     assert low - 1e-10 * max(1, abs(low)) <= expected <= high + 1e-10 * max(1, abs(high))
+
+
+@pytest.mark.parametrize(
+    ("excess", "shift", "count", "eps"),
+    [
+        (
+            ["0x1.276d798d1e81bp+0", "0x1.1a79ddaf34150p+2", "0x1.b7e2db5085ea9p+2",
+             "0x1.32be193d4afdcp+4"],
+            ["0x0.0p+0", "0x0.0p+0", "0x1.f33aa5d2a45d9p-17", "0x1.e397724e4f917p-6"],
+            [1.0, 1000.0, 10.0, 1.0],
+            "0x1.1856662c963bbp+11",
+        ),
+    ],
+)  # fmt: skip
+def test_nodes_that_do_not_see_an_oscillation_are_not_trusted(
+    excess: list[str], shift: list[str], count: list[float], eps: str
+) -> None:
+    x, h = ([float.fromhex(v) for v in values] for values in (excess, shift))
+    loss, at = QuadraticLoss(x, h, count), float.fromhex(eps)
+    low, high = loss.log_delta_bounds(at)
+    assert low - 1e-12 <= float(loss.log_delta(at)) <= high + 1e-12
