@@ -275,7 +275,7 @@ def _sums(
     (or, with first = 1/2, for these nodes and those between them). Nodes are taken outward in
     blocks, until a block ends with next to nothing; NaN where none does.
     """
-    block = 64 if c.size < 8 else 8  # few rows: numpy's overhead counts; many: wasted nodes do
+    block = 48 if c.size < 8 else 8  # few rows: numpy's overhead counts; many: wasted nodes do
     total, gross = np.zeros((c.size, block)), np.zeros((c.size, block))
     blurred = np.zeros(c.size)
     fastest = _FASTEST / first
@@ -377,11 +377,10 @@ def _quadratic_terms(
 
 def log1pmx(x: FloatArray) -> FloatArray:
     """ln(1 + x) - x for real x > -1, without cancellation near 0."""
-    with np.errstate(all="ignore"):
-        result: FloatArray = np.asarray(np.log1p(x) - x)
-        small = np.abs(x) < 0.25
-        if small.any():
-            result = np.where(small, _log1pmx_series(np.where(small, x, 0.0)), result)
+    result: FloatArray = np.asarray(np.log1p(x) - x)
+    small = np.abs(x) < 0.25
+    if small.any():
+        result = np.where(small, _log1pmx_series(np.where(small, x, 0.0)), result)
     return result
 
 

@@ -352,18 +352,18 @@ class QuadraticLoss(PrivacyLoss):
         flat_eps = np.broadcast_to(eps, shape).reshape(-1)
         flat = self._flat(shape)
         result = np.full(flat_eps.size, np.nan)
-        singular = np.isinf(flat.excess).any(axis=-1)
-        matters = (flat.excess != 0) & (flat.count > 0) | (flat.shift > 0)
-        trivial = ~matters.any(axis=-1)
-        with np.errstate(divide="ignore"):
-            result[trivial] = np.log(-np.expm1(np.minimum(flat_eps[trivial], 0.0)))
-        result[singular] = 0.0
-        top = flat.supremum()
-        result[~trivial & ~singular & (flat_eps >= top * (1.0 + 1e-13))] = -np.inf
-        todo = np.flatnonzero(np.isnan(result))
-        if todo.size:
-            with np.errstate(all="ignore"):  # what overflows comes back as NaN and is certified
-                result[todo] = _rows(flat, todo)._contour_log_delta(flat_eps[todo])
+        with np.errstate(all="ignore"):  # what overflows comes back as NaN and is certified
+            singular = np.isinf(flat.excess).any(axis=-1)
+            trivial = ~((flat.excess != 0) & (flat.count > 0) | (flat.shift > 0)).any(axis=-1)
+            beyond = flat_eps >= flat.supremum() * (1.0 + 1e-13)
+            if (singular | trivial | beyond).any():
+                result[beyond] = -np.inf
+                result[trivial] = np.log(-np.expm1(np.minimum(flat_eps[trivial], 0.0)))
+                result[singular] = 0.0
+            todo = np.flatnonzero(np.isnan(result))
+            if todo.size:
+                part = flat if todo.size == flat_eps.size else _rows(flat, todo)
+                result[todo] = part._contour_log_delta(flat_eps[todo])
         for row in np.flatnonzero(np.isnan(result)):
             result[row] = _rows(flat, np.array([row]))._certified_log_delta(float(flat_eps[row]))
         return result.reshape(shape)[()]
@@ -371,12 +371,10 @@ class QuadraticLoss(PrivacyLoss):
     def _flat(self, shape: tuple[int, ...]) -> QuadraticLoss:
         """The same losses as a one-dimensional batch, repeated along a larger shape."""
         terms = self.excess.shape[-1:]
-        return _raw(
-            *(
-                np.broadcast_to(part, shape + terms).reshape((-1, *terms))
-                for part in (self.excess, self.shift, self.count)
-            )
-        )
+        parts = [self.excess, self.shift, self.count]
+        if shape != self.batch_shape:
+            parts = [np.broadcast_to(part, shape + terms) for part in parts]
+        return _raw(*(part.reshape((-1, *terms)) for part in parts))
 
     def _contour_log_delta(self, eps: FloatArray) -> FloatArray:
         """Ln delta by steepest descent for a flat batch; NaN where that is not accurate."""
