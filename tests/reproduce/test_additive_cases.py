@@ -44,28 +44,6 @@ def test_location_counts_of_the_stops(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == names
 
 
-def test_uber_file_is_read_as_published(tmp_path: Path) -> None:
-    path = tmp_path / "uber-raw-data-apr14.csv"
-    path.write_text(
-        '"Date/Time","Lat","Lon","Base"\n"4/1/2014 0:11:00",40.769,-73.9549,"B02512"\n'
-        '"4/3/2014 23:57:00",40.7267,-74.0345,"B02512"\n"4/13/2014 1:00:00",40.7,-74.0,"B02512"\n'
-    )
-    points = location_counts.read_uber(path)
-    assert points.tolist() == [[40.769, -73.9549], [40.7267, -74.0345]]
-    assert location_counts.count(points, location_counts.NEW_YORK).sum() == 2
-    path.write_text("Date/Time,Lat\n4/1/2014 0:11:00,40.7\n")
-    with pytest.raises(ValueError, match="without Lon"):
-        location_counts.read_uber(path)
-
-
-def test_swarm_file_is_read_as_published(tmp_path: Path) -> None:
-    path = tmp_path / "Flocking.csv"
-    path.write_text("x1,y1,xVel1,Class\n1,10,5,0\n3,20,5,1\n2,15,5,1\n")
-    features, labels = private_pca.read_swarm(path)
-    assert features.tolist() == [[-1, -1, 0], [1, 1, 0], [0, 0, 0]]
-    assert labels.tolist() == [0, 1, 1]
-
-
 def test_equation_16_gives_the_budgets_of_the_paper() -> None:
     training = private_sgd.Training(rate=256 / 60_000, steps=round(30 * 60_000 / 256))
     epsilon, delta = private_sgd.rank_one_budget(1.795, training)

@@ -1,6 +1,7 @@
 """The experiments of the multi-party paper, and loaders on small files of the published shapes."""
 
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from ndis import MultiPartyRegression
 from ndis.reproduce import multi_party
+from ndis.reproduce.data import YEAR_PREDICTION, OfficialFile
 
 BIKE = (
     "instant,dteday,season,yr,mnth,hr,holiday,weekday,workingday,weathersit,temp,atemp,hum,"
@@ -26,6 +28,18 @@ def write(path: Path, *lines: str) -> Path:
     return path
 
 
+def short(official: OfficialFile, rows: int) -> OfficialFile:
+    """The official file, so many rows of it."""
+    return replace(official, rows=rows)
+
+
+@pytest.mark.parametrize("name", multi_party.READERS)
+def test_a_file_of_another_shape_is_refused(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "other.csv", "age,bmi", *numbers(3, 2))
+    with pytest.raises(ValueError, match=r"columns, got \d and 2 in .*; download it again"):
+        multi_party.READERS[name](path)
+
+
 def test_insurance(tmp_path: Path) -> None:
     path = write(
         tmp_path / "insurance.csv",
@@ -35,7 +49,7 @@ def test_insurance(tmp_path: Path) -> None:
         "28,male,33,3,no,northwest,4449.462",
         "33,female,22.705,0,no,northeast,21984.47061",
     )
-    problem = multi_party.read_insurance(path)
+    problem = multi_party.read_insurance(path, short(multi_party.INSURANCE, 4))
     assert (problem.table.shape, problem.n_parties) == ((4, 10), 5)
     assert problem.table[:, 3].tolist() == [0, 1, 1, 0]
     assert problem.table[:, 5:9].tolist() == np.eye(4)[[3, 2, 1, 0]].tolist()
@@ -44,20 +58,22 @@ def test_insurance(tmp_path: Path) -> None:
 
 def test_bike(tmp_path: Path) -> None:
     rows = (f"{i},2011-01-0{i + 1},{line}" for i, line in enumerate(numbers(9, 15)))
-    problem = multi_party.read_bike(write(tmp_path / "hour.csv", BIKE, *rows))
+    path = write(tmp_path / "hour.csv", BIKE, *rows)
+    problem = multi_party.read_bike(path, short(multi_party.BIKE, 9))
     assert (problem.table.shape, problem.n_parties) == ((9, 14), 5)
 
 
 def test_superconductor(tmp_path: Path) -> None:
     header = ",".join([*(f"f{i}" for i in range(81)), "critical_temp"])
     path = write(tmp_path / "train.csv", header, *numbers(12, 82))
-    problem = multi_party.read_superconductor(path)
+    problem = multi_party.read_superconductor(path, short(multi_party.SUPERCONDUCTOR, 12))
     assert (problem.table.shape, problem.n_parties) == ((12, 82), 10)
 
 
 def test_gpu(tmp_path: Path) -> None:
     header = ",".join([GPU, *(f"Run{i} (ms)" for i in range(1, 5))])
-    problem = multi_party.read_gpu(write(tmp_path / "sgemm.csv", header, *numbers(12, 18)))
+    path = write(tmp_path / "sgemm.csv", header, *numbers(12, 18))
+    problem = multi_party.read_gpu(path, short(multi_party.GPU, 12))
     assert (problem.table.shape, problem.n_parties) == ((12, 15), 5)
     runs = np.array([line.split(",")[14:] for line in numbers(12, 18)], dtype=float).mean(axis=1)
     assert problem.table[:, -1] == pytest.approx((runs - runs.min()) / np.ptp(runs))
@@ -65,7 +81,8 @@ def test_gpu(tmp_path: Path) -> None:
 
 def test_songs_have_no_header_and_the_year_first(tmp_path: Path) -> None:
     lines = numbers(12, 91)
-    problem = multi_party.read_songs(write(tmp_path / "YearPredictionMSD.txt", *lines))
+    path = write(tmp_path / "YearPredictionMSD.txt", *lines)
+    problem = multi_party.read_songs(path, short(YEAR_PREDICTION, 12))
     assert (problem.table.shape, problem.n_parties) == ((12, 91), 10)
     years = np.array([int(line.split(",")[0]) for line in lines])
     assert problem.table[:, -1] == pytest.approx((years - years.min()) / np.ptp(years))
@@ -132,8 +149,10 @@ def test_the_limit_law_is_that_of_real_releases(method: str) -> None:
     assert abs(np.mean(real) - np.mean(simulated)) < 4 * spread + 1e-3
 
 
-def test_run_writes_rows_and_a_picture(tmp_path: Path) -> None:
+def test_run_writes_rows_and_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
+    official = short(multi_party.BIKE, 60)
+    monkeypatch.setattr(multi_party.read_bike, "__defaults__", (official,))
     path = write(
         tmp_path / "hour.csv", BIKE, *(f"{i},x,{r}" for i, r in enumerate(numbers(60, 15)))
     )

@@ -2,7 +2,10 @@
 
 import csv
 import json
+import re
 import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +13,15 @@ import pytest
 
 from ndis.cli import main
 from ndis.cli.console import ExitCode
-from ndis.reproduce import EXPERIMENTS, ndis_2024, reproduce, write_csv
+from ndis.reproduce import (
+    EXPERIMENTS,
+    data,
+    location_counts,
+    ndis_2024,
+    private_pca,
+    reproduce,
+    write_csv,
+)
 from ndis.reproduce.data import (
     OfficialFile,
     file_hash,
@@ -91,8 +102,9 @@ def test_flights_are_all_there() -> None:
 SONGS = "2001,49.94,21.47\n1999,-3.5,0.25\n"
 
 
-def small(path: Path, rows: int, columns: int) -> OfficialFile:
-    return OfficialFile(path.name, rows, columns, file_hash(path))
+def small(path: Path, official: OfficialFile, rows: int, columns: int) -> OfficialFile:
+    """The official file, so many rows and columns of it."""
+    return replace(official, rows=rows, columns=columns).pinned(file_hash(path))
 
 
 @pytest.mark.parametrize("zipped", [False, True])
@@ -103,7 +115,7 @@ def test_songs_are_read_as_published(tmp_path: Path, zipped: bool) -> None:
         with zipfile.ZipFile(tmp_path / "songs.zip", "w") as archive:
             archive.write(path, path.name)
         path = tmp_path / "songs.zip"
-    features, year = read_year_prediction(path, small(path, 2, 3))
+    features, year = read_year_prediction(path, small(path, data.YEAR_PREDICTION, 2, 3))
     assert year.tolist() == [2001, 1999]
     assert features.tolist() == [[49.94, 21.47], [-3.5, 0.25]]
 
@@ -118,19 +130,114 @@ CANCER = (
 def test_counties_are_read_as_published(tmp_path: Path) -> None:
     path = tmp_path / "cancer_reg.csv"
     path.write_bytes(CANCER.encode("latin-1"))
-    features, rate, names = read_cancer(path, small(path, 2, 6))
+    features, rate, names = read_cancer(path, small(path, data.CANCER, 2, 6))
     assert names == ("avgAnnCount", "MedianAge")  # no text, no gaps
     assert features.tolist() == [[1397, 39.3], [173, 33.0]]
     assert rate.tolist() == [164.9, 161.3]
 
 
-def test_other_files_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "YearPredictionMSD.txt"
-    path.write_text(SONGS)
-    with pytest.raises(ValueError, match="515345 rows and 91 columns, got 2 and 3"):
-        read_year_prediction(path)
-    with pytest.raises(ValueError, match="another SHA-256"):
-        read_year_prediction(path, OfficialFile(path.name, 2, 3, "0" * 64))
-    path.write_bytes(CANCER.replace("TARGET_deathRate", "other").encode("latin-1"))
-    with pytest.raises(ValueError, match="column TARGET_deathRate"):
-        read_cancer(path, small(path, 2, 6))
+UBER = (
+    '"Date/Time","Lat","Lon","Base"\n"4/1/2014 0:11:00",40.769,-73.9549,"B02512"\n'
+    '"4/3/2014 23:57:00",40.7267,-74.0345,"B02512"\n"4/13/2014 1:00:00",40.7,-74.0,"B02512"\n'
+)
+
+
+def test_pickups_are_read_as_published(tmp_path: Path) -> None:
+    path = tmp_path / "uber-raw-data-apr14.csv"
+    path.write_text(UBER)
+    points = location_counts.read_uber(path, small(path, location_counts.UBER, 3, 4))
+    assert points.tolist() == [[40.769, -73.9549], [40.7267, -74.0345]]
+    assert location_counts.count(points, location_counts.NEW_YORK).sum() == 2
+
+
+SWARM = "x1,y1,xVel1,Class \n1,10,5,0\n3,20,5,1\n2,15,5,1\n"
+
+
+def test_swarms_are_read_as_published(tmp_path: Path) -> None:
+    path = tmp_path / "Flocking.csv"
+    path.write_text(SWARM)
+    features, labels = private_pca.read_swarm(path, small(path, private_pca.SWARM, 3, 4))
+    assert features.tolist() == [[-1, -1, 0], [1, 1, 0], [0, 0, 0]]
+    assert labels.tolist() == [0, 1, 1]
+    path.write_text(SWARM.replace("2,15,5", "140>7.1,15,5"))
+    with pytest.raises(ValueError, match=r"got '140>7.1' in row 3 of column x1; correct"):
+        private_pca.read_swarm(path, small(path, private_pca.SWARM, 3, 4))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A reader, what its file is, and a small file of that shape."""
+
+    read: Callable[..., object]
+    official: OfficialFile
+    content: str
+    shape: tuple[int, int]
+
+
+READERS = {
+    "songs": Case(read_year_prediction, data.YEAR_PREDICTION, SONGS, (2, 3)),
+    "cancer": Case(read_cancer, data.CANCER, CANCER, (2, 6)),
+    "uber": Case(location_counts.read_uber, location_counts.UBER, UBER, (3, 4)),
+    "swarm": Case(private_pca.read_swarm, private_pca.SWARM, SWARM, (3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_another_file_is_refused_in_one_sentence(name: str, tmp_path: Path) -> None:
+    case = READERS[name]
+    path = tmp_path / case.official.name
+    path.write_bytes(case.content.encode("latin-1"))
+    rows, columns = case.shape
+    right = small(path, case.official, rows, columns)
+    case.read(path, right)
+    expected = {
+        case.official: f"{case.official.columns} columns, got {rows} and {columns} in ",
+        replace(right, rows=rows + 1): f"with {rows + 1} rows and {columns} columns, got {rows}",
+        replace(right, columns=9): f"9 columns, got {rows} and {columns}",
+        replace(right, needed=("Moon",)): "a column Moon, got none",
+        right.pinned("0" * 64): f"SHA-256 {'0' * 64}, got {right.sha256}",
+    }
+    for wrong, sentence in expected.items():
+        with pytest.raises(ValueError, match=re.escape(sentence)) as refusal:
+            case.read(path, wrong)
+        assert "\n" not in str(refusal.value)
+    path.write_text("a,b\n1,2\n1,2,3\n")
+    with pytest.raises(ValueError, match="not such a table"):
+        case.read(path, case.official)
+
+
+def test_a_zip_file_must_have_the_official_one(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "songs.zip", "w") as archive:
+        archive.writestr("other.txt", SONGS)
+    with pytest.raises(ValueError, match=r"Expected YearPredictionMSD.txt in .*, got none"):
+        read_year_prediction(tmp_path / "songs.zip")
+
+
+def test_hashes_are_reported_and_can_be_pinned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "uber-raw-data-apr14.csv"
+    path.write_text(UBER)
+    digest = file_hash(path)
+    call = ["reproduce", "rank-one-counts", "--quick", "--out", str(tmp_path / "out"), "--json"]
+    given = [*call, "--file", f"uber={path}"]
+    for words, sentence in (
+        ([*given, "--sha256", f"uber={'0' * 64}"], f"got {digest}; download"),
+        ([*given, "--sha256", "swarm=00"], "got one for swarm; give that file"),
+        ([*given, "--sha256", "uber"], "Expected NAME=HASH, got 'uber'; correct --sha256"),
+        (given, "with 564516 rows and 4 columns, got 3 and 4"),
+        ([*call, "--file", "uber=nowhere.csv"], "nowhere.csv"),
+    ):
+        with pytest.raises(SystemExit) as leaving:
+            main(words)
+        assert leaving.value.code == ExitCode.WRONG_CALL
+        message = capsys.readouterr().err
+        assert sentence in message
+        assert message.count("\n") == 1
+    assert not (tmp_path / "out" / "rank-one-counts" / "done.json").exists()
+    monkeypatch.setattr(
+        location_counts.read_uber, "__defaults__", (replace(location_counts.UBER, rows=3),)
+    )
+    with pytest.raises(SystemExit):
+        main([*given, "--sha256", f"uber={digest.upper()}"])
+    assert json.loads(capsys.readouterr().out)["rank-one-counts"]["inputs"] == {"uber": digest}

@@ -27,6 +27,10 @@ def reproduce(
         list[str] | None,
         typer.Option(help="An official file, such as songs=YearPredictionMSD.txt; repeatable."),
     ] = None,
+    sha256: Annotated[
+        list[str] | None,
+        typer.Option(help="The SHA-256 that such a file must have, NAME=HASH; repeatable."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Repeat tables and figures of the papers, published values beside ours.
@@ -39,7 +43,14 @@ def reproduce(
         _list(as_json)
         return
     chosen = list(room.EXPERIMENTS) if names == ["all"] else names
-    runs = room.reproduce(chosen, out, quick=quick, again=again, files=_files(file or []))
+    runs = room.reproduce(
+        chosen,
+        out,
+        quick=quick,
+        again=again,
+        files=_pairs(file, "--file", "PATH"),
+        hashes=_pairs(sha256, "--sha256", "HASH"),
+    )
     asked = [room.EXPERIMENTS[name] for name in chosen]
     minutes = sum(e.quick_minutes if quick else e.minutes for e in asked)
     if not as_json:
@@ -50,20 +61,28 @@ def reproduce(
         if not as_json:
             did = "was done before" if outcome.before else f"took {outcome.seconds:.0f} s"
             typer.echo(f"{number} of {len(chosen)}: {outcome.name} {did}: {out / outcome.name}")
+            for name, digest in outcome.inputs.items():
+                typer.echo(f"  from {name}, SHA-256 {digest}")
     if as_json:
         print_json(
             {
-                o.name: {"seconds": o.seconds, "before": o.before, "files": list(o.files)}
+                o.name: {
+                    "seconds": o.seconds,
+                    "before": o.before,
+                    "files": list(o.files),
+                    "inputs": dict(o.inputs),
+                }
                 for o in outcomes
             }
         )
 
 
-def _files(words: list[str]) -> dict[str, str]:
-    pairs = [word.partition("=") for word in words]
-    if any(not name or not path for name, _, path in pairs):
-        raise ValueError(f"Expected NAME=PATH, got {', '.join(words)}; correct --file.")
-    return {name: path for name, _, path in pairs}
+def _pairs(words: list[str] | None, flag: str, what: str) -> dict[str, str]:
+    pairs = [word.partition("=") for word in words or []]
+    wrong = [name for name, _, content in pairs if not name or not content]
+    if wrong:
+        raise ValueError(f"Expected NAME={what}, got {wrong[0]!r}; correct {flag}.")
+    return {name: content for name, _, content in pairs}
 
 
 def _list(as_json: bool) -> None:

@@ -88,12 +88,26 @@ EXPERIMENTS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an experiment: how long it took, and whether it had been done before."""
+    """What became of an experiment.
+
+    Attributes
+    ----------
+    name : str
+    seconds : float
+        How long it took.
+    before : bool
+        Whether it had been done before.
+    files : tuple of str
+        What it wrote.
+    inputs : dict of str to str
+        The official files that it read, by name, and their SHA-256.
+    """
 
     name: str
     seconds: float
     before: bool
     files: tuple[str, ...]
+    inputs: Mapping[str, str]
 
 
 def reproduce(
@@ -103,6 +117,7 @@ def reproduce(
     quick: bool = False,
     again: bool = False,
     files: Mapping[str, str | Path] | None = None,
+    hashes: Mapping[str, str] | None = None,
 ) -> Iterator[Outcome]:
     """Run experiments one after the other, each into its own folder.
 
@@ -117,13 +132,18 @@ def reproduce(
     again : bool
         Also what has been done before with the same settings.
     files : mapping of str to path, optional
-        Official files, such as ``{"songs": "YearPredictionMSD.txt"}``.
+        Official files, such as ``{"songs": "YearPredictionMSD.txt"}``. Their shapes are checked
+        when they are read; the SHA-256 of each is part of the results.
+    hashes : mapping of str to str, optional
+        The SHA-256 that a file must have, by the name of the file in `files`.
 
     Returns
     -------
     iterator of Outcome
-        The experiments are run as it is read. Wrong names are told at once.
+        The experiments are run as it is read. Wrong names and wrong hashes are told at once.
     """
+    from ndis.reproduce.data import check_hash, file_hash
+
     chosen = list(names)
     unknown = [name for name in chosen if name not in EXPERIMENTS]
     given = {name: str(path) for name, path in (files or {}).items()}
@@ -138,18 +158,36 @@ def reproduce(
             f"Expected files for {', '.join(sorted(readable))}, got "
             f"{', '.join(sorted(given.keys() - readable))}; choose from the list."
         )
-    return (_run(name, Path(folder) / name, quick, again, given) for name in chosen)
+    pinned = hashes or {}
+    if pinned.keys() - given.keys():
+        raise ValueError(
+            f"Expected hashes of the files that are given, got one for "
+            f"{', '.join(sorted(pinned.keys() - given.keys()))}; give that file, too."
+        )
+    found = {
+        name: check_hash(path, pinned[name]) if name in pinned else file_hash(path)
+        for name, path in given.items()
+    }
+    return (_run(name, Path(folder) / name, quick, again, given, found) for name in chosen)
 
 
-def _run(name: str, folder: Path, quick: bool, again: bool, files: Mapping[str, str]) -> Outcome:
+def _run(
+    name: str,
+    folder: Path,
+    quick: bool,
+    again: bool,
+    files: Mapping[str, str],
+    hashes: Mapping[str, str],
+) -> Outcome:
     experiment = EXPERIMENTS[name]
     used = {key: path for key, path in files.items() if key in experiment.files}
-    settings = {"quick": quick, "files": used}
+    inputs = {key: hashes[key] for key in used}
+    settings = {"quick": quick, "files": inputs}  # the same content is the same experiment
     marker = folder / DONE
     if marker.exists() and not again:
         stored = json.loads(marker.read_text())
         if stored["settings"] == settings:
-            return Outcome(name, stored["seconds"], True, tuple(stored["written"]))
+            return Outcome(name, stored["seconds"], True, tuple(stored["written"]), inputs)
     folder.mkdir(parents=True, exist_ok=True)
     marker.unlink(missing_ok=True)
     started = time.monotonic()
@@ -160,7 +198,7 @@ def _run(name: str, folder: Path, quick: bool, again: bool, files: Mapping[str, 
     written = sorted(path.name for path in folder.iterdir())
     content = {"settings": settings, "seconds": round(seconds, 1), "written": written}
     marker.write_text(json.dumps(content, indent=1) + "\n")
-    return Outcome(name, seconds, False, tuple(written))
+    return Outcome(name, seconds, False, tuple(written), inputs)
 
 
 def write_csv(path: Path) -> Path:

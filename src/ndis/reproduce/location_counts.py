@@ -22,6 +22,7 @@ from ndis.mechanisms.additive import (
 )
 from ndis.mechanisms.rank_one import RankOneGaussianMechanism
 from ndis.reproduce._output import Row, save, truth, write_rows
+from ndis.reproduce.data import OfficialFile, as_numbers
 from ndis.tables import track
 
 CELLS = 89
@@ -29,28 +30,25 @@ CELLS = 89
 MINNEAPOLIS = ((44.890, 45.052), (-93.330, -93.193))
 NEW_YORK = ((40.50, 40.92), (-74.26, -73.70))
 Limits = tuple[tuple[float, float], tuple[float, float]]
+UBER = OfficialFile("uber-raw-data-apr14.csv", 564_516, 4, ("Date/Time", "Lat", "Lon", "Base"))
 
 
-def read_uber(path: str | Path) -> FloatArray:
+def read_uber(path: str | Path, official: OfficialFile = UBER) -> FloatArray:
     """Latitude and longitude of the pickups from 1 to 3 April 2014.
 
     Parameters
     ----------
     path : path
-        The published file `uber-raw-data-apr14.csv`, with columns Date/Time, Lat, Lon and Base.
+        The published file `uber-raw-data-apr14.csv` (FiveThirtyEight's uber-tlc-foil-response):
+        564,516 pickups with columns Date/Time, Lat, Lon and Base.
+    official : OfficialFile
+        What the file must look like.
     """
-    from pyarrow import compute, csv
+    from pyarrow import compute
 
-    table = csv.read_csv(path)
-    missing = {"Date/Time", "Lat", "Lon"} - set(table.column_names)
-    if missing:
-        raise ValueError(
-            f"Expected the columns Date/Time, Lat and Lon, got {path} without "
-            f"{', '.join(sorted(missing))}; download uber-raw-data-apr14.csv."
-        )
+    table = official.read(path)
     days = compute.match_substring_regex(table["Date/Time"], r"^0?4/0?[1-3]/2014")
-    kept = table.filter(days)
-    return np.column_stack([kept["Lat"].to_numpy(), kept["Lon"].to_numpy()])
+    return as_numbers(table.filter(days).select(["Lat", "Lon"]), path)
 
 
 def read_stops() -> FloatArray:

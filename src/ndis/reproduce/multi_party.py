@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,11 @@ from ndis.mechanisms.multiparty import Agreement, MultiPartyRegression, train
 from ndis.mechanisms.multiparty.releasing import WHOLE, whole_parameters
 from ndis.mechanisms.multiparty.training import PUBLISHED_RIDGE
 from ndis.reproduce._output import Row, save, write_rows
+from ndis.reproduce.data import YEAR_PREDICTION, OfficialFile, read_year_prediction
 from ndis.tables import track
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DELTA = 1e-5
 EPSILONS = (1.0, 0.3, 0.1)
@@ -44,9 +48,17 @@ class Problem:
     n_parties: int
 
 
-def read_insurance(path: str | Path) -> Problem:
+INSURANCE = OfficialFile(
+    "insurance.csv", 1_338, 7, ("age", "sex", "bmi", "children", "smoker", "region", "charges")
+)
+BIKE = OfficialFile("hour.csv", 17_379, 17, ("instant", "season", "windspeed", "cnt"))
+SUPERCONDUCTOR = OfficialFile("train.csv", 21_263, 82, ("critical_temp",))
+GPU = OfficialFile("sgemm_product.csv", 241_600, 18, ("MWG", "Run1 (ms)", "Run4 (ms)"))
+
+
+def read_insurance(path: str | Path, official: OfficialFile = INSURANCE) -> Problem:
     """Lantz's `insurance.csv`: 1,338 people; nine features, the region as four indicators."""
-    columns = _columns(path)
+    columns = _by_name(official.read(path))
     numbers = [columns[name] for name in ("age", "bmi", "children")]
     yes = [columns["sex"] == "male", columns["smoker"] == "yes"]
     places = ("northeast", "northwest", "southeast", "southwest")
@@ -54,32 +66,32 @@ def read_insurance(path: str | Path) -> Problem:
     return _problem([*numbers, *yes, *where, columns["charges"]], 5)
 
 
-def read_bike(path: str | Path) -> Problem:
+def read_bike(path: str | Path, official: OfficialFile = BIKE) -> Problem:
     """UCI's bike sharing, `hour.csv`: 17,379 hours; the record's number is the 13th feature."""
-    columns = _columns(path)
+    columns = _by_name(official.read(path))
     names = "instant season yr mnth hr holiday weekday workingday weathersit temp atemp hum"
     return _problem([columns[name] for name in (*names.split(), "windspeed", "cnt")], 5)
 
 
-def read_superconductor(path: str | Path) -> Problem:
+def read_superconductor(path: str | Path, official: OfficialFile = SUPERCONDUCTOR) -> Problem:
     """UCI's superconductivity, `train.csv`: 21,263 materials, 81 features."""
-    columns = _columns(path)
+    columns = _by_name(official.read(path))
     features = [values for name, values in columns.items() if name != "critical_temp"]
     return _problem([*features, columns["critical_temp"]], 10)
 
 
-def read_gpu(path: str | Path) -> Problem:
+def read_gpu(path: str | Path, official: OfficialFile = GPU) -> Problem:
     """UCI's SGEMM, `sgemm_product.csv`: 241,600 settings, 14 features, mean of four times."""
-    columns = _columns(path)
+    columns = _by_name(official.read(path))
     runs = [values for name, values in columns.items() if name.startswith("Run")]
     features = [values for name, values in columns.items() if not name.startswith("Run")]
     return _problem([*features, np.mean(runs, axis=0)], 5)
 
 
-def read_songs(path: str | Path) -> Problem:
+def read_songs(path: str | Path, official: OfficialFile = YEAR_PREDICTION) -> Problem:
     """UCI's `YearPredictionMSD.txt`: 515,345 songs without a header, the year first."""
-    year, *features = _columns(path, header=False).values()
-    return _problem([*features, year], 10)
+    features, year = read_year_prediction(path, official)
+    return _problem([*features.T, year], 10)
 
 
 def read_flights(path: str | Path, longest: float | None = None) -> Problem:
@@ -111,18 +123,18 @@ READERS: dict[str, Callable[[str | Path], Problem]] = {
 }
 
 
-def _columns(
-    source: Any, names: Sequence[str] | None = None, *, header: bool = True
-) -> dict[str, Any]:
+def _columns(source: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
     """The columns of complete rows of a CSV file, by name."""
     from pyarrow import csv
 
-    table = csv.read_csv(
-        source,
-        read_options=csv.ReadOptions(autogenerate_column_names=not header),
-        convert_options=csv.ConvertOptions(include_columns=None if names is None else list(names)),
-    ).drop_null()
-    return {name: table[name].to_numpy() for name in table.column_names}
+    options = csv.ConvertOptions(include_columns=None if names is None else list(names))
+    return _by_name(csv.read_csv(source, convert_options=options))
+
+
+def _by_name(table: pa.Table) -> dict[str, Any]:
+    """The columns of complete rows."""
+    complete = table.drop_null()
+    return {name: complete[name].to_numpy() for name in complete.column_names}
 
 
 def _problem(columns: Sequence[Any], n_parties: int) -> Problem:
