@@ -22,6 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import numpy as np
+from check_pairs import RECORD, summary
 from mpmath import mp, mpf
 
 from oracles import Term, delta_reference
@@ -36,6 +37,7 @@ REFERENCE_DIGITS = 25
 SINGLE_TARGETS = (1e-6, 1e-9, 1e-12, 1e-15, 1e-30, 1e-100, 1e-300)
 SHOWN_TARGETS = (1e-6, 1e-30, 1e-100)
 RIGHT = 5e-4  # three right digits
+NEAR = 1e-5  # an error below which a peer is named
 
 # Column heading, function in peers/adapters.py, environment (None: this one).
 COLUMNS = (
@@ -62,7 +64,7 @@ def families() -> dict[str, dict[str, Any]]:
         "mean shift 1": {"distance": 1.0, "fold": 1},
         "projection p = 0.1, r = 10": {"leverage": 0.1, "components": 10, "fold": 1},
     }
-    for d in (2, 5, 10, 20, 500):
+    for d in (2, 5, 10, 20, 100, 500):
         rng = np.random.default_rng(d)
         excess = rng.uniform(0.2, 1.0, d) * np.where(np.arange(d) % 2, -1, 1) / np.sqrt(d)
         shift = rng.uniform(0.0, 0.5, d) ** 2 / d
@@ -199,6 +201,30 @@ def accuracy_table(names: list[str], rows: dict[str, mpf], answers: dict[str, An
     return lines
 
 
+def near_peers(rows: dict[str, mpf], answers: dict[str, Any]) -> str:
+    """Who comes near the truth where weights have both signs."""
+    indefinite = {cell: truth for cell, truth in rows.items() if cell.startswith("indefinite")}
+    ours = max(error_of(answers["ndis"][cell], truth) or 0.0 for cell, truth in indefinite.items())
+    near = []
+    for cell, truth in indefinite.items():
+        for name in set(answers) - {"ndis"}:
+            error = error_of(answers[name][cell], truth)
+            if error is not None and error < NEAR:
+                near.append(f"{name} ({error:.0e}, {cell.split(' @ ')[0]}, {mp.nstr(truth, 1)})")
+    told = "; ".join(sorted(near)) or "none"
+    return (
+        f"Where weights have both signs, the largest error of ndis is {ours:.0e}; "
+        f"answers of peers that are off by less than {NEAR:g}: {told}."
+    )
+
+
+def random_pairs() -> str:
+    """What the long check of the fast path found, if it has run."""
+    if not RECORD.exists():
+        return "Not run: `python -m benchmarks.check_pairs --n 100000`."
+    return summary(json.loads(RECORD.read_text()))
+
+
 def floor_table(names: list[str], truths: dict[str, mpf], answers: dict[str, Any]) -> list[str]:
     """The smallest delta down to which every answer has three right digits."""
     lines = ["| loss | " + " | ".join(names) + " |", "|" + " --- |" * (len(names) + 1)]
@@ -301,6 +327,8 @@ def page(truths: dict[str, mpf], questions: dict[str, Any], answers: dict[str, A
             "",
             *accuracy_table(names, single, answers),
             "",
+            near_peers(single, answers),
+            "",
             "## 1000 releases",
             "",
             "The accountants discretise the loss: PLD (connect the dots) on a grid of 1e-4, "
@@ -320,6 +348,13 @@ def page(truths: dict[str, mpf], questions: dict[str, Any], answers: dict[str, A
             "`loss.delta_bounds(epsilon)`, best of three calls.",
             "",
             *bounds_table(questions, truths),
+            "",
+            "## Random pairs",
+            "",
+            "The fast path beside proven bounds, and calibrations in ball arithmetic "
+            "(`python -m benchmarks.check_pairs --n 100000`):",
+            "",
+            random_pairs(),
             "",
             "## Peers that could not be measured",
             "",

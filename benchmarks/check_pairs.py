@@ -2,8 +2,9 @@
 
     python -m benchmarks.check_pairs --n 100000
 
-Resumes where it stopped: benchmarks/check_pairs.json holds the count so far. Pair number i depends
-on i alone, so the figures are the same however often the run is interrupted.
+Resumes where it stopped: .bench/check_pairs.json holds the count so far (remove it after a change
+to the engine). Pair number i depends on i alone, so the figures are the same however
+often the run is interrupted.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
@@ -23,7 +25,7 @@ from ndis import QuadraticLoss
 from ndis.calibration import least_noise
 from pairs import random_epsilon, random_loss
 
-RECORD = Path(__file__).with_suffix(".json")
+RECORD = Path(__file__).resolve().parent.parent / ".bench" / "check_pairs.json"
 SEED = 7
 TOLERANCE = 1e-12  # relative, of delta down to e^-700 and of ln delta below
 CALIBRATE_EVERY = 20
@@ -51,12 +53,22 @@ def unsafe(loss: QuadraticLoss, rng: np.random.Generator) -> bool:
     return not high <= math.log(delta)
 
 
+def summary(record: dict[str, Any]) -> str:
+    """The figures in a sentence."""
+    return (
+        f"{record['pairs']:,} pairs, {record['outside']} outside their proven bounds "
+        f"(worst {record['worst']:.2g} x {TOLERANCE:g}); "
+        f"{record['calibrations']:,} calibrations, {record['unsafe']} unsafe."
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=100_000, help="pairs in all")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this long")
     wanted = parser.parse_args()
     empty = {"pairs": 0, "outside": 0, "worst": 0.0, "calibrations": 0, "unsafe": 0, "failures": []}
+    RECORD.parent.mkdir(exist_ok=True)
     record = json.loads(RECORD.read_text()) if RECORD.exists() else empty
     started = time.monotonic()
     while record["pairs"] < wanted.n and time.monotonic() - started < wanted.seconds:
@@ -76,11 +88,7 @@ def main() -> None:
         if record["pairs"] % 1000 == 0:
             RECORD.write_text(json.dumps(record, indent=1) + "\n")
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
-    print(
-        f"{record['pairs']} pairs, {record['outside']} outside their proven bounds "
-        f"(worst {record['worst']:.2g} x {TOLERANCE:g}); "
-        f"{record['calibrations']} calibrations, {record['unsafe']} unsafe."
-    )
+    print(summary(record))
     sys.exit(bool(record["outside"] or record["unsafe"]))
 
 

@@ -20,9 +20,10 @@ def random_loss(rng: np.random.Generator) -> QuadraticLoss:
 
 
 def random_epsilon(loss: QuadraticLoss, rng: np.random.Generator) -> float:
-    """An epsilon from 3 deviations below the mean of the loss to 12 above it."""
+    """An epsilon from 3 deviations below the mean of the loss to 12 above it, at times to 1000."""
     mean, deviation = float(loss.mean()), float(np.sqrt(loss.variance()))
-    epsilon = mean + rng.uniform(-3, 12) * deviation
+    far = rng.uniform(-3, 12) if rng.random() < 0.8 else 10 ** rng.uniform(1, 3)
+    epsilon = mean + far * deviation
     top = float(loss.supremum())
     return epsilon if epsilon < 0.9999 * top else top * rng.uniform(0, 0.9999)
 

@@ -30,6 +30,8 @@ FloatArray = NDArray[np.float64]
 
 _WIDTH = 1e-13
 _BITS = (90, 140, 240, 480, 1200)
+# Bits asked of the integral: fewer than a double has, of something of order one, are not used.
+_ASKED = 54
 _SUPPORT_BITS = 4096
 # A path on which the integrand first grows by more than this, in logarithms, is not taken.
 _SWELL = 12.0
@@ -336,7 +338,7 @@ def _log_integral(
             value *= acb(around, around).exp()
         return value
 
-    tolerance = arb(2) ** (-min(bits - 25, 75))
+    tolerance = arb(2) ** -min(bits - 25, _ASKED)
     body = acb.integral(
         integrand,
         0,

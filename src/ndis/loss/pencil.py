@@ -94,10 +94,11 @@ class _PairCumulant(certified.LossCumulant):
         size, size_1 = abs(s), abs(1 + s)
         largest, pull = arb(0), arb(0)
         for v1, v2, gap, square in zip(self.v1, self.v2, self.gap, self.squares, strict=True):
-            d = abs(v2 + s * gap)
-            largest = largest.max(size * v1 / d).max(size_1 * v2 / d)
-            pull += square / d
-        f = (largest * (e1 + e2)).abs_upper()
+            inverse = 1 / abs(v2 + s * gap)
+            largest = largest.max(v1 * inverse)
+            pull += square * inverse
+        # (1+s) v2 = D + s v1, so |1+s| v2 / |D| is at most one more than |s| v1 / |D|.
+        f = ((1 + size * largest) * (e1 + e2)).abs_upper()
         if not f < 0.5:
             return arb("nan")
         logs = _log_det(f) + size * _log_det(e1) + size_1 * _log_det(e2)
