@@ -24,6 +24,8 @@ LOSSES = {
     "shift": QuadraticLoss.from_shift(0.5),
     "sketch": QuadraticLoss.from_leverage(0.01, 100),
     "both signs": QuadraticLoss([0.2, -0.1], [0.05, 0.1], [3, 4]),
+    "bounded one way": QuadraticLoss.from_leverage(0.3, 2),
+    "tiny": QuadraticLoss.from_shift(1e-4),
 }
 
 
@@ -50,6 +52,50 @@ def test_both_directions_are_exported() -> None:
             assert 1.0 <= ratio < 1.01
 
 
+def random_loss(rng: np.random.Generator) -> QuadraticLoss:
+    """Weights of both signs, shifts, several copies; or a sketch; or a plain shift."""
+    kind = rng.integers(3)
+    if kind == 0:
+        return QuadraticLoss.from_shift(float(10 ** rng.uniform(-1.5, 0.5)))
+    if kind == 1:
+        leverage = float(10 ** rng.uniform(-3, -0.3))
+        return QuadraticLoss.from_leverage(leverage, int(10 ** rng.uniform(0, 2)))
+    k = int(rng.integers(1, 4))
+    return QuadraticLoss(rng.uniform(-0.4, 0.4, k), rng.uniform(0.0, 0.3, k), rng.integers(1, 6, k))
+
+
+@pytest.mark.parametrize("step", [1e-2, 2.0**-8, 1e-3, pytest.param(1e-4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", range(6))
+def test_no_step_puts_the_table_below_the_curve(step: float, seed: int) -> None:
+    rng = np.random.default_rng([seed, 12])
+    loss = random_loss(rng)
+    pld = to_pld(loss, step=step)
+    for pmf, direction in ((pld._pmf_remove, loss), (pld._pmf_add, loss.reversed())):
+        last = float(direction.epsilon(1e-15))
+        inside = rng.uniform(0.0, last, 3)
+        on_grid = step * np.floor(inside / step)
+        # On the grid, between its points, hard beside them, and beyond the smallest delta.
+        epsilons = np.sort([0.0, *inside, *on_grid, *np.nextafter(on_grid, 99.0), 1.2 * last])
+        exact = np.array([float(direction.delta_bounds(e)[1]) for e in epsilons])
+        singly = np.array([pmf.get_delta_for_epsilon(float(e)) for e in epsilons])
+        assert (singly >= exact).all()
+        assert (np.asarray(pmf.get_delta_for_epsilon(epsilons)) >= exact).all()
+        near = on_grid[np.asarray(direction.delta(on_grid)) >= 1e-12]
+        for epsilon in near:  # at the points themselves nothing is lost but the margin
+            ratio = pmf.get_delta_for_epsilon(float(epsilon)) / float(direction.delta(epsilon))
+            assert ratio < 1.0 + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_compositions_of_tables_are_not_below_either(seed: int) -> None:
+    rng = np.random.default_rng([seed, 13])
+    first, second = random_loss(rng), random_loss(rng)
+    together = to_pld(first, step=1e-3).compose(to_pld(second, step=1e-3))
+    exact = Profile([first + second, first.reversed() + second.reversed()])
+    for epsilon in rng.uniform(0.0, float(exact.epsilon(1e-8)), 5):
+        assert together.get_delta_for_epsilon(float(epsilon)) >= exact.delta_bounds(epsilon)[1]
+
+
 def test_exported_losses_compose_with_those_of_dp_accounting() -> None:
     loss, step = QuadraticLoss.from_shift(0.5), 2.0**-12
     gaussian = distributions.from_gaussian_mechanism(2.0, value_discretization_interval=step)
@@ -63,6 +109,8 @@ def test_what_cannot_be_tabulated_is_refused() -> None:
         to_pld(Profile([QuadraticLoss.from_shift(1.0)] * 3))
     with pytest.raises(ValueError, match="pass a larger step"):
         to_pld(QuadraticLoss.from_shift(1.0), step=1e-9)
+    with pytest.raises(ValueError, match="step"):
+        to_pld(QuadraticLoss.from_shift(1.0), step=0.0)
 
 
 def test_a_laplace_mechanism_comes_in_on_or_above_its_exact_curve() -> None:
