@@ -17,12 +17,12 @@ import math
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import networkx as nx
 import numpy as np
+from timing import best_times
 
 from ndis import PrivateCovariance, PrivateGraph, plots
 from ndis.mechanisms import covariance, graph
@@ -86,16 +86,6 @@ def random_graph(n_nodes: int, n_edges: int) -> Edges:
     low, high = ends.min(axis=0), ends.max(axis=0)
     keys = rng.permutation(np.unique((low * n_nodes + high)[low != high]))[:n_edges]
     return Edges(range(n_nodes), keys // n_nodes, keys % n_nodes, np.ones(n_edges))
-
-
-def best_times(rivals: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    best = dict.fromkeys(rivals, float("inf"))
-    for _ in range(rounds):
-        for name, job in rivals.items():
-            began = time.process_time()
-            job()
-            best[name] = min(best[name], time.process_time() - began)
-    return best
 
 
 def large_graph(n_nodes: int = 100_000, n_edges: int = 1_000_000, r: int = 100) -> None:

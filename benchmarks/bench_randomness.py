@@ -14,23 +14,11 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import time
-from collections.abc import Callable
 
 import numpy as np
+from timing import best_times
 
 from ndis.randomness import generator, sign_product, signs
-
-
-def best_times(rivals: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return the best processor time of each rival over rounds in which they take turns."""
-    best = dict.fromkeys(rivals, float("inf"))
-    for _ in range(rounds):
-        for name, job in rivals.items():
-            began = time.process_time()
-            job()
-            best[name] = min(best[name], time.process_time() - began)
-    return best
 
 
 def normals(size: int) -> float:

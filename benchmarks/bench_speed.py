@@ -13,7 +13,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +22,7 @@ import numpy as np
 from mpmath import mp, mpf
 from scipy.special import gammaincc
 from scipy.stats import chi2
+from timing import best_times
 
 from ndis.loss import QuadraticLoss
 from oracles import projection_delta
@@ -30,17 +30,6 @@ from oracles import projection_delta
 SCALAR_LIMIT = 10.0
 BATCH_LIMIT = 20.0
 BATCH = 500_000
-
-
-def best_times(rivals: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The best processor time of each rival over rounds in which they take turns."""
-    best = dict.fromkeys(rivals, float("inf"))
-    for _ in range(rounds):
-        for name, job in rivals.items():
-            began = time.process_time()
-            job()
-            best[name] = min(best[name], time.process_time() - began)
-    return best
 
 
 def repeated(job: Callable[[], object], times: int = 50) -> Callable[[], None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,6 +44,30 @@ def inner_epsilon(epsilon: ArrayLike, rate: float) -> FloatArray:
     return np.asarray(np.where(eps < 1.0, small, large))
 
 
+def sampled_deltas(
+    forwards: Callable[[FloatArray], Any], backwards: Callable[[FloatArray], Any], rate: float
+) -> tuple[Callable[[FloatArray], FloatArray], Callable[[FloatArray], FloatArray]]:
+    """The deltas of a release of a Poisson sample, from those of a pair, row present and absent.
+
+    `forwards` and `backwards` are epsilon -> delta of the pair and of its reverse; so are the two
+    functions that come back.
+    """
+
+    def present(eps: FloatArray) -> FloatArray:
+        return np.asarray(rate * forwards(inner_epsilon(eps, rate)))
+
+    def absent(eps: FloatArray) -> FloatArray:
+        # The weight 1 - (1-q) e^eps may cancel. The profile falls with epsilon, so a little less
+        # epsilon, more than what rounding can do to the weight, gives an upper bound.
+        lower = eps - 1e-15 * (1.0 + eps)
+        weight = -np.expm1(lower + math.log1p(-rate))
+        live, result = weight > 0, np.zeros(eps.shape)
+        result[live] = weight[live] * backwards(lower[live] + math.log(rate) - np.log(weight[live]))
+        return result
+
+    return present, absent
+
+
 def subsampled(loss: QuadraticLoss, rate: float, epsilon: float, delta: float) -> Profile:
     """The loss of a release of a Poisson subsample, add/remove one row.
 
@@ -66,21 +91,7 @@ def subsampled(loss: QuadraticLoss, rate: float, epsilon: float, delta: float) -
     True
     """
     q = _validate.probability("rate", rate)
-
-    def present(eps: FloatArray) -> FloatArray:
-        return np.asarray(q * loss.delta(inner_epsilon(eps, q)))
-
-    def absent(eps: FloatArray) -> FloatArray:
-        # The weight 1 - (1-q) e^eps may cancel. The profile falls with epsilon, so a little less
-        # epsilon, more than what rounding can do to the weight, gives an upper bound.
-        lower = eps - 1e-15 * (1.0 + eps)
-        weight = -np.expm1(lower + math.log1p(-q))
-        live = weight > 0
-        inner = lower[live] + math.log(q) - np.log(weight[live])
-        result = np.zeros(eps.shape)
-        result[live] = weight[live] * loss.reversed().delta(inner)
-        return result
-
+    present, absent = sampled_deltas(loss.delta, loss.reversed().delta, q)
     inner_end = _end(loss, delta / q)
     # The outer epsilon that belongs to it: ln(1 + q (e^end - 1)).
     end = math.log(q) + inner_end + math.log1p((1.0 - q) / q * math.exp(-inner_end))

@@ -21,7 +21,7 @@ from ndis._validate import FloatArray
 from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
 from ndis.loss.radial import RadialLoss
 from ndis.mechanisms.rank_one import published_spread
-from ndis.mechanisms.worst_cases import inner_epsilon
+from ndis.mechanisms.worst_cases import sampled_deltas
 from ndis.randomness import directions, generator, subsample_mask
 from ndis.reproduce._output import Row, save, truth, write_rows
 from ndis.tables import track
@@ -60,18 +60,7 @@ def compose_gaussian(multiplier: float, training: Training) -> Profile:
 
 def sampled(delta: Callable[[FloatArray], Any], rate: float, step: float, high: float) -> Profile:
     """The loss of one step on a Poisson sample, for a pair that is its own reverse."""
-
-    def present(eps: FloatArray) -> FloatArray:
-        return np.asarray(rate * delta(inner_epsilon(eps, rate)))
-
-    def absent(eps: FloatArray) -> FloatArray:
-        # A little less epsilon than asked for: an upper bound, beyond what rounding can do.
-        lower = eps - 1e-15 * (1.0 + eps)
-        weight = -np.expm1(lower + math.log1p(-rate))
-        live, result = weight > 0, np.zeros(eps.shape)
-        result[live] = weight[live] * delta(lower[live] + math.log(rate) - np.log(weight[live]))
-        return result
-
+    present, absent = sampled_deltas(delta, delta, rate)
     return Profile.both(TabulatedLoss.from_profile(present, absent, step=step, high=high))
 
 
