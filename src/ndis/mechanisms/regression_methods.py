@@ -51,6 +51,9 @@ _LADDER = np.concatenate([[0.0], np.geomspace(0.1, 1e4, 40)])
 # ln of a delta below which a relative method's own delta is not told apart.
 _NEGLIGIBLE = math.log(1e-30)
 
+# The most that a calibration leaves below the delta asked for, in ln delta, to certify it.
+_MOST_ROOM = 1.0
+
 Arrays = dict[str, FloatArray]
 
 
@@ -176,7 +179,6 @@ def ridged_law(moments: FloatArray, ridge: float, n_components: int) -> Gaussian
     return Gaussian(coefficients, max(residual, 0.0) * inverse / n_components)
 
 
-@functools.cache
 @functools.lru_cache(maxsize=256)
 def least_triangle_ratio(
     kind: type[TriangleLoss], epsilon: float, delta: float, n_features: int, n_components: int
@@ -205,8 +207,9 @@ def least_triangle_ratio(
     while attained(low) <= target:
         low -= 0.25
     found = brentq(lambda x: attained(x) - target, low, high, xtol=1e-5)
-    # The certificate needs room in delta: as much as a thousandth more noise makes.
-    room = max(attained(found) - attained(found + 1e-3), kind.tolerance)
+    # The certificate needs room in delta: as much as a thousandth more noise makes, but not all of
+    # a cliff (the loss of sketch-and-solve is bounded, so delta may fall to 0 at once).
+    room = min(max(attained(found) - attained(found + 1e-3), kind.tolerance), _MOST_ROOM)
     ratio = math.exp(brentq(lambda x: attained(x) - target + room, low, high + 0.5, xtol=1e-5))
     while any(loss.bounds_within(epsilon, 0.95 * room)[1] > target for loss in losses(ratio)):
         ratio *= 1.0 + 2.0**-10

@@ -1,0 +1,410 @@
+"""Sound mechanisms are never refuted: 1,000 random configurations of each family.
+
+A configuration is a claim, the mechanism's own parameters and a data set with all its neighbours;
+where a calibration takes long, ten data sets share one. Beside each family stands the same
+mechanism sold for more than it is, calibrated for a weaker claim than the one it is audited
+against: it must be refuted, so that no search here is blind.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import RBF
+
+from ndis import (
+    Gaussian,
+    PrivateGaussianProcess,
+    PrivateLeastSquares,
+    PrivateLogisticRegression,
+    QuadraticLoss,
+    audit,
+    audit_samples,
+)
+from ndis.auditing import audit_loss
+from ndis.loss.least_squares import LeastSquaresLoss
+from ndis.loss.student import SketchAndSolveLoss
+from ndis.mechanisms.additive import noise_multiplier
+from ndis.mechanisms.covariance import AddRemove, RowShift, least_weight
+from ndis.mechanisms.graph import exact_mixture
+from ndis.mechanisms.multiparty import Agreement
+from ndis.mechanisms.multiparty.releasing import output_law
+from ndis.mechanisms.posterior import linear_regression, with_noise
+from ndis.mechanisms.projection_methods import least_ratio
+
+FloatArray = NDArray[np.float64]
+N = 1000
+# Data sets that share a calibration, where that is quick and where it takes long.
+FEW, MANY = 2, 10
+
+
+@dataclass(frozen=True)
+class Claimed:
+    epsilon: float
+    delta: float
+    n_components: int
+
+    def weaker(self) -> Claimed:
+        """What an unsound seller calibrates for: twice the epsilon, a hundred times the delta."""
+        return Claimed(2.0 * self.epsilon, min(100.0 * self.delta, 0.5), self.n_components)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    law: Callable[[FloatArray], Gaussian]
+    table: FloatArray
+    copies: int = 1
+    relation: str = "add-remove"
+    universe: FloatArray | None = None
+
+
+Family = Callable[[np.random.Generator, Claimed], Iterator[Configuration]]
+FAMILIES: dict[str, tuple[Family, int]] = {}
+
+
+def family(tables: int) -> Callable[[Family], Family]:
+    """A generator of so many configurations for one claim."""
+
+    def keep(made: Family) -> Family:
+        FAMILIES[made.__name__.replace("_", "-")] = (made, tables)
+        return made
+
+    return keep
+
+
+def random_claims(seed: int, n: int = N) -> list[Claimed]:
+    rng = np.random.default_rng(seed)
+    eps, log_delta = rng.uniform(0.01, 5, n), rng.uniform(-14, -1, n)
+    r = np.rint(10 ** rng.uniform(0, 3, n)).astype(int)
+    return [
+        Claimed(float(e), float(10**d), int(k)) for e, d, k in zip(eps, log_delta, r, strict=True)
+    ]
+
+
+def in_ball(rng: np.random.Generator, n: int, d: int, norm: float) -> FloatArray:
+    """Rows of the norm or shorter, from one long row among zeros to a crowd."""
+    rows = rng.standard_normal((n, d)) * 10 ** rng.uniform(-2, 1, (n, 1))
+    return norm * rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
+
+
+# -- regression ------------------------------------------------------------------------------------
+
+
+def limit_row(epsilon: float, ratio: float, d: int, r: int, norm: float) -> FloatArray:
+    """The row that is easiest to see beside nothing, for sketch-and-solve in the limit."""
+    _, p = LeastSquaresLoss(ratio**-2, d, r).worst_pair(epsilon)
+    # Alone with the ridge s2, a row (x, y) has p = x^2/(x^2 + s2) and q = norm^2/(norm^2 + s2).
+    x = norm * ratio * math.sqrt(p / (1.0 - p))
+    return np.array([*np.zeros(d - 1), x, math.sqrt(max(norm**2 - x**2, 0.0))])
+
+
+@family(MANY)
+def gaussian_limit(rng: np.random.Generator, asked: Claimed) -> Iterator[Configuration]:
+    d, norm, r = int(rng.integers(1, 5)), float(10 ** rng.uniform(-1, 1)), asked.n_components
+    model = PrivateLeastSquares(
+        epsilon=asked.epsilon, delta=asked.delta, data_norm=norm, method="gaussian-limit",
+        n_components=r, fit_intercept=False,
+    )  # fmt: skip
+    worst = limit_row(asked.epsilon, model.calibrate(d) / norm, d, r, norm)
+    for i in range(MANY):
+        table = in_ball(rng, int(rng.integers(2, 5)), d + 1, norm)
+        if i % 2 == 0:
+            table = np.vstack([worst, 0.0 * worst])
+        yield Configuration(lambda t: model.output_law(t[:, :-1], t[:, -1]), table)
+
+
+@family(FEW)
+def regression_sketch(rng: np.random.Generator, asked: Claimed) -> Iterator[Configuration]:
+    d, norm, r = int(rng.integers(1, 5)), float(10 ** rng.uniform(-1, 1)), asked.n_components + 4
+    ridge = PrivateLeastSquares(
+        epsilon=asked.epsilon, delta=asked.delta, data_norm=norm, method="sketch",
+        n_components=r, fit_intercept=False,
+    ).calibrate(d) ** 2  # fmt: skip
+
+    def law(rows: FloatArray) -> Gaussian:
+        return Gaussian(np.zeros(d + 1), rows.T @ rows + ridge * np.eye(d + 1))
+
+    for _ in range(FEW):
+        table = in_ball(rng, 2, d + 1, norm)
+        table[0] = norm * np.eye(d + 1)[0]
+        yield Configuration(law, table, copies=r)
+
+
+def moments_law(
+    noisy: list[tuple[FloatArray, FloatArray | float]],
+) -> Gaussian:
+    """The law of statistics with independent noise, each a value and its standard deviation."""
+    means = [np.ravel(value) for value, _ in noisy]
+    scales = [np.ravel(np.broadcast_to(scale, np.shape(value))) for value, scale in noisy]
+    return Gaussian.from_diagonal(np.concatenate(means), np.concatenate(scales) ** 2)
+
+
+def symmetric(matrix: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
+    """The upper triangle, with noise `scale` on the diagonal and 1/sqrt(2) of it beside that."""
+    upper = np.triu_indices(len(matrix))
+    return matrix[upper], np.where(upper[0] == upper[1], scale, scale / math.sqrt(2.0))
+
+
+@family(FEW)
+def regression_moments(rng: np.random.Generator, asked: Claimed) -> Iterator[Configuration]:
+    """AdaSSP, noisy Gram matrix and Newton: all that they release, not only the coefficients."""
+    kind = ("adassp", "noisy-gram", "newton")[int(rng.integers(3))]
+    d, norm, bound = int(rng.integers(1, 4)), float(10 ** rng.uniform(-1, 1)), 0.05
+    model = PrivateLeastSquares(
+        epsilon=asked.epsilon, delta=asked.delta, data_norm=norm, label_bound=bound * norm,
+        method=kind, n_rounds=int(rng.integers(1, 5)), fit_intercept=False,
+    )  # fmt: skip
+    method, rounds = model._method(d), model.n_rounds
+
+    def law(rows: FloatArray) -> Gaussian:
+        whole = rows.T @ rows
+        gram, moment = whole[:-1, :-1], whole[:-1, -1]
+        if kind == "noisy-gram":
+            return moments_law([symmetric(whole, method.noise_scale)])
+        hessian = symmetric(gram, method.noise_scale)
+        if kind == "adassp":
+            least = np.linalg.eigvalsh(gram)[:1]
+            return moments_law(
+                [hessian, (moment, method._moment_scale), (least, method.noise_scale)]
+            )
+        return moments_law([hessian, *[(moment, method._gradient_scale)] * rounds])
+
+    for _ in range(FEW):
+        features = in_ball(rng, 2, d, norm * math.sqrt(1 - bound**2))
+        features[0] = norm * math.sqrt(1 - bound**2) * np.eye(d)[0]
+        labels = bound * norm * rng.choice([-1.0, 1.0], 2)
+        yield Configuration(law, np.column_stack([features, labels]))
+
+
+# -- posteriors ------------------------------------------------------------------------------------
+
+
+@family(FEW)
+def linear_posterior(rng: np.random.Generator, asked: Claimed) -> Iterator[Configuration]:
+    n, d = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    model = linear_regression(
+        epsilon=asked.epsilon, delta=asked.delta, data_norm=1.0, label_bound=1.0, max_rows=n,
+        lam=float(10 ** rng.uniform(-2, 1.5)), noise_variance=float(10 ** rng.uniform(-1, 1)),
+        n_draws=int(rng.integers(1, 4)),
+    )  # fmt: skip
+    noise = model.calibrate()
+    for _ in range(FEW):
+        table = np.column_stack([in_ball(rng, n, d, 1.0), rng.choice([-1.0, 1.0], n)])
+        table[0, :-1] = np.eye(d)[0]
+        yield Configuration(
+            lambda rows: with_noise(model.algorithm(rows), noise), table, copies=model.n_draws
+        )
+
+
+@family(FEW)
+def gaussian_process(rng: np.random.Generator, asked: Claimed) -> Iterator[Configuration]:
+    n, scale = int(rng.integers(1, 4)), float(rng.choice([0.1, 0.3, 1.0]))
+    points = rng.uniform(size=(int(rng.integers(1, 4)), 1))
+    model = PrivateGaussianProcess(
+        epsilon=asked.epsilon, delta=asked.delta, label_bound=1.0, max_rows=n,
+        kernel=RBF(scale), noise_variance=float(10 ** rng.uniform(-2, 1.5)),
+        query_points=points.tolist(), n_draws=int(rng.integers(1, 4)),
+    )  # fmt: skip
+    for _ in range(FEW):
+        table = np.column_stack([rng.uniform(size=n), rng.choice([-1.0, 1.0], n)])
+        table[0, 0] = points[0, 0]
+        yield Configuration(model.output_law, table, copies=model.n_draws)
+
+
+@family(MANY)
+def logistic_posterior(rng: np.random.Generator, asked: Claimed) -> Iterator[Configuration]:
+    d, lam = int(rng.integers(1, 4)), float(10 ** rng.uniform(-1, 1.5))
+    model = PrivateLogisticRegression(
+        epsilon=asked.epsilon, delta=asked.delta, data_norm=1.0, lam=lam, classes=(0, 1),
+        max_rows=40 if rng.uniform() < 0.5 else None, fit_intercept=False,
+    )  # fmt: skip
+    for i in range(MANY):
+        n = int(rng.integers(1, 4))
+        table = np.column_stack([in_ball(rng, n, d, 1.0), rng.integers(0, 2, n)])
+        if i % 2:  # a crowd that leans against the last record
+            lean = np.array([*np.eye(d)[0], 1.0])
+            crowd = np.tile(lean * [*[0.5] * d, 1.0], (30, 1))
+            table = np.vstack([lean * [*[1.0] * d, 0.0], crowd])[: 2 + 29 * (i % 4 == 1)]
+        yield Configuration(model.output_law, table)
+
+
+# -- several parties -------------------------------------------------------------------------------
+
+
+@family(FEW)
+def multi_party(rng: np.random.Generator, asked: Claimed) -> Iterator[Configuration]:
+    """One party's release for its own attributes, or all of them for the whole record."""
+    sizes = rng.integers(1, 3, int(rng.integers(2, 4)))
+    parties = {f"party {j}": {f"x{j}{i}": (-1, 1) for i in range(k)} for j, k in enumerate(sizes)}
+    n = 3
+    protects = str(rng.choice(["party", "person"]))
+    agreement = Agreement(
+        n, parties, asked.epsilon, asked.delta, method=str(rng.choice(["auto", "rmgm", "dgm"])),
+        protects=protects, n_components=4, seed=int(rng.integers(2**32)),
+    )  # fmt: skip
+    split = np.cumsum(sizes)[:-1]
+
+    def whole(rows: FloatArray) -> Gaussian:
+        laws = [
+            output_law(agreement, party, held)
+            for party, held in zip(parties, np.split(rows, split, axis=1), strict=True)
+        ]
+        return Gaussian.from_diagonal(
+            np.concatenate([law.mean for law in laws]),
+            np.concatenate([law.variances for law in laws]),
+        )
+
+    # Parties with fewer columns than others may be protected better: the one with most is not.
+    party = max(parties, key=lambda name: len(parties[name]))
+    for _ in range(FEW):
+        d = int(sizes.sum()) if protects == "person" else len(parties[party])
+        table = rng.uniform(-1, 1, (n, d))
+        table[0] = -1.0
+        law = whole if protects == "person" else functools.partial(output_law, agreement, party)
+        relation = "replace" if protects == "person" else "party"
+        yield Configuration(law, table, relation=relation, universe=np.ones((1, d)))
+
+
+# -- the audits ------------------------------------------------------------------------------------
+
+
+def audited(name: str, n: int, seed: int, weaker: bool = False) -> Iterator[tuple[bool, float]]:
+    """Whether each of n configurations is refuted, and ln of the largest delta over the claim."""
+    made, tables = FAMILIES[name]
+    rng = np.random.default_rng(seed)
+    for asked in random_claims(seed, n // tables):
+        sold = asked.weaker() if weaker else asked
+        for case in made(rng, sold):
+            verdict = audit(
+                case.law, case.table, (asked.epsilon, asked.delta),
+                relation=case.relation, universe=case.universe, copies=case.copies,
+            )  # fmt: skip
+            yield verdict.refuted, verdict.log_delta - math.log(asked.delta)
+
+
+# The share of sold-for-more mechanisms that must be refuted. Posteriors are calibrated for data
+# sets that no random draw finds.
+POWER = {"logistic-posterior": 0.1, "linear-posterior": 0.2, "gaussian-process": 0.2}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_no_sound_configuration_is_refuted(name: str) -> None:
+    found = list(audited(name, N, seed=1))
+    assert len(found) == N
+    assert not any(refuted for refuted, _ in found)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_sold_for_more_than_it_is_refuted(name: str) -> None:
+    found = [refuted for refuted, _ in audited(name, 20, seed=2, weaker=True)]
+    assert np.mean(found) >= POWER.get(name, 0.5)
+
+
+# -- sketch-and-solve, whose law is not Gaussian ---------------------------------------------------
+
+
+def solved_log_deltas(noise: float, norm: float, d: int, asked: Claimed, rows: FloatArray) -> float:
+    """The largest ln delta over all removals: t laws at leverages from explicit matrices."""
+    ridged = rows.T @ rows + noise**2 * np.eye(d + 1)
+    q = np.einsum("ij,jk,ik->i", rows, np.linalg.inv(ridged), rows)
+    p = np.einsum("ij,jk,ik->i", rows[:, :d], np.linalg.inv(ridged[:d, :d]), rows[:, :d])
+    loss = SketchAndSolveLoss((norm / noise) ** 2, d, asked.n_components)
+    ways = (loss, loss.reversed())
+    return max(float(np.max(way.log_delta_at(q, np.minimum(p, q), asked.epsilon))) for way in ways)
+
+
+def solved(asked: Claimed, sold: Claimed, rng: np.random.Generator) -> Iterator[float]:
+    """Ln of delta over the claim, for data sets that share a calibration."""
+    d, norm = int(rng.integers(1, 5)), float(10 ** rng.uniform(-1, 1))
+    asked, sold = (Claimed(c.epsilon, c.delta, max(c.n_components, d + 10)) for c in (asked, sold))
+    noise = PrivateLeastSquares(
+        epsilon=sold.epsilon, delta=sold.delta, data_norm=norm, method="als",
+        n_components=sold.n_components, fit_intercept=False,
+    ).calibrate(d)  # fmt: skip
+    worst = limit_row(asked.epsilon, noise / norm, d, asked.n_components, norm)
+    for i in range(MANY):
+        rows = worst[None] if i % 2 == 0 else in_ball(rng, int(rng.integers(1, 5)), d + 1, norm)
+        yield solved_log_deltas(noise, norm, d, asked, rows) - math.log(asked.delta)
+
+
+@pytest.mark.slow
+def test_no_sketch_and_solve_is_above_its_claim() -> None:
+    rng = np.random.default_rng(3)
+    found = [above for asked in random_claims(3, N // MANY) for above in solved(asked, asked, rng)]
+    assert len(found) == N
+    assert max(found) <= 0
+
+
+def test_sketch_and_solve_sold_for_more_is_above_its_claim() -> None:
+    rng = np.random.default_rng(4)
+    found = [max(solved(asked, asked.weaker(), rng)) for asked in random_claims(4, 3)]
+    assert min(found) > 0
+
+
+@pytest.mark.parametrize(("sold", "refuted"), [(0.5, False), (4.0, True)])
+def test_sketch_and_solve_by_its_own_draws(sold: float, refuted: bool) -> None:
+    model = PrivateLeastSquares(
+        epsilon=sold, delta=0.01, data_norm=1.0, method="als", n_components=20, fit_intercept=False
+    )
+    row = limit_row(0.5, model.calibrate(1), 1, 20, 1.0)
+    method = model._method(1)
+    tables = [model._table(rows[:, :1], rows[:, 1]) for rows in (row[None], 0.0 * row[None])]
+    verdict, _ = audit_samples(
+        lambda table, rng: method.draw(table, rng)["coef"], *tables, 0.5,
+        claimed_delta=0.01, n_samples=4000,
+    )  # fmt: skip
+    assert verdict.refuted is refuted
+
+
+# -- the statistics that the tests above give a law are those that are drawn -----------------------
+
+
+@pytest.mark.parametrize("kind", ["adassp", "noisy-gram", "newton"])
+def test_drawn_moments_have_the_noise_that_is_audited(kind: str) -> None:
+    model = PrivateLeastSquares(data_norm=1.0, method=kind, n_rounds=2, fit_intercept=False)
+    method, table = model._method(2), model._table(np.eye(2), np.zeros(2))
+    rng = np.random.default_rng(5)
+    draws = [method.draw(table, rng) for _ in range(500)]
+    gram = np.array([draw["moments" if kind == "noisy-gram" else "gram"] for draw in draws])
+    spread = gram.std(axis=0) / method.noise_scale
+    np.testing.assert_allclose(np.diag(spread), 1.0, rtol=0.15)
+    np.testing.assert_allclose(spread[0, 1], math.sqrt(0.5), rtol=0.15)
+    if kind == "adassp":
+        others = {"moment": method._moment_scale, "least_eigenvalue": method.noise_scale}
+    else:
+        others = {} if kind == "noisy-gram" else {"gradients": method._gradient_scale}
+    for name, scale in others.items():
+        seen = np.array([draw[name] for draw in draws]).std(axis=0)
+        np.testing.assert_allclose(seen, scale, rtol=0.15)
+
+
+# -- families whose worst case is one loss ---------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gaussian", "projection", "covariance", "row-shift", "graph"])
+def test_sound_losses_are_never_refuted(name: str) -> None:
+    for asked in random_claims(1):
+        epsilon, delta, r = asked.epsilon, asked.delta, asked.n_components
+        if name == "gaussian":
+            loss = QuadraticLoss.from_shift(1 / noise_multiplier(epsilon, delta))
+        elif name == "projection":
+            loss = QuadraticLoss(least_ratio(epsilon, delta, r) ** -2, 0.0, r)
+        elif name == "covariance":
+            rows = AddRemove(1.0)
+            loss = rows.loss(least_weight(rows, epsilon, delta, r, None), r)
+        elif name == "row-shift":
+            loss = RowShift().loss(least_weight(RowShift(), epsilon, delta, r, None), r)
+        else:
+            mixture = exact_mixture(epsilon, delta, r, 1000)
+            loss = QuadraticLoss(mixture.share * 2 / mixture.weight, 0.0, r)
+        verdict = audit_loss(loss, (epsilon, delta))
+        assert verdict.outcome == "consistent"
+        assert verdict.delta > 0.9 * delta  # and they are not merely over-noised
