@@ -95,6 +95,20 @@ def test_singular_covariances() -> None:
         log_delta_bounds(P, Q, 1.0)
 
 
+@pytest.mark.parametrize("small", [1e-3, 1e-9, 1e-20])
+def test_delta_is_the_same_in_all_units(small: float) -> None:
+    """A column in small units is not taken for a constant beside one in large units."""
+    P, Q = random_pair(4, 3, 1.0)
+    eps = 0.2
+    units = np.diag([1e6, 1.0, small])
+    P_units, Q_units = (Gaussian(units @ law.mean, units @ law.cov @ units) for law in (P, Q))
+    expected = privacy_loss(P, Q).log_delta(eps)
+    assert privacy_loss(P_units, Q_units).log_delta(eps) == pytest.approx(expected, rel=1e-9)
+    low, high = log_delta_bounds(P_units, Q_units, eps)
+    assert low == pytest.approx(expected, rel=1e-9)
+    assert high == pytest.approx(expected, rel=1e-9)
+
+
 @pytest.mark.parametrize("mean", [0.0, 1.0])
 @pytest.mark.parametrize("d", [1, 2, 6, 12])
 def test_bounds_from_matrices_are_narrow_and_hold(d: int, mean: float) -> None:

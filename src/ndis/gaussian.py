@@ -213,7 +213,7 @@ def log_delta_bounds(
         if np.array_equal(*diagonal[:2]) and not diagonal[2].any():
             return QuadraticLoss(0.0, 0.0, 0.0).log_delta_bounds(eps)
         return pencil.diagonal_log_delta_bounds(*diagonal, eps, k)
-    S1, S2 = P.cov, Q.cov
+    S1, S2, difference = _balanced(P.cov, Q.cov, difference)
     if np.array_equal(S1, S2) and not difference.any():
         return QuadraticLoss(0.0, 0.0, 0.0).log_delta_bounds(eps)
     shared = _shared_support(S1, S2, difference)
@@ -269,7 +269,7 @@ def monte_carlo_delta(
     """
     eps = _validate.real("epsilon", epsilon)
     accuracy, risk = _validate.probability("alpha", alpha), _validate.probability("gamma", gamma)
-    shared = _shared_support(P.cov, Q.cov, _same_space(P, Q))
+    shared = _shared_support(*_balanced(P.cov, Q.cov, _same_space(P, Q)))
     if shared is None:
         return 1.0
     S1, S2, difference = shared
@@ -321,8 +321,7 @@ def _relative_spectrum(first: Gaussian, second: Gaussian) -> tuple[FloatArray, F
         v1, v2, difference = diagonal
         excess = np.where(v1 >= v2, (v1 - v2) / v2, (v1 - v2) / v1)
         return excess, difference**2 / np.minimum(v1, v2)
-    S1, S2 = first.cov, second.cov
-    shared = _shared_support(S1, S2, difference)
+    shared = _shared_support(*_balanced(first.cov, second.cov, difference))
     if shared is None:
         return None
     S1, S2, difference = shared
@@ -340,6 +339,20 @@ def _relative_spectrum(first: Gaussian, second: Gaussian) -> tuple[FloatArray, F
         np.where(above >= 0, above, above / ratio),
         np.where(above >= 0, shift, shift / ratio),
     )
+
+
+def _balanced(
+    S1: FloatArray, S2: FloatArray, difference: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A pair with every coordinate in units of about its own standard deviation.
+
+    The units are powers of two, so nothing is rounded; and delta is the same in all units, but
+    no column is small beside another any more.
+    """
+    size = np.sqrt(np.maximum(np.diag(S1), np.diag(S2)))
+    unit = -np.frexp(np.where(size > 0, size, 1.0))[1]
+    both = unit[:, None] + unit
+    return np.ldexp(S1, both), np.ldexp(S2, both), np.ldexp(difference, unit)
 
 
 def _shared_support(
