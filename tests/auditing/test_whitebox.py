@@ -13,6 +13,7 @@ from ndis import (
     PrivateCovariance,
     PrivateGraph,
     PrivateLeastSquares,
+    PrivateLogisticRegression,
     PrivateProjection,
     Profile,
     QuadraticLoss,
@@ -22,9 +23,10 @@ from ndis import (
 )
 from ndis.auditing import Claim, audit_loss
 from ndis.auditing.verdict import FLOATING, PROVEN
-from ndis.auditing.whitebox import _highest, chi_square_delta
+from ndis.auditing.whitebox import _highest, _Search, chi_square_delta
 from ndis.gaussian import log_delta_bounds, privacy_loss
 from ndis.loss.least_squares import LeastSquaresLoss
+from ndis.mechanisms.additive import noise_multiplier
 from ndis.mechanisms.regression_methods import ridged_law
 
 CLAIM = (EPSILON, DELTA)
@@ -147,6 +149,141 @@ def test_sound_additive_noise_is_not_refuted() -> None:
     verdict = audit(law, np.eye(3), mechanism, data_norm=1.0)
     assert verdict.outcome == "consistent"
     assert verdict.delta > 0.99e-6
+
+
+# -- data sets that are hard on a search -------------------------------------------------------
+
+
+HARD = {
+    "one row": TABLE[:1],
+    "a row of zeros": np.zeros((1, 3)),
+    "zeros": np.zeros((4, 3)),
+    "duplicates": np.vstack([TABLE, TABLE]),
+    "fewer rows than columns": TABLE[:2],
+    "a constant column": np.column_stack([TABLE[:, :2], np.full(12, 0.5)]),
+    "columns in other units": TABLE * [1.0, 1e-9, 1e-20],
+    "each row alone in its direction": np.eye(3),
+}
+
+
+@pytest.mark.parametrize("table", HARD.values(), ids=HARD)
+def test_sound_mechanisms_are_consistent_on_hard_tables(table: np.ndarray) -> None:
+    projection = PrivateProjection(epsilon=1.0, delta=1e-6, data_norm=1.0, n_components=20)
+    verdict = audit(projection, table)
+    assert verdict.outcome == "consistent"
+    assert verdict.delta == pytest.approx(1e-6, rel=1e-2)
+    regression = PrivateLeastSquares(
+        epsilon=1.0, delta=1e-5, data_norm=1.0, method="gaussian-limit",
+        n_components=50, fit_intercept=False,
+    )  # fmt: skip
+    assert audit(regression, table).outcome == "consistent"
+
+
+@pytest.mark.parametrize("ridge", [1e-9, 1e-15, 0.0])
+def test_a_row_alone_in_its_direction_is_seen(ridge: float) -> None:
+    table = np.column_stack([TABLE[:, :2], np.eye(12)[0]])
+    verdict = audit(planted.sketch(ridge), table, CLAIM)
+    assert verdict.refuted
+    assert verdict.lower_bound > 0.999
+    assert verdict.worst[0].row == 0
+
+
+def test_units_change_nothing() -> None:
+    verdicts = [
+        audit(planted.sketch(0.0), TABLE * units, CLAIM) for units in ([1, 1, 1], [1e8, 1, 1e-12])
+    ]
+    assert verdicts[0].log_lower_bound == pytest.approx(verdicts[1].log_lower_bound, rel=1e-9)
+
+
+def test_rounding_refutes_nobody() -> None:
+    """A crowd in one direction hides the row of another but for rounding: the claim is tight."""
+    rng = np.random.default_rng(0)
+    above = 0
+    for _ in range(8):
+        axes = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+        table = np.vstack([np.tile(axes[0], (3000, 1)), axes[1]])
+        mechanism = PrivateProjection(epsilon=1.0, delta=1e-6, data_norm=1.0, n_components=20)
+        here, less = (mechanism.output_law(rows) for rows in (table, table[:-1]))
+        above += log_delta_bounds(here, less, EPSILON, 20)[0] > math.log(DELTA) + 1e-12
+        search = _Search(Claim(*CLAIM), copies=20)
+        search.consider(here, less, "a pair")
+        search.stand_above_rounding(here)
+        assert search.verdict([], []).outcome == "consistent"
+    assert above  # or the test would prove nothing
+
+
+def test_a_delta_above_the_claim_that_refutes_nothing_is_told() -> None:
+    search = _Search(Claim(1.0, 0.1), copies=1, ceiling=-10.0)
+    search.consider(Gaussian([0.0], [[1.0]]), Gaussian([1.0], [[1.0]]), "a pair")
+    verdict = search.verdict([], [])
+    assert verdict.outcome == "consistent"
+    assert "no more than rounding can explain" in str(verdict)
+
+
+def test_neighbours_that_are_refused_are_counted() -> None:
+    model = PrivateLogisticRegression(
+        epsilon=1.0, delta=1e-6, data_norm=1.0, classes=(0, 1), max_rows=3
+    )
+    table = np.column_stack([TABLE[:3, :2], [0, 1, 0]])
+    searched = audit(model, table).searched
+    assert any("rows to add to this table: the mechanism refuses them" in part for part in searched)
+
+    def at_least_two(rows: np.ndarray) -> Gaussian:
+        if len(rows) < 2:
+            raise ValueError("too few")
+        return planted.sketch(RIDGE)(rows)
+
+    with pytest.raises(ValueError, match="refuses all 2"):
+        audit(at_least_two, TABLE[:2], CLAIM)
+    assert audit(at_least_two, TABLE[:2], CLAIM, universe=TABLE[2:3]).searched[-1] == (
+        "not searched: 2 neighbours that the mechanism refuses"
+    )
+
+
+def test_a_move_across_a_long_row_is_found() -> None:
+    sound = PrivateCovariance(epsilon=1.0, delta=1e-6, n_components=20, mean=False)
+    verdict = audit(sound, TABLE[:3])
+    assert verdict.outcome == "consistent"
+    assert verdict.delta > 0.9e-6
+    assert audit(sound, TABLE[:3], (1.0, 5e-7)).refuted
+
+
+def test_the_worst_replacement_in_the_ball_is_found() -> None:
+    rows = np.eye(3)
+    assert audit(planted.noisy_mean, rows, CLAIM, relation="replace").delta < 1e-3
+    sold = audit(planted.noisy_mean, rows, CLAIM, relation="replace", data_norm=1.0)
+    double = QuadraticLoss.from_shift(2.0 / noise_multiplier(EPSILON, DELTA))
+    assert sold.delta == pytest.approx(float(double.delta(EPSILON)), rel=0.05)
+
+
+def test_too_many_replacements_are_sampled_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ndis.auditing.whitebox._REPLACEMENTS", 10)
+    searched = audit(planted.noisy_mean, np.eye(4), CLAIM, relation="replace").searched
+    assert searched[0].startswith("10 random replacements")
+    assert "not searched: the other 6 replacements" in searched
+
+
+def test_wrong_calls_are_told() -> None:
+    with pytest.raises(ValueError, match="relation to be one of"):
+        audit(planted.sketch(1.0), TABLE, CLAIM, relation="item")
+    with pytest.raises(ValueError, match="rows with 3 entries"):
+        audit(planted.sketch(1.0), TABLE, CLAIM, universe=np.eye(2))
+    with pytest.raises(ValueError, match="symmetric"):
+        audit(planted.sketch(1.0), np.triu(np.ones((3, 3))), CLAIM, relation="edge")
+
+
+def test_pairs_at_the_extremes() -> None:
+    line = np.ones((2, 2))
+    same = audit_pair(Gaussian([0, 0], np.eye(2)), Gaussian([0, 0], np.eye(2)), (1.0, 0.0))
+    assert same.outcome == "consistent"
+    on = audit_pair(Gaussian([0, 0], line), Gaussian([1, 1], line), (1.0, 0.1))
+    assert on.refuted
+    assert on.delta == pytest.approx(float(QuadraticLoss.from_shift(1.0).delta(1.0)))
+    assert "not searched: directions in which variances are zero to rounding" in on.searched
+    off = audit_pair(Gaussian([0, 0], line), Gaussian([0, 1], line), (50.0, 0.5))
+    assert off.lower_bound == 1.0
+    assert audit_pair(Gaussian([0], [[1]]), Gaussian([0], [[1e18]]), (1.0, 0.5)).lower_bound < 1
+    assert audit_pair(Gaussian([0], [[2]]), Gaussian([0], [[1]]), (0.5 * math.log(2), 0.1)).refuted
 
 
 # -- parts -------------------------------------------------------------------------------------

@@ -129,6 +129,12 @@ class Verdict:
                 f"REFUTED: the claim of {claim} is false. At that epsilon delta is at least "
                 f"{bound}, {self.basis}; the witness is {self.witness}."
             )
+        if clears(self.log_delta, self.claim):
+            excuse = "rounding" if self.basis in (PROVEN, FLOATING) else "chance"
+            return (
+                f"Consistent, just: the largest delta found at that epsilon is {found} "
+                f"({self.witness}), above {claim} but by no more than {excuse} can explain."
+            )
         return (
             f"Consistent: nothing found contradicts {claim}. The largest delta found at that "
             f"epsilon is {found} ({self.witness}); a search proves nothing beyond what it searched."

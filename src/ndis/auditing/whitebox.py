@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.auditing.verdict import FLOATING, PROVEN, Claim, Neighbour, Verdict, decide
+from ndis.auditing.verdict import FLOATING, PROVEN, Claim, Neighbour, Verdict, clears, decide
 from ndis.chi_square import GeneralizedChiSquare
 from ndis.gaussian import Gaussian, log_delta_bounds, privacy_loss
 from ndis.guarantee import NeighbourRelation
@@ -31,11 +31,19 @@ from ndis.tables import track
 
 # The routes of `audit_pair` must agree to this; the classical one has no more digits to offer.
 _AGREEMENT = 1e-9
+# What a mechanism's own arithmetic may have done to an entry of a covariance, in units of rounding
+# and of its diagonal; to be multiplied by the dimension, and by the condition of the matrix.
+_ROUNDINGS = 64.0 * float(np.finfo(np.float64).eps)
 # Covariance matrices up to this size are enclosed together with their eigenvalue problem.
 _ENCLOSED = 100
 # Starting points of the search for the worst record, and evaluations it may use from each.
 _STARTS = 4
 _EVALUATIONS = 80
+_DEEPEST = 1e6  # where a row is not accepted: a depth that no delta has
+# Rows of these lengths are moved where rows have no bound.
+_LONG, _ZEROS = (10.0, 1e3, 1e5), 1000
+# Neighbours by replacement that are looked at; of more, so many at random.
+_REPLACEMENTS = 20_000
 # The worst neighbours that a verdict lists.
 _LISTED = 10
 # Orders at which a batch of losses is bounded before any delta is computed, and how many of them
@@ -60,7 +68,11 @@ def audit_pair(P: Gaussian, Q: Gaussian, claim: Any) -> Verdict:
     """Check a claim against one pair of Gaussians, in both directions.
 
     Two routes must agree before anything is said: the difference of two generalized chi-square
-    probabilities (the published tool), and the contour integral in ball arithmetic.
+    probabilities (the published tool), and the contour integral in ball arithmetic. They have in
+    common the doubles of the two laws, which directions count as degenerate, and how a path of
+    integration is chosen. The first takes the eigenvalues and the sum over the path as floating
+    point finds them, the second encloses both. Laws that are mutually singular have no density to
+    compare: delta is 1, and there is no second route.
 
     Parameters
     ----------
@@ -83,7 +95,8 @@ def audit_pair(P: Gaussian, Q: Gaussian, claim: Any) -> Verdict:
     search = _Search(asked, copies=1)
     search.consider(P, Q, "", orders=_LAWS)
     low, high, _ = search.enclose()
-    classical = chi_square_delta(search.loss, asked.epsilon)
+    singular = bool(np.isinf(search.loss.excess).any())
+    classical = math.exp(high) if singular else chi_square_delta(search.loss, asked.epsilon)
     if not math.exp(low) - _AGREEMENT <= classical <= math.exp(high) + _AGREEMENT:
         raise ArithmeticError(
             f"Two routes disagree on delta at epsilon={asked.epsilon}: {classical} and "
@@ -152,6 +165,8 @@ def chi_square_delta(loss: QuadraticLoss, epsilon: float) -> float:
     """
     if np.isinf(loss.excess).any():
         return 1.0
+    if not (loss.excess.any() or loss.shift.any()):  # one law
+        return max(0.0, -math.expm1(epsilon))
     above = float(loss_law(loss).sf(epsilon))
     under_q = float(loss_law(loss.reversed()).cdf(-epsilon))
     return above - math.exp(epsilon) * under_q if under_q else above
@@ -172,11 +187,11 @@ def loss_law(loss: QuadraticLoss) -> GeneralizedChiSquare:
     >>> float(law.mean()), float(law.var())
     (0.5, 1.0)
     """
-    x, n = loss.excess, loss.count
-    ratio = np.where(x >= 0, 1.0 + x, 1.0 / (1.0 - x))
-    squared = np.where(x >= 0, loss.shift / ratio, loss.shift)
+    x, n, size = loss.excess, loss.count, 1.0 + np.abs(loss.excess)
+    ratio = np.where(x >= 0, size, 1.0 / size)
+    squared = np.where(x >= 0, loss.shift / size, loss.shift)
     curved = x != 0
-    weights = 0.5 * np.where(x >= 0, x, x / (1.0 - x))[curved]
+    weights = 0.5 * np.where(x >= 0, x, x / size)[curved]
     centres = squared[curved] * (ratio[curved] / (2.0 * weights)) ** 2
     logs = np.where(x >= 0, np.log1p(np.maximum(x, 0.0)), -np.log1p(-np.minimum(x, 0.0)))
     constant = 0.5 * float((ratio * squared - n * logs).sum()) - float((weights * centres).sum())
@@ -240,15 +255,28 @@ def audit(
     'refuted'
     """
     asked = Claim.of(mechanism if claim is None else claim)
-    kind = NeighbourRelation(str(relation or getattr(mechanism, "relation", "add-remove")))
+    named = str(relation or getattr(mechanism, "relation", None) or NeighbourRelation.ADD_REMOVE)
+    kind = NeighbourRelation(_validate.one_of("relation", named, [*map(str, NeighbourRelation)]))
     draws = copies if copies is not None else getattr(mechanism, "output_copies", 1)
     norm = data_norm if data_norm is not None else getattr(mechanism, "data_norm", None)
     table = _validate.floats("data", data, ndim=2)
     pool = None if universe is None else _validate.floats("universe", universe, ndim=2)
+    if pool is not None and pool.shape[1] != table.shape[1]:
+        raise ValueError(
+            f"Expected a universe of rows with {table.shape[1]} entries, as the data have, got "
+            f"{pool.shape[1]}; the label, if there is one, belongs to a row."
+        )
     search = _Search(asked, _validate.count("copies", draws))
     law = _law_of(mechanism, kind)
     around = _Surroundings(law, table, pool, norm)
-    looked, missed = _SEARCHES[kind](search, around, mechanism)
+    here = law(table)
+    looked, missed = _SEARCHES[kind](search, around, here, mechanism)
+    if search.refused and not search.worst:
+        raise ValueError(
+            f"Expected a mechanism that accepts neighbours of the data, got one that refuses all "
+            f"{search.refused} that were tried; audit it around other data."
+        )
+    search.stand_above_rounding(here)
     return search.verdict(looked, missed)
 
 
@@ -292,6 +320,8 @@ class _Search:
     worst: list[Neighbour] = field(default_factory=list)
     loss: QuadraticLoss = field(default_factory=lambda: QuadraticLoss(0.0, 0.0, 0.0))
     pair: tuple[Gaussian, Gaussian] | None = None
+    refused: int = 0
+    ceiling: float = math.inf  # of what may be said about ln delta, whatever a pair would prove
 
     @property
     def log_delta(self) -> float:
@@ -300,13 +330,16 @@ class _Search:
 
     def consider(
         self,
-        P: Gaussian,
-        Q: Gaussian,
+        P: Gaussian | None,
+        Q: Gaussian | None,
         name: str,
         row: int | None = None,
         orders: tuple[str, str] = (", as it is first", ", changed first"),
     ) -> None:
-        """Weigh a pair of laws in both directions."""
+        """Weigh a pair of laws in both directions; count it where one of them is refused."""
+        if P is None or Q is None:
+            self.refused += 1
+            return
         loss = self.copies * privacy_loss(P, Q)
         ways = ((loss, (P, Q)), (loss.reversed(), (Q, P)))
         for (way, pair), order in zip(ways, orders, strict=True):
@@ -339,16 +372,35 @@ class _Search:
         """Proven bounds on ln delta of the worst pair, and what they rest on."""
         if self.pair is not None and self.pair[0].dimension <= _ENCLOSED:
             # Of degenerate covariances only the reduced pair can be enclosed.
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, ArithmeticError):
                 low, high = log_delta_bounds(*self.pair, self.claim.epsilon, self.copies)
                 if low > -math.inf or self.log_delta == -math.inf:
                     return low, high, PROVEN
         low, high = self.loss.log_delta_bounds(self.claim.epsilon)
         return float(low), float(high), FLOATING
 
+    def stand_above_rounding(self, here: Gaussian) -> None:
+        """Let no claim be refuted by what a mechanism's own arithmetic did to its laws.
+
+        A law that a mechanism computes is rounded, and a sound mechanism may meet its claim with
+        equality. So the worst pair must break the claim even if every difference between its two
+        laws is smaller by as much as rounding can have made it larger. Where only the law `here` of
+        the data is known, its conditioning stands for that of the pair.
+        """
+        if clears(self.log_delta, self.claim):
+            blurred = _blurred(self.loss, self.pair or (here, here), self.copies)
+            height = float(blurred.log_delta(self.claim.epsilon))
+            if not clears(height, self.claim):
+                self.ceiling = height
+
     def verdict(self, looked: Sequence[str], missed: Sequence[str]) -> Verdict:
         """What was found."""
         low, _, basis = self.enclose()
+        low = min(low, self.ceiling)
+        if basis == FLOATING and self.pair is not None and self.pair[0].dimension <= _ENCLOSED:
+            missed = [*missed, "directions in which variances are zero to rounding"]
+        if self.refused:
+            missed = [*missed, f"{self.refused} neighbours that the mechanism refuses"]
         searched = (*looked, *(f"not searched: {part}" for part in missed))
         witness = self.worst[0].kind if self.worst else "no neighbour at all"
         return decide(
@@ -362,6 +414,31 @@ class _Search:
             pair=self.pair,
             loss=self.loss,
         )
+
+
+def _blurred(loss: QuadraticLoss, pair: tuple[Gaussian, Gaussian], copies: int) -> QuadraticLoss:
+    """A loss with every difference smaller by what rounding can do to the laws of its pair."""
+    blur, move = 0.0, 0.0
+    for law in pair:
+        if law.variances is not None:
+            spread = np.sqrt(law.variances)
+            condition, d = 1.0, 1
+        else:
+            spread = np.sqrt(np.diag(law.cov))
+            scaled = law.cov / np.outer(*2 * [np.where(spread > 0, spread, 1.0)])
+            values = np.linalg.eigvalsh(scaled)
+            d = values.size
+            live = values[values > 8.0 * d * np.finfo(np.float64).eps]
+            condition = float(1.0 / live[0]) if live.size else 1.0
+        alive = spread > 0
+        blur = max(blur, _ROUNDINGS * d * condition)
+        sizes = np.abs(law.mean[alive]) / spread[alive]
+        move = max(move, _ROUNDINGS * math.sqrt(d * condition) * float(sizes.max(initial=0.0)))
+    size = np.abs(loss.excess)
+    with np.errstate(invalid="ignore"):
+        less = np.where(np.isinf(size), size, np.maximum(size * (1.0 - blur) - blur, 0.0))
+    nearer = np.sqrt(loss.shift) * (1.0 - blur) - math.sqrt(copies) * move
+    return QuadraticLoss(np.sign(loss.excess) * less, np.maximum(nearer, 0.0) ** 2, loss.count)
 
 
 def _known(s: Any, epsilon: float) -> Any:
@@ -406,51 +483,81 @@ class _Surroundings:
     universe: FloatArray | None
     data_norm: float | None
 
+    def neighbour(self, table: FloatArray) -> Gaussian | None:
+        """The law of a neighbour, None where the mechanism refuses it.
+
+        It may: an empty table, or one that is longer than was declared, is outside its claim.
+        """
+        try:
+            return self.law(table)
+        except ValueError:
+            return None
+
 
 _Found = tuple[list[str], list[str]]
 
 
-def _add_remove(search: _Search, around: _Surroundings, mechanism: Any) -> _Found:
-    here = around.law(around.table)
-    looked, missed = [_removals(search, around, mechanism, here)], []
+def _add_remove(search: _Search, around: _Surroundings, here: Gaussian, mechanism: Any) -> _Found:
+    looked, missed = [_removals(search, around, here, mechanism)], []
     if around.universe is not None:
         for row in track(around.universe, "Adding rows"):
-            larger = around.law(np.vstack([around.table, row]))
+            larger = around.neighbour(np.vstack([around.table, row]))
             search.consider(larger, here, "a row of the universe", orders=_PRESENCE)
         looked.append(f"{len(around.universe)} additions from the universe given")
     if around.data_norm is None:
         missed.append("added rows beyond the universe, for want of a bound on their norm")
     else:
         # Not an empty table, which a mechanism need not accept.
-        bases = [("this table", around.table), ("a row of zeros", 0.0 * around.table[:1])]
-        for name, base in bases:
-            _worst_row(search, around, base, name)
-        looked.append("the worst row to add to this table and to a row of zeros, by local search")
+        zeros = np.zeros((1, around.table.shape[1]))
+        for name, base in (("this table", around.table), ("a row of zeros", zeros)):
+            before = around.law(base)
+
+            def beside(row: FloatArray, base: FloatArray = base) -> Gaussian | None:
+                return around.neighbour(np.vstack([base, row]))
+
+            if _worst_row(search, around, beside, before, f"a row beside {name}", _PRESENCE):
+                looked.append(f"the worst row to add to {name}, {_LOCALLY}")
+            else:
+                missed.append(f"rows to add to {name}: the mechanism refuses them")
     missed.append("tables that are not neighbours of these")
     return looked, missed
 
 
-def _removals(search: _Search, around: _Surroundings, mechanism: Any, here: Gaussian) -> str:
+_LOCALLY = f"by local search ({_STARTS} starts, {_EVALUATIONS} evaluations each)"
+
+
+def _removals(search: _Search, around: _Surroundings, here: Gaussian, mechanism: Any) -> str:
     """Every removal: by rank-one updates where the mechanism knows them, else one by one."""
     n = len(around.table)
     if not hasattr(mechanism, "removal_losses"):
         for i in track(range(n), "Removing rows", n):
-            smaller = around.law(np.delete(around.table, i, axis=0))
+            smaller = around.neighbour(np.delete(around.table, i, axis=0))
             search.consider(here, smaller, _ONE_ROW, i, orders=_PRESENCE)
         return f"all {n} removals, one by one"
+    if not n:
+        return "no removal, as there is no row"
     losses = _whole_table(mechanism.removal_losses)(around.table)
     search.consider_losses(search.copies * losses)
     worst = search.worst[0]
-    if worst.row is not None:
-        # The worst one again from the laws themselves, for the proof.
-        smaller = around.law(np.delete(around.table, worst.row, axis=0))
+    assert worst.row is not None
+    # The worst one again from the laws themselves, for the proof.
+    smaller = around.neighbour(np.delete(around.table, worst.row, axis=0))
+    if smaller is not None:
         present = worst.kind.endswith(_PRESENCE[0])
         search.pair = (here, smaller) if present else (smaller, here)
     return f"all {n} removals"
 
 
-def _worst_row(search: _Search, around: _Surroundings, base: FloatArray, name: str) -> None:
-    """Local search for the row whose addition to `base` is easiest to see.
+def _worst_row(
+    search: _Search,
+    around: _Surroundings,
+    with_row: Callable[[FloatArray], Gaussian | None],
+    before: Gaussian,
+    name: str,
+    orders: tuple[str, str],
+    row: int | None = None,
+) -> bool:
+    """Local search for the row inside the ball that is easiest to see; False if none is accepted.
 
     It climbs on a bound of delta, which is cheap; delta itself is computed where a climb ends.
     """
@@ -458,14 +565,15 @@ def _worst_row(search: _Search, around: _Surroundings, base: FloatArray, name: s
 
     norm = _validate.positive("data_norm", around.data_norm)
     d = around.table.shape[1]
-    before = around.law(base)
 
-    def with_row(free: FloatArray) -> Gaussian:
-        length = float(np.linalg.norm(free))
-        return around.law(np.vstack([base, free * (norm / max(length, norm))]))
+    def inside(free: FloatArray) -> FloatArray:
+        return np.asarray(free * (norm / max(float(np.linalg.norm(free)), norm)))
 
     def depth(free: FloatArray) -> float:
-        loss = search.copies * privacy_loss(with_row(free), before)
+        law = with_row(inside(free))
+        if law is None:
+            return _DEEPEST
+        loss = search.copies * privacy_loss(law, before)
         if np.isinf(loss.excess).any():
             return 0.0
         eps = search.claim.epsilon
@@ -473,55 +581,99 @@ def _worst_row(search: _Search, around: _Surroundings, base: FloatArray, name: s
         return -max(float(np.min(way.cumulant(_ORDERS) + _known(_ORDERS, eps))) for way in ways)
 
     rng = np.random.default_rng(0)  # an auditor's search is repeatable and needs no secrecy
-    axes = np.linalg.eigh(base.T @ base + np.eye(d))[1]
+    axes = np.linalg.eigh(around.table.T @ around.table + np.eye(d))[1]
     starts = [norm * axes[:, 0], norm * axes[:, -1]]
     starts += [norm * v / np.linalg.norm(v) for v in rng.standard_normal((_STARTS - 2, d))]
+    if with_row(starts[0]) is None:
+        return False
     for start in starts:
         options = {"maxfev": _EVALUATIONS}
         end = np.asarray(minimize(depth, start, method="Nelder-Mead", options=options).x)
-        for row in (start, end):
-            search.consider(with_row(row), before, f"a row beside {name}", orders=_PRESENCE)
+        for free in (start, -start, end):
+            # What comes first in `orders` is the law with the row.
+            search.consider(with_row(inside(free)), before, name, row, orders=orders)
+    return True
 
 
-def _replace(search: _Search, around: _Surroundings, mechanism: Any) -> _Found:
-    here, table = around.law(around.table), around.table
-    rows = table if around.universe is None else around.universe
-    for i in track(range(len(table)), "Replacing rows", len(table)):
-        for row in rows:
-            other = table.copy()
-            other[i] = row
-            search.consider(here, around.law(other), "one row replaced", i)
-    looked = [f"{len(table)} x {len(rows)} replacements"]
-    return looked, ["rows that are not in the universe", "other tables"]
+def _replace(search: _Search, around: _Surroundings, here: Gaussian, mechanism: Any) -> _Found:
+    table = around.table
+    rows, whose = (
+        (table, "of the table itself")
+        if around.universe is None
+        else (around.universe, "of the universe given")
+    )
+
+    def replaced(i: int, row: FloatArray) -> Gaussian | None:
+        other = table.copy()
+        other[i] = row
+        return around.neighbour(other)
+
+    count = len(table) * len(rows)
+    chosen: Any = range(count)
+    if count > _REPLACEMENTS:
+        chosen = np.random.default_rng(0).choice(count, _REPLACEMENTS, replace=False).tolist()
+    for place in track(chosen, "Replacing rows", len(chosen)):
+        i, j = divmod(int(place), len(rows))
+        search.consider(here, replaced(i, rows[j]), "one row replaced", i)
+    looked = [f"all {count} replacements of a row by one {whose}"]
+    missed = [f"rows that are not {whose}", "other tables"]
+    if count > _REPLACEMENTS:
+        looked = [f"{_REPLACEMENTS} random replacements of a row by one {whose}"]
+        missed.insert(0, f"the other {count - _REPLACEMENTS} replacements")
+    if around.data_norm is not None and search.worst:
+        i = search.worst[0].row or 0
+        ways = (", changed first", ", as it is first")
+        _worst_row(search, around, lambda row: replaced(i, row), here, "one row replaced", ways, i)
+        looked.append(f"any row within the norm in place of the worst one, {_LOCALLY}")
+    return looked, missed
 
 
-def _row_shift(search: _Search, around: _Surroundings, mechanism: Any) -> _Found:
-    here, table = around.law(around.table), around.table
+def _row_shift(search: _Search, around: _Surroundings, here: Gaussian, mechanism: Any) -> _Found:
+    table, d = around.table, around.table.shape[1]
     rng = np.random.default_rng(0)
-    random = rng.standard_normal((_STARTS, table.shape[1]))
-    moves = np.vstack([np.eye(table.shape[1]), random / np.linalg.norm(random, axis=1)[:, None]])
-    for i in track(range(len(table)), "Moving rows", len(table)):
+    random = rng.standard_normal((_STARTS, d))
+    moves = np.vstack([np.eye(d), random / np.linalg.norm(random, axis=1)[:, None]])
+
+    def move_row(base: FloatArray, law: Gaussian | None, name: str, i: int, own: bool) -> None:
         for move in (*moves, *-moves):
-            other = table.copy()
+            other = base.copy()
             other[i] += move
-            search.consider(here, around.law(other), "one row moved", i)
-    looked = [f"{2 * len(moves)} moves of length 1 of each of {len(table)} rows"]
-    return looked, ["moves in other directions", "other tables"]
+            search.consider(law, around.neighbour(other), name, i if own else None)
+
+    for i in track(range(len(table)), "Moving rows", len(table)):
+        move_row(table, here, "one row moved", i, own=True)
+    # Rows have no bound here, and beside a long one least is seen of where it was; zeros around
+    # it keep the mean nearly where it is, for mechanisms that subtract it.
+    for length in _LONG:
+        long = np.zeros((_ZEROS, d))
+        long[0, 0] = length
+        move_row(long, around.neighbour(long), "a long row moved", 0, own=False)
+    looked = [
+        f"{2 * len(moves)} moves of length 1 of each of {len(table)} rows",
+        f"the same moves of a row of length {', '.join(f'{x:g}' for x in _LONG)} among zeros",
+    ]
+    return looked, ["moves in other directions", "shorter moves", "other tables"]
 
 
-def _edge(search: _Search, around: _Surroundings, mechanism: Any) -> _Found:
-    here, weights = around.law(around.table), around.table
+def _edge(search: _Search, around: _Surroundings, here: Gaussian, mechanism: Any) -> _Found:
+    weights = around.table
+    if not np.array_equal(weights, weights.T):
+        raise ValueError(
+            "Expected a symmetric matrix of weights for the relation 'edge', got another one; "
+            "put the weight between u and v at both [u, v] and [v, u]."
+        )
     pairs = list(combinations(range(len(weights)), 2))
     for u, v in track(pairs, "Changing edges", len(pairs)):
         for weight in (0.0, 1.0):
             if weights[u, v] != weight:
                 other = weights.copy()
                 other[u, v] = other[v, u] = weight
-                search.consider(here, around.law(other), "one edge changed", u)
-    return [f"each of {len(pairs)} edges set to 0 and to 1"], ["other graphs"]
+                search.consider(here, around.neighbour(other), "one edge changed", u)
+    looked = [f"each of {len(pairs)} edges set to 0 and to 1"]
+    return looked, ["weights between 0 and 1", "other graphs"]
 
 
-_SEARCHES: dict[NeighbourRelation, Callable[[_Search, _Surroundings, Any], _Found]] = {
+_SEARCHES: dict[NeighbourRelation, Callable[[_Search, _Surroundings, Gaussian, Any], _Found]] = {
     NeighbourRelation.ADD_REMOVE: _add_remove,
     NeighbourRelation.REPLACE: _replace,
     NeighbourRelation.ROW_SHIFT: _row_shift,

@@ -207,6 +207,11 @@ class PrivateGraph(PrivateEstimator):
         return self
 
     @property
+    def relation(self) -> NeighbourRelation:
+        """Who is protected: whoever an edge belongs to."""
+        return NeighbourRelation.EDGE
+
+    @property
     def output_copies(self) -> int:
         """The columns of the factor: independent draws of `output_law`."""
         return self._components()
