@@ -10,7 +10,7 @@ import pytest
 from ndis import Gaussian, Profile, QuadraticLoss, privacy_loss
 from ndis.loss import from_dict
 from ndis.loss.least_squares import LeastSquaresLoss, TriangleLoss, removal_loss
-from ndis.loss.student import SketchAndSolveLoss
+from ndis.loss.student import Pairs, SketchAndSolveLoss
 
 
 def limit_law(B: np.ndarray, b: np.ndarray, r: int) -> Gaussian:
@@ -81,7 +81,7 @@ def test_cells_are_bounded_from_above(kind: type[TriangleLoss], backwards: bool)
         q = rng.uniform(np.maximum(q0, p0), q1)
         corners.append((q, np.minimum(rng.uniform(p0, p1), q)))
         for q, p in corners:
-            assert np.all(loss.log_delta_at(q, p, eps) <= bound + 1e-9)
+            assert np.all(loss.attained_at(q, p, eps) <= bound)
 
 
 def both(kind: type[TriangleLoss], ratio: float, d: int, r: int) -> Profile:
@@ -173,6 +173,95 @@ def test_t_laws_against_monte_carlo(q: float, p: float, d: int, r: int, eps: flo
         values = np.maximum(-np.expm1(eps - loss), 0.0)
         ours = math.exp(SketchAndSolveLoss(1.0, d, r, backwards).log_delta_at(q, p, eps))
         assert abs(values.mean() - ours) <= 4.5 * values.std() / math.sqrt(n) + 1e-9
+
+
+def t_pairs(rng: np.random.Generator, n: int, d: int, r: int) -> Pairs:
+    """Random pairs of leverages up to near one, both ways round, at random epsilons."""
+    q = 10 ** rng.uniform(-2.5, -0.05, n)
+    p = q * rng.choice([0.0, 1e-3, 1.0, 1.0], n) * rng.uniform(0, 1, n)
+    v, w, square = (1 - q) / (1 - p), (1 - q) / (1 - p) ** 2, p * (q - p) / (1 - p) ** 2
+    turned = rng.uniform(size=n) < 0.5
+    v, w = np.where(turned, 1 / v, v), np.where(turned, 1 / w, w)
+    mu = np.sqrt(np.where(turned, square * w, square))
+    return Pairs(v, w, mu, rng.choice([-0.3, 0.0, 0.2, 1.0], n), d, r)
+
+
+def slow_delta(pairs: Pairs, i: int) -> float:
+    """Delta by mpmath: over y and over the squared norm of the others, of (f - e^eps g)_+."""
+    import mpmath as mp
+
+    d, r = pairs.n_features, pairs.n_components
+    v, w, mu, eps = (mp.mpf(float(a[i])) for a in (pairs.v, pairs.w, pairs.mu, pairs.epsilon))
+    k = mp.mpf(r + 1) / 2
+    c = (mp.exp(2 * eps) / (w * v ** (d - 1))) ** (1 / (2 * k))
+    a, slope = mp.mpf(d - 1) / 2, 1 / v - c
+
+    def tail(y2: mp.mpf, u: mp.mpf) -> mp.mpf:  # integral of u^(a-1) (y2 + u)^-k from u on
+        return y2 ** (a - k) * mp.betainc(k - a, a, 0, y2 / (y2 + u))
+
+    def sliced(y: mp.mpf) -> mp.mpf:
+        z2, y2 = 1 + (y - mu) ** 2 / w, 1 + y * y
+        start = (c * y2 - z2) / slope
+        scale = mp.exp(eps) * v**a / mp.sqrt(w * v ** (d - 1))
+        beyond = max(start, mp.mpf(0))
+        value = tail(y2, beyond) - scale * tail(z2, beyond / v)
+        if slope < 0:
+            value = tail(y2, mp.mpf(0)) - scale * tail(z2, mp.mpf(0)) - value
+        return value if (start > 0 or slope > 0) else mp.mpf(0)
+
+    g = [1 / w - c, -2 * mu / w, 1 + mu**2 / w - c]
+    under = g[1] ** 2 - 4 * g[0] * g[2]
+    roots = [(-g[1] + sign * mp.sqrt(under)) / (2 * g[0]) for sign in (-1, 1)] if under > 0 else []
+    scale = 1 / mp.sqrt(r)
+    points = sorted([*roots, *(j * scale for j in range(-12, 13, 3))])
+    norm = mp.beta(mp.mpf(1) / 2, (mp.mpf(r - d + 1)) / 2) * mp.beta(a, k - a)
+    return float(mp.quad(sliced, [-mp.inf, *points, mp.inf]) / norm)
+
+
+@pytest.mark.parametrize(("d", "r"), [(2, 2), (2, 30), (3, 30), (6, 200)])
+def test_proven_sums_enclose_an_independent_quadrature(d: int, r: int) -> None:
+    pairs = t_pairs(np.random.default_rng(d + r), 6, d, r)
+    low, high = (np.exp(bound) for bound in pairs.log_bounds(lower=True))
+    for i in range(low.size):
+        expected = slow_delta(pairs, i)
+        assert low[i] - 1e-9 <= expected <= high[i] + 1e-9
+        assert high[i] <= 1.03 * low[i] + 1e-12
+
+
+def test_proven_sums_are_closed_forms_for_one_feature() -> None:
+    """d = 1: the set {f > e^eps g} is bounded by two roots, its mass by Student's distribution."""
+    from scipy.stats import t as student
+
+    r = 12
+    pairs = t_pairs(np.random.default_rng(3), 200, 1, r)
+    low, high = (np.exp(bound) for bound in pairs.log_bounds(lower=True))
+    for i in range(200):
+        w, mu, eps = (float(a[i]) for a in (pairs.w, pairs.mu, pairs.epsilon))
+        c = math.exp((2 * eps - math.log(w)) / (r + 1))
+        roots = np.roots([1 / w - c, -2 * mu / w, 1 + mu**2 / w - c])
+        edges = np.array([-np.inf, *sorted(roots.real[abs(roots.imag) < 1e-12]), np.inf])
+        first = np.diff(student.cdf(edges * math.sqrt(r), r))
+        second = np.diff(student.cdf((edges - mu) / math.sqrt(w) * math.sqrt(r), r))
+        expected = np.maximum(first - math.exp(eps) * second, 0).sum()
+        assert low[i] - 1e-9 <= expected <= high[i] + 1e-9
+
+
+def test_incomplete_beta_functions_are_as_accurate_as_the_margin_says() -> None:
+    import flint
+    from flint import arb
+    from scipy.special import betainc, betaincinv
+
+    from ndis.loss import student
+
+    rng = np.random.default_rng(0)
+    with flint.ctx.workprec(200):
+        for _ in range(600):
+            a, b = 0.5 * np.ceil(10 ** rng.uniform(0, 5)), 0.5 * np.ceil(10 ** rng.uniform(0, 2.5))
+            a, b = (a, b) if rng.uniform() < 0.5 else (b, a)
+            x = float(betaincinv(a, b, 10 ** rng.uniform(-30, -1e-4)))
+            found = float(betainc(a, b, x))
+            exact = arb(x).beta_lower(arb(a), arb(b), regularized=True)
+            assert abs(float((found - exact) / exact)) < student._ERROR / 4
 
 
 def test_t_laws_are_those_of_sketch_and_solve() -> None:

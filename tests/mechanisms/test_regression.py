@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ndis import Gaussian, PrivateLeastSquares, Profile, QuadraticLoss, Release, privacy_loss
 from ndis.loss.least_squares import LeastSquaresLoss, removal_loss
+from ndis.loss.student import SketchAndSolveLoss
 from ndis.mechanisms.projection_methods import least_ratio, lsv_ratio
 from ndis.mechanisms.regression_methods import (
     METHODS,
@@ -18,7 +19,9 @@ from ndis.mechanisms.regression_methods import (
     Moments,
     Table,
     Task,
+    least_triangle_ratio,
     published_ratio,
+    ridged_law,
     worst_record,
 )
 from ndis.tables import read_gram
@@ -113,6 +116,30 @@ def test_noise_of_the_flights_row() -> None:
     assert sketch == pytest.approx(10.27, abs=0.005)
     als = PrivateLeastSquares(method="als", fit_intercept=False, **shared).calibrate(2)
     assert als <= limit.set_params(calibration="exact").calibrate(2)
+
+
+@pytest.mark.parametrize(
+    ("d", "r", "epsilon", "delta"),
+    [
+        (1, 1, 1.0, 1e-6),
+        (2, 2, 1.0, 1e-6),
+        (3, 4, 30.0, 0.3),
+        (2, 30, 0.1, 1e-6),
+        (2, 30, 5.0, 1e-6),
+    ],
+)
+def test_small_sketches_are_calibrated(d: int, r: int, epsilon: float, delta: float) -> None:
+    """Fewer components than usual, extreme budgets: proven, and less noise than the projection."""
+    ratio = least_triangle_ratio(SketchAndSolveLoss, epsilon, delta, d, r)
+    losses = (SketchAndSolveLoss(ratio**-2, d, r, backwards) for backwards in (False, True))
+    target = math.log(delta)
+    assert max(loss.bounds_within(epsilon, 0.0, target - 1e-9)[1] for loss in losses) <= target
+    assert ratio < least_ratio(epsilon, delta, r)
+
+
+def test_a_delta_that_cannot_be_certified_is_left_to_the_projection() -> None:
+    als = model("als", delta=1e-40, n_components=10)
+    assert als.calibrate(2) == pytest.approx(4.5 * least_ratio(2.0, 1e-40, 10))
 
 
 def test_lsv_over_the_published_projection_rule() -> None:
@@ -212,6 +239,15 @@ def test_gaussian_limit_law_is_that_of_the_ridged_table() -> None:
     expected = Gaussian(x, np.sum((b - B @ x) ** 2) * np.linalg.inv(B.T @ B) / r)
     assert np.allclose(law.mean, expected.mean)
     assert np.allclose(law.cov, expected.cov)
+
+
+def test_residuals_of_the_ridged_table_are_at_least_its_own_row() -> None:
+    """A label that is explained exactly, by a table beside which a ridge is near rounding."""
+    X = np.random.default_rng(0).standard_normal((1000, 2)) * 1e5
+    rows = np.column_stack([X, X @ [1.0, -3.0]])
+    law = ridged_law(rows.T @ rows, 1e-4, 10)
+    least = 1e-4 * np.linalg.inv(X.T @ X + 1e-4 * np.eye(2)) / 10
+    assert np.all(np.linalg.eigvalsh(law.cov) >= np.linalg.eigvalsh(least) * (1 - 1e-9))
 
 
 def test_laws_of_neighbours_keep_the_promise() -> None:

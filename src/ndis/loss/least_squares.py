@@ -120,6 +120,10 @@ class TriangleLoss(PrivacyLoss):
     def log_delta_at(self, q: ArrayLike, p: ArrayLike, epsilon: float) -> FloatArray:
         """Ln delta(epsilon) of members of the family, in this loss's direction."""
 
+    def attained_at(self, q: ArrayLike, p: ArrayLike, epsilon: float) -> FloatArray:
+        """The same, rounded down."""
+        return self.log_delta_at(q, p, epsilon) - math.log1p(SAFETY)
+
     @abstractmethod
     def cell_bounds(self, cells: FloatArray, epsilon: float, log_scale: float) -> FloatArray:
         """For each cell a bound on ln delta(epsilon) of all pairs (q, p) in it.
@@ -139,7 +143,7 @@ class TriangleLoss(PrivacyLoss):
         return self.excess / (1.0 + self.excess)
 
     def log_delta(self, epsilon: ArrayLike) -> Any:
-        """Ln of the largest delta found on the edge q = s: attained, hence a lower bound.
+        """Ln of the largest delta found on the edge q = s, all of which is attained.
 
         On every example known the supremum lies on that edge; `log_delta_bounds` proves it each
         time, up to its tolerance.
@@ -173,7 +177,7 @@ class TriangleLoss(PrivacyLoss):
         """The largest ln delta on the edge q = s, and its p: a grid, refined around its best."""
         s = self.leverage
         low, high, best, place = 0.0, s, -math.inf, 0.0
-        for n_points in (65, 17, 17, 17):
+        for n_points in (41, 11, 11, 11):
             p = np.linspace(low, high, n_points)
             values = self.log_delta_at(s, p, eps)
             top = int(np.argmax(values))
@@ -182,8 +186,13 @@ class TriangleLoss(PrivacyLoss):
             low, high = float(p[max(top - 1, 0)]), float(p[min(top + 1, n_points - 1)])
         return best, place
 
-    def bounds_within(self, eps: float, tolerance: float) -> tuple[float, float]:
-        """Bounds on ln of the supremum at one epsilon, `tolerance` apart if that can be had."""
+    def bounds_within(
+        self, eps: float, tolerance: float, enough: float = -math.inf
+    ) -> tuple[float, float]:
+        """Bounds on ln of the supremum at one epsilon, `tolerance` apart if that can be had.
+
+        An upper bound of at most `enough` is not improved.
+        """
         if eps < 0:  # delta(eps) = 1 - e^eps + e^eps delta_reversed(-eps), member by member
             return tuple(  # type: ignore[return-value]
                 math.log(-math.expm1(eps) + math.exp(eps + bound)) + sign * 1e-14
@@ -192,7 +201,9 @@ class TriangleLoss(PrivacyLoss):
                 )
             )
         margin = math.log1p(SAFETY)
-        attained = self._worst_on_edge(eps)[0] - margin
+        place = self._worst_on_edge(eps)[1]
+        attained = float(self.attained_at(self.leverage, place, eps))
+        scale, closed = max(attained, self.floor), max(attained + tolerance, self.floor, enough)
         edges = self.leverage * np.linspace(0.0, 1.0, _FIRST + 1)
         p_index, q_index = (a.ravel() for a in np.meshgrid(*2 * [np.arange(_FIRST)]))
         inside = p_index <= q_index
@@ -200,9 +211,9 @@ class TriangleLoss(PrivacyLoss):
         cells = np.array([edges[p_index], edges[p_index + 1], edges[q_index], edges[q_index + 1]])
         settled, examined = -math.inf, 0
         while cells.size:
-            upper = self.cell_bounds(cells, eps, attained)
+            upper = self.cell_bounds(cells, eps, scale)
             examined += upper.size
-            open_ = upper > max(attained + tolerance, self.floor)
+            open_ = upper > closed
             settled = max(settled, float(np.max(upper[~open_], initial=-math.inf)))
             if examined > _MOST:
                 settled = max(settled, float(np.max(upper[open_], initial=-math.inf)))

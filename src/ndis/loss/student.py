@@ -9,29 +9,43 @@ the squared norm of the d-1 others, v, w as in `least_squares`, and mu^2 = m^2/r
     with the row      (1 + y^2 + u)^{-(r+1)/2}                                 times a constant,
     without it        (1 + (y-mu)^2/w + u/v)^{-(r+1)/2} / sqrt(w v^{d-1})      times the same one.
 
-The set where one is more than e^eps times the other is bounded by a quadric that is linear in u.
-Given y, u/(1+y^2) has a beta prime law, so delta is one integral over y of incomplete beta
-functions, whose integrand is nowhere negative. It is split where the set begins or ends.
+In the first law the angle phi = atan y and the odds o = u/(1+y^2) are independent, phi with
+density cos^{r-d} and o beta prime, and the loss is an increasing function of X = (T + o/v)/(1+o),
+T = cos^2 phi + (sin phi - mu cos phi)^2/w. With x the value of X at which the loss is epsilon,
+
+    delta(epsilon) = E (1 - (x/X)^{(r+1)/2})_+ .
+
+Given phi this is two incomplete beta functions. Over phi it is summed in cells, in each of which
+the function, concave in T where it is positive, is bounded from above by Jensen's inequality and
+from below by a chord: the bounds are proven, and differ by the square of the cells' width. What
+rounding can do is a margin on every term. The derivation stands in docs/proofs/least-squares.md.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from dataclasses import dataclass
 
 import numpy as np
+from flint import arb
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaln, stdtr, stdtrit
+from scipy.special import betainc, stdtrit
 
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss.least_squares import SHARE, TriangleLoss, chained, special_extremes
 
-# Nodes on each piece; what is cut off on either side, and what the quadrature is trusted to.
-_NODES = 160
-_CUT, _WIDEST = 1e-40, 0.5 * math.pi - 1e-12
+# Cells of the angle on either side of zero, the same for all pairs, and those put where a pair
+# has its delta besides; the logarithm of the tail at which the first ones end.
+_COARSE, _FINE, _FURTHEST = 24, 48, 92.0
+# A bound on the relative error of an incomplete beta function and of a power, given its arguments:
+# several times the largest found against ball arithmetic. Rounding of the arguments is multiplied
+# by the number of components.
+_ERROR, _ROUNDING = 2e-12, 4e-16
+# What the rounding of v, w and mu themselves can do to ln delta, and more.
 _ACCURACY = 1e-9
-# Pairs evaluated at a time: a few megabytes of nodes.
+# Pairs evaluated at a time: a few megabytes of cells.
 _CHUNK = 256
 
 
@@ -61,12 +75,22 @@ class SketchAndSolveLoss(TriangleLoss):
             )
 
     def log_delta_at(self, q: ArrayLike, p: ArrayLike, epsilon: float) -> FloatArray:
-        """Ln delta(epsilon) of the two t laws, in this loss's direction."""
+        """An upper bound, tight to some 1e-3, on ln delta(epsilon) of the two t laws."""
+        return self._bounds_at(q, p, epsilon)[1]
+
+    def attained_at(self, q: ArrayLike, p: ArrayLike, epsilon: float) -> FloatArray:
+        """A lower bound on ln delta(epsilon) of the two t laws."""
+        return self._bounds_at(q, p, epsilon, lower=True)[0]
+
+    def _bounds_at(
+        self, q: ArrayLike, p: ArrayLike, epsilon: float, lower: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
         q, p = np.broadcast_arrays(
             _validate.floats_within("q", q, 0.0, 1.0), _validate.floats_within("p", p, 0.0, 1.0)
         )
         v, w = (1.0 - q) / (1.0 - p), (1.0 - q) / (1.0 - p) ** 2
-        return self._pair(v, w, p * (q - p) / (1.0 - p) ** 2, epsilon)
+        low, high = self._pair(v, w, p * (q - p) / (1.0 - p) ** 2, epsilon, lower=lower)
+        return low - _ACCURACY, np.minimum(high + _ACCURACY, 0.0)
 
     def cell_bounds(self, cells: FloatArray, epsilon: float, log_scale: float) -> FloatArray:
         """The largest shift, and steps from any v and w in the cell to one of each."""
@@ -82,99 +106,221 @@ class SketchAndSolveLoss(TriangleLoss):
             steps.append(_step(v_low, v_high, d - 1, r - d + 2, room))
         v, w = np.sqrt(v_low * v_high), np.sqrt(w_low * w_high)
         # The laws are compared at an epsilon of its own in every cell.
-        main = self._pair(v, w, square, epsilon - sum(step for step, _ in steps))
+        inner = epsilon - sum(step for step, _ in steps)
+        main = self._pair(v, w, square, inner, matters=log_scale - SHARE)[1]
         return chained(main + _ACCURACY, epsilon, steps, self.backwards)
 
     def _pair(
-        self, v: FloatArray, w: FloatArray, square: FloatArray, epsilon: ArrayLike
-    ) -> FloatArray:
+        self,
+        v: FloatArray,
+        w: FloatArray,
+        square: FloatArray,
+        epsilon: ArrayLike,
+        lower: bool = False,
+        matters: float = -math.inf,
+    ) -> tuple[FloatArray, FloatArray]:
         if self.backwards:  # in units of the other law
             v, w, square = 1.0 / v, 1.0 / w, square / w
         v, w, square, eps = np.broadcast_arrays(v, w, square, np.asarray(epsilon, dtype=np.float64))
-        flat = [a.reshape(-1) for a in (v, w, np.sqrt(square), eps)]
-        pieces = [
-            student_log_delta(
-                *[a[i : i + _CHUNK] for a in flat],
-                n_features=self.n_features,
-                n_components=self.n_components,
+        flat_v, flat_w, flat_mu, flat_eps = (a.reshape(-1) for a in (v, w, np.sqrt(square), eps))
+        every = Pairs(flat_v, flat_w, flat_mu, flat_eps, self.n_features, self.n_components)
+        low, high = np.full(v.size, -math.inf), np.empty(v.size)
+        for i in range(0, v.size, _CHUNK):
+            part = slice(i, i + _CHUNK)
+            low[part], high[part] = every[part].log_bounds(lower, matters)
+        return low.reshape(v.shape), high.reshape(v.shape)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of t laws as in the module's docstring, standard law first, each at its own epsilon.
+
+    Attributes
+    ----------
+    v, w, mu, epsilon : ndarray of shape (n,)
+    n_features, n_components : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.loss.student import Pairs
+    >>> one = np.ones(1)
+    >>> low, high = Pairs(0.9 * one, 0.8 * one, 0.2 * one, 0.5 * one, 3, 30).log_bounds(lower=True)
+    >>> bool(low[0] < high[0] < low[0] + 0.01)
+    True
+    """
+
+    v: FloatArray
+    w: FloatArray
+    mu: FloatArray
+    epsilon: FloatArray
+    n_features: int
+    n_components: int
+
+    def log_bounds(
+        self, lower: bool = False, matters: float = -math.inf
+    ) -> tuple[FloatArray, FloatArray]:
+        """Proven bounds on ln delta; the lower one is -inf unless it is asked for.
+
+        Below `matters` the upper bound may be loose.
+        """
+        coarse = _coarse_angles(self.n_components - self.n_features + 1)
+        cells = self.cells(coarse[None])
+        with np.errstate(divide="ignore"):
+            high = np.log(self._above(cells))
+            low = np.log(self._below(cells)) if lower else np.full(high.shape, -math.inf)
+            some = np.flatnonzero(high > matters)
+            if some.size:
+                chosen = self[some]
+                cells = chosen.cells(chosen._angles(coarse, cells, some))
+                high[some] = np.log(chosen._above(cells))
+                if lower:
+                    low[some] = np.log(chosen._below(cells))
+        return low, np.minimum(high, 0.0)  # delta <= 1 is a theorem
+
+    def __getitem__(self, some: NDArray[np.intp] | slice) -> Pairs:
+        """Some of the pairs."""
+        v, w, mu, epsilon = (a[some] for a in (self.v, self.w, self.mu, self.epsilon))
+        return Pairs(v, w, mu, epsilon, self.n_features, self.n_components)
+
+    # -- given the angle ---------------------------------------------------------------------
+
+    @functools.cached_property
+    def _limit(self) -> FloatArray:
+        """X where the loss is epsilon."""
+        d, r = self.n_features, self.n_components
+        log_ratio = 2.0 * self.epsilon - (d - 1) * np.log(self.v) - np.log(self.w)
+        return np.asarray(np.exp(log_ratio / (r + 1)))[:, None]
+
+    @property
+    def _margin(self) -> float:
+        return _ERROR + _ROUNDING * self.n_components
+
+    def _inside(self, T: FloatArray, scale: FloatArray | float = 1.0) -> FloatArray:
+        """Probability that o, times `scale`, is among the odds for which X > x at this T."""
+        d, r = self.n_features, self.n_components
+        if d == 1:
+            return np.asarray(self._limit < T, dtype=np.float64)
+        slope = 1.0 / self.v[:, None] - self._limit
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bound = np.nan_to_num((self._limit - T) / slope, nan=0.0, posinf=np.inf)
+            return _half_line(np.maximum(bound, 0.0) / scale, slope > 0, d - 1, r - d + 2)
+
+    def _other(self, limit: FloatArray, T: FloatArray) -> FloatArray:
+        """E (x/X)^{(r+1)/2} at T, over the odds for which X > x at the T of `limit`."""
+        power = 0.5 * (self.n_components - self.n_features + 2)
+        scale = np.exp(self.epsilon - 0.5 * np.log(self.w))[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            return scale * np.exp(-power * np.log(T)) * self._inside(limit, self.v[:, None] * T)
+
+    # -- sums over the angle -----------------------------------------------------------------
+
+    def _above(self, cells: _Cells) -> FloatArray:
+        """Jensen's inequality where X > x all over the cell, the largest T where it is in part."""
+        more, less = 1.0 + self._margin, 1.0 - self._margin
+        # What overflows is left out of what is subtracted.
+        whole, any_, part = (
+            np.nan_to_num(self._other(limit, T), nan=0.0, posinf=0.0)
+            for limit, T in (
+                (cells.low, cells.mean_high),
+                (cells.high, cells.high),
+                (cells.low, cells.high),
             )
-            for i in range(0, v.size, _CHUNK)
-        ]
-        return np.concatenate(pieces).reshape(v.shape)
+        )
+        partly = np.maximum(less * any_ - more * part, 0.0)
+        value = more * self._inside(cells.high) - less * whole - partly
+        return np.asarray(np.sum(cells.mass_high * np.maximum(value, 0.0), axis=1))
+
+    def _below(self, cells: _Cells) -> FloatArray:
+        """The set that is best at the mean of T, and a chord of the convex second term."""
+        width = cells.high - cells.low
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(width > 0, (cells.high - cells.mean_low) / width, 1.0)
+            second = share * self._other(cells.mean_low, cells.low)
+            second += (1.0 - share) * self._other(cells.mean_low, cells.high)
+        second = np.nan_to_num(second, nan=np.inf, posinf=np.inf)
+        value = (1.0 - self._margin) * self._inside(cells.mean_low) - (1.0 + self._margin) * second
+        return np.asarray(np.sum(cells.mass_low * np.maximum(value, 0.0), axis=1))
+
+    def _angles(self, coarse: FloatArray, cells: _Cells, some: NDArray[np.intp]) -> FloatArray:
+        """Angles between cells: the coarse ones, and more where the mass of the set is."""
+        high, mass = cells.high[some], np.broadcast_to(cells.mass_high, cells.high.shape)[some]
+        weight = np.cbrt(mass * self._inside(high))
+        total = np.cumsum(weight, axis=1)
+        level = (np.arange(_FINE) + 0.5) / _FINE
+        more = [np.interp(level * row[-1], np.concatenate([[0.0], row]), coarse) for row in total]
+        every = np.concatenate([np.broadcast_to(coarse, (len(some), coarse.size)), more], axis=1)
+        return np.sort(every, axis=1)
+
+    def cells(self, angle: FloatArray) -> _Cells:
+        """What is known about T and its law in cells between these angles, zero among them."""
+        dof = self.n_components - self.n_features + 1
+        ends = np.abs(angle) >= 0.5 * math.pi
+        cos, sin = np.where(ends, 0.0, np.cos(angle)), np.sin(angle)
+        c = cos * cos
+        # Beyond each angle, away from zero: mass, and the integrals of cos^2 and |sin cos|.
+        tail = 0.5 * np.asarray(betainc(0.5 * dof, 0.5, c))
+        with np.errstate(divide="ignore"):
+            power = np.exp(0.5 * dof * np.log(c) - _log_beta(dof))
+        squares = dof / (dof + 1.0) * (tail - power * np.abs(sin) / dof)
+        products = power * cos / (dof + 1.0)
+        mass, squares, products = (np.abs(np.diff(f, axis=1)) for f in (tail, squares, products))
+        spare = _ERROR * np.maximum(tail[:, :-1], tail[:, 1:])
+        mu, inverse = self.mu[:, None], 1.0 / self.w[:, None]
+        T = c + (sin - mu * cos) ** 2 * inverse
+        # T = inverse + first cos^2 - second sin cos; its largest and least values multiply to
+        # `inverse`.
+        first, second = 1.0 + (mu * mu - 1.0) * inverse, 2.0 * mu * inverse
+        top = 0.5 * np.arctan2(-second, first)
+        largest = inverse + 0.5 * (first + np.hypot(first, second))
+        bottom = np.where(top > 0, top - 0.5 * math.pi, top + 0.5 * math.pi)
+        left, right = angle[:, :-1], angle[:, 1:]
+        high = np.maximum(T[:, :-1], T[:, 1:])
+        high = np.where((left <= top) & (top <= right), largest, high) * (1.0 + 1e-15)
+        low = np.minimum(T[:, :-1], T[:, 1:])
+        low = np.where((left <= bottom) & (bottom <= right), inverse / largest, low) * (1.0 - 1e-15)
+        side = np.where(left + right > 0, 1.0, -1.0)
+        reach = inverse + np.abs(first) + second
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = inverse + (first * squares - side * second * products) / mass
+            error = (1e-15 + 4.0 * spare / mass) * reach
+        mean, error = np.where(mass > 0, mean, high), np.where(mass > 0, error, np.inf)
+        return _Cells(
+            np.maximum(mass - spare, 0.0),
+            mass + spare,
+            low,
+            high,
+            np.clip(mean - error, low, high),
+            np.clip(mean + error, low, high),
+        )
 
 
-def student_log_delta(
-    v: FloatArray,
-    w: FloatArray,
-    mu: FloatArray,
-    eps: FloatArray,
-    *,
-    n_features: int,
-    n_components: int,
-) -> FloatArray:
-    """Ln delta(eps) of the pair in the module's docstring, standard law first, for flat arrays."""
-    d, r = n_features, n_components
-    dof = r - d + 1
-    log_ratio = (2.0 * eps - (d - 1) * np.log(v) - np.log(w)) / (r + 1)
-    ratio = np.exp(log_ratio)
-    # The set is where g(y) + slope u > 0.
-    slope = 1.0 / v - ratio
-    square, linear, constant = 1.0 / w - ratio, -2.0 * mu / w, 1.0 + mu**2 / w - ratio
-    edge = min(math.atan(-float(stdtrit(dof, _CUT)) / math.sqrt(dof)), _WIDEST)
-    cut = 2.0 * float(stdtr(dof, -math.tan(edge) * math.sqrt(dof)))
-    angles = np.sort(
-        np.stack([np.full(v.shape, -edge), *_root_angles(square, linear, constant, edge)]), axis=0
-    )
-    angles = np.concatenate([angles, np.full((1, v.size), edge)])
-    node, weight = _smooth_rule()
-    width = np.diff(angles, axis=0)  # (pieces, pairs)
-    phi = angles[:-1, :, None] + width[..., None] * node
-    y = np.tan(phi)
-    v_, w_, mu_, eps_ = (a[:, None] for a in (v, w, mu, eps))
-    z = (y - mu_) / np.sqrt(w_)
-    # Densities in phi: y^2 + 1 = 1/cos^2. The standard one is cos^(dof-1) times a constant.
-    log_p = (dof - 1.0) * np.log(np.cos(phi))
-    log_q = -0.5 * (dof + 1.0) * np.log1p(z * z) - 0.5 * np.log(w_) - 2.0 * np.log(np.cos(phi))
-    g = (square[:, None] * y + linear[:, None]) * y + constant[:, None]
-    if d == 1:
-        inside_p = inside_q = (g > 0).astype(np.float64)
-    else:
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            beyond = slope[:, None] > 0  # the set is u beyond the bound, or else below it
-            bound = np.maximum(-g / slope[:, None], 0.0)
-            inside_p = _half_line(bound / (1.0 + y * y), beyond, d - 1, dof + 1)
-            inside_q = _half_line(bound / v_ / (1.0 + z * z), beyond, d - 1, dof + 1)
-    inside = np.exp(log_p) * inside_p - np.exp(eps_ + log_q) * inside_q
-    # Each slice of the set has p >= e^eps q on it: what is negative is rounding.
-    total = np.einsum("ijk,k,ij->j", np.maximum(inside, 0.0), weight, width)
-    log_constant = -float(betaln(0.5, 0.5 * dof))
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.logaddexp(np.log(total) + log_constant, math.log(cut)))
+@dataclass(frozen=True)
+class _Cells:
+    """For each cell of the angle bounds on its mass, and on T and its mean there."""
 
-
-def _root_angles(
-    square: FloatArray, linear: FloatArray, constant: FloatArray, edge: float
-) -> tuple[FloatArray, FloatArray]:
-    """Where g changes sign, as angles within the window; its end where it does not."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        under = linear**2 - 4.0 * square * constant
-        half = -0.5 * (linear - np.sqrt(np.maximum(under, 0.0)))  # linear <= 0: no cancellation
-        roots = [np.where(under > 0, root, np.inf) for root in (half / square, constant / half)]
-    found = [np.arctan(np.nan_to_num(root, nan=np.inf)) for root in roots]
-    return np.clip(found[0], -edge, edge), np.clip(found[1], -edge, edge)
+    mass_low: FloatArray
+    mass_high: FloatArray
+    low: FloatArray
+    high: FloatArray
+    mean_low: FloatArray
+    mean_high: FloatArray
 
 
 @functools.cache
-def _smooth_rule() -> tuple[FloatArray, FloatArray]:
-    """Gauss-Legendre on [0, 1] after a map that is flat at both ends.
+def _coarse_angles(dof: int) -> FloatArray:
+    """Angles from -pi/2 to pi/2, close in the middle and far out in the tails of the law."""
+    level = 0.5 * np.exp(-_FURTHEST * np.linspace(0.0, 1.0, _COARSE + 1)[1:] ** 2)
+    angle = np.arctan(-stdtrit(dof, level) / math.sqrt(dof))
+    half = np.append(np.minimum(angle, 0.5 * math.pi), 0.5 * math.pi)
+    return np.concatenate([-half[::-1], [0.0], half])
 
-    The incomplete beta functions have powers of square roots where the set begins; s ~ t^4 there
-    makes them smooth.
-    """
-    x, weight = np.polynomial.legendre.leggauss(_NODES)
-    t = 0.5 * (x + 1.0)
-    node = t**4 * (35.0 - 84.0 * t + 70.0 * t**2 - 20.0 * t**3)
-    return node, 0.5 * weight * 140.0 * (t * (1.0 - t)) ** 3
+
+@functools.cache
+def _log_beta(dof: int) -> float:
+    """Ln B(dof/2, 1/2), without the cancellation of doubles."""
+    x, half = arb(dof) / 2, arb(1) / 2
+    return float((x.lgamma() + half.lgamma() - (x + half).lgamma()).mid())
 
 
 def _step(
@@ -189,21 +335,24 @@ def _step(
     log_ratio = 0.5 * np.log(high / low) + 1e-15
     # Beyond the largest value of the loss, which is finite for t laws, nothing is left.
     largest = 0.5 * max(n, dof) * log_ratio * (1.0 + 1e-12)
-    step = np.minimum(np.expm1(log_ratio) * (room + math.sqrt(2.0 * n * room)), largest)
+    # Any step will do. Over log_ratio the loss has the tail of half a centred chi-square variable
+    # of as many degrees of freedom as n or `dof`, whichever is less.
+    tail = room + math.sqrt(min(n, dof) * room)
+    step = np.minimum(np.expm1(log_ratio) * tail, largest)
     # B = |.|^2 has the density B^(n/2-1) (1+B)^-(n+dof)/2; the loss of B against ratio B exceeds
-    # the step where 1 + B/ratio > c (1 + B): on a half-line, to the right if c > 1.
+    # the step where 1 + B/ratio > (1 + c) (1 + B): on a half-line, to the right if c > 0.
     deltas = []
-    for ratio in (np.exp(log_ratio), np.exp(-log_ratio)):
-        c = np.exp((2.0 * step - n * np.log(ratio)) / (n + dof))
-        s = 1.0 / ratio
+    for log_scale in (log_ratio, -log_ratio):
+        c = np.expm1((2.0 * step - n * log_scale) / (n + dof))
         with np.errstate(divide="ignore", invalid="ignore"):
-            bound = (c - 1.0) / (s - c)
+            bound = c / (np.expm1(-log_scale) - c)
             some = bound > 0
             bound = np.where(some, bound, 0.0)
-            mass = _half_line(bound, c > 1.0, n, dof)
-            other = _half_line(bound * s, c > 1.0, n, dof)
+            mass = _half_line(bound, c > 0.0, n, dof)
+            other = _half_line(bound * np.exp(-log_scale), c > 0.0, n, dof)
         # The last term is more than rounding can take from the difference.
-        deltas.append(np.where(some, mass - np.exp(step) * other + 1e-12 * mass, 0.0))
+        spare = 4.0 * (_ERROR + _ROUNDING * (n + dof)) * mass
+        deltas.append(np.where(some, mass - np.exp(step) * other + spare, 0.0))
     with np.errstate(divide="ignore"):
         return step, np.asarray(np.log(np.maximum(np.maximum(*deltas), 1e-300)))
 
@@ -211,4 +360,8 @@ def _step(
 def _half_line(bound: FloatArray, right: NDArray[np.bool_], n: int, dof: int) -> FloatArray:
     """Pr[B > bound] where `right`, else Pr[B < bound], B beta prime with n/2 and dof/2."""
     a, b, x = 0.5 * n, 0.5 * dof, 1.0 / (1.0 + bound)
-    return np.asarray(np.where(right, betainc(b, a, x), betainc(a, b, bound * x)))
+    with np.errstate(invalid="ignore"):  # an infinite bound is not below anything
+        below = np.where(np.isinf(bound), 1.0, bound * x)
+    return np.asarray(
+        betainc(np.where(right, b, a), np.where(right, a, b), np.where(right, x, below))
+    )

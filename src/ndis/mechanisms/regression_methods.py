@@ -51,8 +51,9 @@ _LADDER = np.concatenate([[0.0], np.geomspace(0.1, 1e4, 40)])
 # ln of a delta below which a relative method's own delta is not told apart.
 _NEGLIGIBLE = math.log(1e-30)
 
-# The most that a calibration leaves below the delta asked for, in ln delta, to certify it.
-_MOST_ROOM = 1.0
+# The most that a calibration leaves below the delta asked for, in ln delta, to certify it; and the
+# least noise over l, below which 1 - s would lose digits.
+_MOST_ROOM, _LEAST_RATIO = 1.0, 2.0**-4
 
 Arrays = dict[str, FloatArray]
 
@@ -175,8 +176,10 @@ def ridged_law(moments: FloatArray, ridge: float, n_components: int) -> Gaussian
     X, b = ridged[:-1, :-1], ridged[:-1, -1]
     inverse = np.linalg.inv(X)
     coefficients = inverse @ b
-    residual = float(ridged[-1, -1] - b @ coefficients)
-    return Gaussian(coefficients, max(residual, 0.0) * inverse / n_components)
+    # The ridged table has a row (0, sigma), which no coefficient explains, so the squared norm of
+    # its residuals is at least the ridge: rounding must not take it below.
+    residual = max(float(ridged[-1, -1] - b @ coefficients), ridge)
+    return Gaussian(coefficients, residual * inverse / n_components)
 
 
 @functools.lru_cache(maxsize=256)
@@ -184,6 +187,8 @@ def least_triangle_ratio(
     kind: type[TriangleLoss], epsilon: float, delta: float, n_features: int, n_components: int
 ) -> float:
     """The least sqrt(ridge)/l for which the certified worst case meets (epsilon, delta).
+
+    Infinite for a delta that this kind of loss cannot certify.
 
     Examples
     --------
@@ -198,21 +203,31 @@ def least_triangle_ratio(
         return loss, loss.reversed()
 
     def attained(log_ratio: float) -> float:
-        return max(float(loss.log_delta(epsilon)) for loss in losses(math.exp(log_ratio)))
+        deltas = [float(loss.log_delta(epsilon)) for loss in losses(math.exp(log_ratio))]
+        return max(*deltas, kind.floor)
 
-    target = math.log(delta)
-    low = high = math.log(least_ratio(epsilon, delta, max(n_components, n_features)))
+    target, least = math.log(delta), math.log(_LEAST_RATIO)
+    if target < kind.floor + _MOST_ROOM:
+        return math.inf
+    low = high = max(math.log(least_ratio(epsilon, delta, max(n_components, n_features))), least)
     while attained(high) > target:
         high += 0.5
-    while attained(low) <= target:
-        low -= 0.25
-    found = brentq(lambda x: attained(x) - target, low, high, xtol=1e-5)
-    # The certificate needs room in delta: as much as a thousandth more noise makes, but not all of
-    # a cliff (the loss of sketch-and-solve is bounded, so delta may fall to 0 at once).
-    room = min(max(attained(found) - attained(found + 1e-3), kind.tolerance), _MOST_ROOM)
-    ratio = math.exp(brentq(lambda x: attained(x) - target + room, low, high + 0.5, xtol=1e-5))
-    while any(loss.bounds_within(epsilon, 0.95 * room)[1] > target for loss in losses(ratio)):
-        ratio *= 1.0 + 2.0**-10
+    while low > least and attained(low) <= target:
+        low = max(low - 0.25, least)
+    room, ratio = kind.tolerance, _LEAST_RATIO
+    if attained(low) > target:
+        found = brentq(lambda x: attained(x) - target, low, high, xtol=1e-5)
+        # The certificate needs room in delta: as much as a thousandth more noise makes, but not
+        # all of a cliff (the loss of sketch-and-solve is bounded, so delta may fall to 0 at once).
+        room = min(max(attained(found) - attained(found + 1e-3), kind.tolerance), _MOST_ROOM)
+        while attained(high) > target - room:
+            high += 0.5
+        ratio = math.exp(brentq(lambda x: attained(x) - target + room, found, high, xtol=1e-5))
+    more = 2.0**-10
+    while any(
+        loss.bounds_within(epsilon, 0.0, target - 1e-9)[1] > target for loss in losses(ratio)
+    ):
+        ratio, more = ratio * (1.0 + more), 2.0 * more
     return ratio
 
 
