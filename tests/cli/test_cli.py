@@ -1,14 +1,17 @@
 import json
 import math
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 import ndis
-from ndis.cli import app, main
-from ndis.cli.console import ExitCode, print_json
+from ndis.cli import GROUPS, app, main
+from ndis.cli.console import ExitCode, complain, print_json
 
 
 def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -92,14 +95,92 @@ def test_a_wrong_call_is_one_sentence(
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [("curve", "--shift", "one"), ("curves",), ("--wrong",)])
-def test_a_misspelt_call_shows_the_usage(
+@pytest.mark.parametrize(
+    ("words", "told"),
+    {
+        "curves": "Expected a command of ndis, got 'curves'; did you mean curve?",
+        "moon": "Expected a command of ndis, got 'moon'; see ndis --help.",
+        "release projektion": "Expected a command of ndis release, got 'projektion'; did you mean "
+        "projection?",
+        "--wrong": "Expected an option of ndis, got --wrong; see ndis --help.",
+        "--versoin": "Expected an option of ndis, got --versoin; did you mean --version?",
+        "curve --shft 1": "Expected an option of ndis curve, got --shft; did you mean --shift?",
+        "calibrate gaussian --sensitivty 1": "Expected an option of ndis calibrate gaussian, got "
+        "--sensitivty; did you mean --sensitivity?",
+        "audit x.csv --data_norm 2": "Expected an option of ndis audit, got --data_norm; did you "
+        "mean --data-norm?",
+        "curve --shift": "Expected a value after --shift, got none; write one.",
+        "verify": "Expected RELEASE, got none; see ndis verify --help.",
+        "ledger init b --delta 1e-6": "Expected --epsilon, got none; see ndis ledger init --help.",
+    }.items(),
+)
+def test_a_misspelt_call_is_one_sentence_with_the_nearest_word(
+    words: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(capsys, *words.split()) == (ExitCode.WRONG_CALL, "", f"ndis: {told}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "start", "end"),
+    [
+        ("curve --shift one", "Expected a proper value for --shift, got one (", "); correct it."),
+        ("curve --components=2.5", "Expected a proper value for --components, got 2.5 (", "it."),
+        ("curve more", "Got unexpected extra argument", "; see ndis curve --help."),
+    ],
+)
+def test_a_wrong_value_is_named(
+    words: str, start: str, end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = call(capsys, *words.split())
+    assert (code, out, err.count("\n")) == (ExitCode.WRONG_CALL, "", 1)
+    assert err.startswith(f"ndis: {start}")
+    assert err.endswith(f"{end}\n")
+
+
+def test_pythons_own_errors_become_sentences(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claim = ("--epsilon", "1", "--delta", "1e-6")
+    missing, broken = tmp_path / "none.json", tmp_path / "broken.json"
+    broken.write_text("{")
+    code, _, err = call(capsys, "audit", str(missing), *claim)
+    assert code == ExitCode.WRONG_CALL
+    assert err == f"ndis: No such file or directory: {missing}; check the path.\n"
+    code, _, err = call(capsys, "audit", str(broken), *claim)
+    assert code == ExitCode.WRONG_CALL
+    assert err.startswith("ndis: Expected JSON, got something else (")
+    assert str(complain_text(KeyError("no such column"), capsys)) == "ndis: no such column\n"
+
+
+def complain_text(error: Exception, capsys: pytest.CaptureFixture[str]) -> str:
+    complain(error, [])
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [(), ("release",), ("ledger",)], ids=len)
+def test_without_a_command_there_is_help(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, err = call(capsys, *words)
+    code, out, err = call(capsys, *words)
     assert code == ExitCode.WRONG_CALL
-    assert "Usage" in err
-    assert "Traceback" not in err
+    assert "Commands" in out + err
+
+
+def test_commands_are_listed_in_the_order_of_use(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = call(capsys, "--help")
+    places = [out.index(f" {name} ") for name in GROUPS]
+    assert places == sorted(places)
+
+
+def test_interruption_has_its_own_exit_code(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ndis.cli.curve._worst_case", stop)
+    code, out, err = call(capsys, "curve", "--shift", "1")
+    assert (code, out.strip(), err.strip()) == (ExitCode.INTERRUPTED, "", "")
 
 
 @pytest.mark.parametrize("words", [("--debug", "curve"), ("curve", "--debug")])
@@ -120,11 +201,61 @@ def test_a_fault_has_its_own_exit_code(
     assert "division by zero (ZeroDivisionError; run again with --debug" in err
 
 
-def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in app.registered_commands:
-        code, out, _ = call(capsys, command.name, "--help")
-        assert code == ExitCode.DONE
-        assert "--json" in out
+def all_commands(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of every command, those of groups included."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from all_commands(command, (*path, name))
+        else:
+            yield (*path, name)
+
+
+COMMANDS = list(all_commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself_and_speaks_json(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = call(capsys, *words, "--help")
+    assert code == ExitCode.DONE
+    assert "--json" in out
+
+
+def complete(words: str, **more: str) -> list[str]:
+    """What bash would offer after these words."""
+    typed = {"_NDIS_COMPLETE": "complete_bash", "COMP_WORDS": words}
+    done = subprocess.run(
+        [sys.executable, "-m", "ndis"],
+        env=os.environ | typed | {"COMP_CWORD": str(len(words.split(" ")) - 1)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.split()
+
+
+def test_the_shell_completes_commands_options_and_names() -> None:
+    assert complete("ndis cur") == ["curve"]
+    assert complete("ndis release pro") == ["projection"]
+    assert complete("ndis curve --le") == ["--leverage"]
+    assert complete("ndis reproduce rank-one-p") == ["rank-one-pca"]
+    assert complete("ndis claims --paper jl") == ["jl-transform"]
+
+
+@pytest.mark.parametrize("name", ["x.xyz", "nowhere/x.png"])
+def test_a_picture_that_cannot_be_drawn_costs_nothing(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, out = tmp_path / "t.csv", tmp_path / "o.npz"
+    table.write_text("a\n1\n")
+    code, _, err = call(
+        capsys,
+        *("release", "gaussian", str(table), "--epsilon", "1", "--delta", "1e-6"),
+        *("--sensitivity", "1", "--out", str(out), "--plot", str(tmp_path / name)),
+    )
+    assert (code, err.count("\n")) == (ExitCode.WRONG_CALL, 1)
+    assert not out.exists()
 
 
 def test_json_has_no_infinities() -> None:

@@ -75,6 +75,8 @@ def test_history_lists_releases(capsys: pytest.CaptureFixture[str], path: str) -
 def test_verify_fails_on_an_edited_file(capsys: pytest.CaptureFixture[str], path: str) -> None:
     code, out, _ = call(capsys, "ledger", "verify", path)
     assert (code, out) == (ExitCode.DONE, "2 releases, all in order and within the budget.\n")
+    _, out, _ = call(capsys, "ledger", "verify", path, "--json")
+    assert json.loads(out) == {"verified": True, "releases": 2}
     with sqlite3.connect(path) as db:
         db.execute("UPDATE events SET body = replace(body, 'two', 'ten')")
     db.close()
@@ -82,10 +84,12 @@ def test_verify_fails_on_an_edited_file(capsys: pytest.CaptureFixture[str], path
     assert (code, out) == (ExitCode.CHECK_FAILED, "")
     assert err.startswith("ndis: Expected a ledger as ndis wrote it")
     assert err.count("\n") == 1
+    code, out, err = call(capsys, "ledger", "verify", path, "--json")
+    assert (code, err, json.loads(out)["verified"]) == (ExitCode.CHECK_FAILED, "", False)
 
 
 def test_a_missing_ledger_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = call(capsys, "ledger", "show", "nowhere")
     assert code == ExitCode.WRONG_CALL
-    assert "found none" in err
+    assert "start one with: ndis ledger init" in err
     assert not Path("nowhere").exists()

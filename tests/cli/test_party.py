@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -124,6 +125,34 @@ def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return a
 
 
+def test_every_step_speaks_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def answer(*words: str) -> dict[str, Any]:
+        code, out, err = call(capsys, "party", *words, "--json")
+        assert (code, err) == (ExitCode.DONE, "")
+        return json.loads(out)
+
+    data = dict(zip("ab", write_clinics(tmp_path, 500), strict=True))
+    shared = ("--agreement", str(tmp_path / "agreement.json"))
+    made = answer(*init("--out", shared[1], rows=500)[1:])
+    assert answer("show", *shared) == made
+    files = {"a": "data.parquet", "b": "data.csv"}
+    released = {
+        name: answer(
+            *("release", str(data[name] / file), "--party", f"clinic-{name}"),
+            *("--out", str(tmp_path / f"{name}.npz"), *shared),
+        )
+        for name, file in files.items()
+    }
+    assert {part["fingerprint"] for part in released.values()} == {made["fingerprint"]}
+    whole = answer(
+        *("combine", *(part["file"] for part in released.values())),
+        *("--out", str(tmp_path / "all.npz"), *shared),
+    )
+    digests = {f"clinic-{name}": part["digest"] for name, part in released.items()}
+    assert whole["parts"] == digests
+    assert whole["guarantee"]["epsilon"] == made["joint_guarantee"]["epsilon"]
+
+
 def test_a_second_release_is_refused(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, *init(rows=500))
     words = ("party", "release", "--party", "clinic-a", "data.parquet")
@@ -131,13 +160,13 @@ def test_a_second_release_is_refused(clinic: Path, capsys: pytest.CaptureFixture
     code, _, err = call(capsys, *words)
     assert (code, "which exists" in err) == (ExitCode.WRONG_CALL, True)
     code, _, err = call(capsys, *words, "--out", "again.npz")
-    assert code == ExitCode.WRONG_CALL
+    assert code == ExitCode.NO_BUDGET
     assert "these columns were released before" in err
     # Another agreement over the same columns does not open the budget again.
     call(capsys, *init("--out", "other.json", rows=500, epsilon=0.1))
     again = ("--agreement", "other.json", "--out", "again.npz")
     code, _, err = call(capsys, *words, *again)
-    assert code == ExitCode.WRONG_CALL
+    assert code == ExitCode.NO_BUDGET
     assert "spent budget" in err
     assert not Path("again.npz").exists()
     with Ledger(clinic / "data.parquet.ledger") as ledger:

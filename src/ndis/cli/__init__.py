@@ -6,11 +6,12 @@ A new group is a module here with ``register(app)``, named once in `GROUPS`.
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ndis.cli.console import ExitCode, complain
+from ndis.cli.mistakes import Commands
 
 GROUPS = (
     "demo",
@@ -26,8 +27,18 @@ GROUPS = (
     "reproduce",
 )
 
+
+class Program(Commands):
+    """All commands, in the order in which one meets them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """As in `GROUPS`."""
+        return sorted(super().list_commands(ctx), key=GROUPS.index)
+
+
 app = typer.Typer(
     name="ndis",
+    cls=Program,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -54,7 +65,10 @@ def _root(
 ) -> None:
     """Exact differential privacy of Gaussian-output algorithms.
 
-    Exit codes: 0 done, 1 the check that was asked for failed, 2 a wrong call, 3 a fault of ndis.
+    Start with: ndis demo
+
+    Exit codes: 0 done, 1 the check that was asked for failed, 2 a wrong call, 3 a fault of ndis,
+    130 interrupted.
     """
 
 
@@ -80,9 +94,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
+    call = [word for word in words if word != "--debug"]
     try:
-        app([word for word in words if word != "--debug"], prog_name="ndis")
+        code = app(call, prog_name="ndis", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        raise SystemExit(ExitCode.INTERRUPTED) from None
     except Exception as error:
         if debug:
             raise
-        raise SystemExit(complain(error)) from None
+        raise SystemExit(complain(error, call)) from None
+    raise SystemExit(code or ExitCode.DONE)

@@ -7,21 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
-from ndis.cli.console import AsJson, print_json, print_table
+from ndis.cli.console import AsJson, picture, print_json, print_table
 from ndis.cli.kinds import KINDS, Kind
+from ndis.cli.mistakes import Commands
 from ndis.cli.settings import Config, Settings, read_settings, with_options
 
 # Multiples of the epsilon that was asked for.
 _AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)
 
-Picture = Annotated[
-    Path | None, typer.Option(help="Write noise against epsilon as a picture (PNG, SVG or PDF).")
-]
+Picture = Annotated[Path | None, picture("Write noise against epsilon")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    group = typer.Typer(no_args_is_help=True, help="Find the least noise that keeps a guarantee.")
+    group = typer.Typer(
+        cls=Commands, no_args_is_help=True, help="Find the least noise that keeps a guarantee."
+    )
     for name, kind in KINDS.items():
         options = [*kind.parameters, *kind.sizes]
         group.command(name)(with_options(_command(kind, options), options, name, kind.summary))

@@ -12,12 +12,21 @@ def register(app: typer.Typer) -> None:
     app.command("claims")(claims)
 
 
+def _papers(incomplete: str) -> list[str]:
+    from ndis.auditing.claims import PAPERS
+
+    return [paper.name for paper in PAPERS if paper.name.startswith(incomplete)]
+
+
 def claims(
     check: Annotated[
         bool,
         typer.Option("--check", help="Print only what contradicts its verdict; fail if any does."),
     ] = False,
-    paper: Annotated[str | None, typer.Option(help="Only the claims of this paper.")] = None,
+    paper: Annotated[
+        str | None,
+        typer.Option(help="Only the claims of this paper.", autocompletion=_papers),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Recompute every checkable claim of the five papers and show verdicts and evidence."""

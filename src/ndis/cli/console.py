@@ -3,9 +3,16 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Annotated, Any
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from ndis.cli.mistakes import ClickException, sentence
+
+if TYPE_CHECKING:
+    from ndis.ledger import Ledger
 
 
 class ExitCode(IntEnum):
@@ -15,20 +22,81 @@ class ExitCode(IntEnum):
     CHECK_FAILED = 1
     WRONG_CALL = 2
     FAULT = 3
+    NO_BUDGET = 4
+    INTERRUPTED = 130
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 _FORESEEN = (ValueError, TypeError, OSError, ImportError, LookupError)
+_PICTURES = (".png", ".svg", ".pdf")
 
 
-def complain(error: Exception) -> ExitCode:
-    """Print an error as one line on standard error and return the exit code it deserves."""
-    foreseen = isinstance(error, _FORESEEN)
-    sentence = " ".join(str(error).split()) or type(error).__name__
-    hint = "" if foreseen else f" ({type(error).__name__}; run again with --debug for its origin)"
-    typer.echo(f"ndis: {sentence}{hint}", err=True)
-    return ExitCode.WRONG_CALL if foreseen else ExitCode.FAULT
+def picture(what: str) -> Any:
+    """An option for a file with a picture, refused before any work if it cannot be written."""
+    return typer.Option(
+        "--plot", help=f"{what} as a picture (PNG, SVG or PDF).", callback=_drawable
+    )
+
+
+def _drawable(path: Path | None) -> Path | None:
+    if path is None:
+        return None
+    if path.suffix.lower() not in _PICTURES:
+        raise ValueError(
+            f"Expected --plot with a name in {', '.join(_PICTURES)}, got {path}; rename it."
+        )
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"Expected a folder for the picture, got {path.parent}, which is not there; make it."
+        )
+    if find_spec("matplotlib") is None:
+        raise ImportError(
+            "Expected matplotlib for --plot, but it is not installed; run: "
+            "pip install 'ndis[plots]'."
+        )
+    return path
+
+
+def complain(error: Exception, words: Sequence[str]) -> ExitCode:
+    """Print the error of a call as one line on standard error; the exit code it deserves."""
+    from ndis.ledger import BudgetExceeded
+
+    if isinstance(error, ClickException):
+        return _say(sentence(error, words), ExitCode.WRONG_CALL)
+    if isinstance(error, BudgetExceeded):
+        return _say(_told(error), ExitCode.NO_BUDGET)
+    if isinstance(error, _FORESEEN):
+        return _say(_told(error), ExitCode.WRONG_CALL)
+    hint = f"({type(error).__name__}; run again with --debug for its origin)"
+    return _say(f"{_told(error)} {hint}", ExitCode.FAULT)
+
+
+def _told(error: Exception) -> str:
+    """What an error says, in one line; Python's own are turned into sentences."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.strerror}: {error.filename}; check the path."
+    if isinstance(error, json.JSONDecodeError):
+        return f"Expected JSON, got something else ({error}); correct the file."
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return " ".join(text.split()) or type(error).__name__
+
+
+def _say(words: str, code: ExitCode) -> ExitCode:
+    if words:
+        typer.echo(f"ndis: {words}", err=True)
+    return code
+
+
+def open_ledger(path: Path) -> "Ledger":
+    """The ledger in a file, which must be there."""
+    from ndis.ledger import Ledger
+
+    if not path.exists():
+        raise FileNotFoundError(
+            f"Expected a ledger at {path}, got no such file; start one with: ndis ledger init."
+        )
+    return Ledger(path)
 
 
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:

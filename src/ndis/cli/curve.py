@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ndis.cli.console import AsJson, print_json, print_table
+from ndis.cli.console import AsJson, picture, print_json, print_table
 
 if TYPE_CHECKING:
     from ndis.loss import Profile
 
+Picture = Annotated[Path | None, picture("Write the curve")]
 _DEFAULT_EPSILONS = [0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0]
 
 
@@ -33,9 +34,7 @@ def curve(
     epsilon: Annotated[
         list[float] | None, typer.Option(help="Where to evaluate; repeat for several.")
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Write the curve as a picture (PNG, SVG or PDF).")
-    ] = None,
+    plot: Picture = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the privacy curve delta(epsilon), the worse of record present and record absent."""

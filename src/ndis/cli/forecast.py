@@ -6,18 +6,19 @@ from typing import Annotated, Any
 
 import typer
 
-from ndis.cli.console import AsJson, print_json, print_table
+from ndis.cli.console import AsJson, picture, print_json, print_table
 from ndis.cli.kinds import KINDS, Kind
+from ndis.cli.mistakes import Commands
 from ndis.cli.settings import Config, Settings, read_settings, with_options
 
-Picture = Annotated[
-    Path | None, typer.Option(help="Write error against epsilon as a picture (PNG, SVG or PDF).")
-]
+Picture = Annotated[Path | None, picture("Write error against epsilon")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    group = typer.Typer(no_args_is_help=True, help="Tell the error of a release beforehand.")
+    group = typer.Typer(
+        cls=Commands, no_args_is_help=True, help="Tell the error of a release beforehand."
+    )
     for name, kind in KINDS.items():
         if kind.expectations is not None:
             options = list(dict.fromkeys([*kind.parameters, *kind.expectations]))

@@ -63,6 +63,8 @@ class Kind(ABC):
     def _arguments(self, settings: Settings) -> dict[str, Any]:
         for name in _COMMON:
             settings.need(name)
+        if "eta" in self.parameters and not {"eta", "nu"} <= settings.keys():
+            settings.need("components")
         return settings.named(self.parameters)
 
 

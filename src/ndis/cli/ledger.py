@@ -1,18 +1,25 @@
 """``ndis ledger``: start a privacy budget, see what is left of it, check its file."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ndis.cli.console import AsJson, ExitCode, print_json, print_table
+from ndis.cli.console import AsJson, ExitCode, open_ledger, picture, print_json, print_table
+from ndis.cli.mistakes import Commands
 
+if TYPE_CHECKING:
+    from ndis.ledger import Ledger
+
+Picture = Annotated[Path | None, picture("Write the burn-down")]
 Where = Annotated[Path, typer.Argument(help="The file of the ledger.", show_default=False)]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    group = typer.Typer(no_args_is_help=True, help="Start, show and check a privacy budget.")
+    group = typer.Typer(
+        cls=Commands, no_args_is_help=True, help="Start, show and check a privacy budget."
+    )
     for command in (init, show, history, verify):
         group.command()(command)
     app.add_typer(group, name="ledger")
@@ -30,6 +37,7 @@ def init(
         list[str] | None,
         typer.Option(help="Also count relative, asymptotic or seeded releases; repeatable."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Start a ledger in a new file."""
     from ndis.ledger import Ledger
@@ -37,31 +45,25 @@ def init(
     if path.exists() and path.stat().st_size:
         raise FileExistsError(f"Expected a new file, got {path}, which exists; choose another.")
     with Ledger(path, epsilon, delta, relation, mode=mode, accept=accept or []) as ledger:
-        typer.echo(f"{ledger!r} is ready.")
+        if as_json:
+            print_json(_budget(ledger))
+        else:
+            typer.echo(f"{ledger!r} is ready.")
 
 
 def show(
     path: Where,
-    plot: Annotated[
-        Path | None, typer.Option(help="Write the burn-down as a picture (PNG, SVG or PDF).")
-    ] = None,
+    plot: Picture = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the budget and what is left of it."""
-    from ndis.ledger import Ledger
-
-    with Ledger(path) as ledger:
+    with open_ledger(path) as ledger:
         entries, left, promise = ledger.history(), ledger.remaining(), ledger.guarantee()
         if plot is not None:
             from ndis import plots
 
             plots.burn_down(ledger).savefig(plot)
-    document = {
-        "epsilon": ledger.epsilon,
-        "delta": ledger.delta,
-        "relation": str(ledger.relation),
-        "mode": ledger.mode,
-        "accept": list(ledger.accept),
+    document = _budget(ledger) | {
         "releases": len(entries),
         "completed": sum(entry.digest is not None for entry in entries),
         "remaining_epsilon": left.epsilon,
@@ -84,11 +86,19 @@ def show(
     typer.echo(f"All releases together: {promise}")
 
 
+def _budget(ledger: "Ledger") -> dict[str, Any]:
+    return {
+        "epsilon": ledger.epsilon,
+        "delta": ledger.delta,
+        "relation": str(ledger.relation),
+        "mode": ledger.mode,
+        "accept": list(ledger.accept),
+    }
+
+
 def history(path: Where, as_json: AsJson = False) -> None:
     """List all releases, those without an output included."""
-    from ndis.ledger import Ledger
-
-    with Ledger(path) as ledger:
+    with open_ledger(path) as ledger:
         entries = ledger.history()
     if as_json:
         print_json(
@@ -123,14 +133,20 @@ def history(path: Where, as_json: AsJson = False) -> None:
     )
 
 
-def verify(path: Where) -> None:
+def verify(path: Where, as_json: AsJson = False) -> None:
     """Check every row, the hash chain and the totals; exit code 1 if anything is wrong."""
-    from ndis.ledger import DamagedLedger, Ledger
+    from ndis.ledger import DamagedLedger
 
     try:
-        with Ledger(path) as ledger:
+        with open_ledger(path) as ledger:
             releases = ledger.verify()
     except DamagedLedger as damage:
-        typer.echo(f"ndis: {damage}", err=True)
+        if as_json:
+            print_json({"verified": False, "damage": str(damage)})
+        else:
+            typer.echo(f"ndis: {damage}", err=True)
         raise typer.Exit(ExitCode.CHECK_FAILED) from None
+    if as_json:
+        print_json({"verified": True, "releases": releases})
+        return
     typer.echo(f"{releases} releases, all in order and within the budget.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ndis.cli.console import AsJson, print_json, print_table
+from ndis.cli.mistakes import Commands
 
 if TYPE_CHECKING:
     from ndis.guarantee import Guarantee
@@ -19,7 +20,9 @@ AgreementFile = Annotated[Path, typer.Option("--agreement", help="The file of `p
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    group = typer.Typer(no_args_is_help=True, help="Release columns of several parties together.")
+    group = typer.Typer(
+        cls=Commands, no_args_is_help=True, help="Release columns of several parties together."
+    )
     for command in (init, show, release, combine, train):
         group.command()(command)
     app.add_typer(group, name="party")
@@ -51,6 +54,7 @@ def init(
         str | None, typer.Option(help="Public seed of the signs, hexadecimal.", show_default="new")
     ] = None,
     out: Annotated[Path, typer.Option(help="Where to write the agreement.")] = _AGREEMENT,
+    as_json: AsJson = False,
 ) -> None:
     """Write down what all parties agree on; no data are read."""
     from ndis.mechanisms.multiparty import Agreement
@@ -69,23 +73,14 @@ def init(
         **({} if seed is None else {"seed": _hexadecimal(seed)}),
     )
     agreement.save(out)
-    _print_agreement(agreement, out)
+    _print_agreement(agreement, out, as_json)
 
 
 def show(agreement: AgreementFile = _AGREEMENT, as_json: AsJson = False) -> None:
     """Show an agreement, its fingerprint and its guarantees."""
     from ndis.mechanisms.multiparty import Agreement
 
-    loaded = Agreement.load(agreement)
-    if as_json:
-        each = {party: loaded.guarantee(party).to_dict() for party in loaded.parties}
-        print_json(
-            loaded.to_dict()
-            | {"fingerprint": loaded.fingerprint, "guarantees": each}
-            | {"joint_guarantee": loaded.joint_guarantee().to_dict()}
-        )
-        return
-    _print_agreement(loaded, agreement)
+    _print_agreement(Agreement.load(agreement), agreement, as_json)
 
 
 def release(
@@ -101,6 +96,7 @@ def release(
     out: Annotated[
         Path | None, typer.Option(help="Where to write the release.", show_default="PARTY.npz")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Release one party's columns, mixed and with noise."""
     from ndis.mechanisms.multiparty import Agreement, release_party
@@ -109,12 +105,24 @@ def release(
     _require_new(target)
     loaded = Agreement.load(agreement)
     promise = loaded.guarantee(party)
-    typer.echo(f"Agreement {loaded.fingerprint}")
+    if not as_json:
+        typer.echo(f"Agreement {loaded.fingerprint}")
     with _budget(ledger or data.with_name(f"{data.name}.ledger"), loaded, party) as budget:
         _require_room(budget, promise)
         secret = None if secret_file is None else secret_file.read_text()
         made = release_party(loaded, party, data, secret=secret, ledger=budget)
     made.save(target)
+    if as_json:
+        print_json(
+            {
+                "file": str(target),
+                "digest": made.digest,
+                "fingerprint": loaded.fingerprint,
+                "guarantee": made.guarantee.to_dict() | {"loss": None},
+                "joint_guarantee": loaded.joint_guarantee().to_dict() | {"loss": None},
+            }
+        )
+        return
     typer.echo(f"{target} is ready, digest {made.digest}.")
     typer.echo(f"For a person's attributes at {party}: {made.guarantee}")
     typer.echo(f"With all parties, for a person's whole record: {loaded.joint_guarantee()}")
@@ -124,6 +132,7 @@ def combine(
     parts: Annotated[list[Path], typer.Argument(help="The files of all parties.")],
     agreement: AgreementFile = _AGREEMENT,
     out: Annotated[Path, typer.Option(help="Where to write all together.")] = _COMBINED,
+    as_json: AsJson = False,
 ) -> None:
     """Check that the parties' files fit together and join them."""
     from ndis.guarantee import Release
@@ -133,6 +142,16 @@ def combine(
     loaded = multiparty.Agreement.load(agreement)
     whole = multiparty.combine(loaded, [Release.load(path) for path in parts])
     whole.save(out)
+    if as_json:
+        print_json(
+            {
+                "file": str(out),
+                "digest": whole.digest,
+                "parts": dict(whole.parameters["parts"]),
+                "guarantee": whole.guarantee.to_dict() | {"loss": None},
+            }
+        )
+        return
     print_table(
         f"{out} is ready; compare the digests with those that the parties saw",
         ["party", "digest"],
@@ -229,7 +248,15 @@ def _require_new(path: Path) -> None:
         )
 
 
-def _print_agreement(agreement: "Agreement", path: Path) -> None:
+def _print_agreement(agreement: "Agreement", path: Path, as_json: bool) -> None:
+    if as_json:
+        each = {party: agreement.guarantee(party).to_dict() for party in agreement.parties}
+        print_json(
+            agreement.to_dict()
+            | {"fingerprint": agreement.fingerprint, "guarantees": each}
+            | {"joint_guarantee": agreement.joint_guarantee().to_dict()}
+        )
+        return
     print_table(
         f"{path}: {agreement.n_rows} people, {agreement.n_components} rows released",
         ["party", "column", "low", "high", "noise"],

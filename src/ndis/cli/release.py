@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ndis.cli.console import AsJson, print_json
+from ndis.cli.console import AsJson, open_ledger, picture, print_json
 from ndis.cli.kinds import KINDS, Kind
+from ndis.cli.mistakes import Commands
 from ndis.cli.settings import Config, read_settings, with_options
 
 if TYPE_CHECKING:
@@ -31,14 +32,14 @@ Cluster = Annotated[
     typer.Option(help="Read INPUT through Spark at this master, such as spark://HOST:7077."),
 ]
 Seed = Annotated[int | None, typer.Option(help="Repeatable noise, hence NOT private.")]
-Picture = Annotated[
-    Path | None, typer.Option(help="Write the privacy curve as a picture (PNG, SVG or PDF).")
-]
+Picture = Annotated[Path | None, picture("Write the privacy curve")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    group = typer.Typer(no_args_is_help=True, help="Publish a private release of a table.")
+    group = typer.Typer(
+        cls=Commands, no_args_is_help=True, help="Publish a private release of a table."
+    )
     for name, kind in KINDS.items():
         needed = [size for size in kind.sizes if size == "nodes"]
         label = ["label"] if name == "regression" else []
@@ -82,9 +83,7 @@ def _check_target(out: Path) -> None:
 
 
 def _ledger(path: Path | None) -> Any:
-    from ndis.ledger import Ledger
-
-    return nullcontext() if path is None else Ledger(path)
+    return nullcontext() if path is None else open_ledger(path)
 
 
 @contextmanager

@@ -13,10 +13,20 @@ def register(app: typer.Typer) -> None:
     app.command("reproduce")(reproduce)
 
 
+def _experiments(incomplete: str) -> list[str]:
+    from ndis.reproduce import EXPERIMENTS
+
+    return [name for name in (*EXPERIMENTS, "all") if name.startswith(incomplete)]
+
+
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Experiments, or 'all'; without any, the list.", show_default=False),
+        typer.Argument(
+            help="Experiments, or 'all'; without any, the list.",
+            show_default=False,
+            autocompletion=_experiments,
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for tables (CSV) and figures (PNG).")] = Path(
         "results"

@@ -11,6 +11,7 @@ import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -134,9 +135,9 @@ def read_settings(flags: Values, names: Iterable[str], path: Path | None) -> Set
     stored = {} if path is None else _read_file(path)
     for name in stored:
         if name not in allowed:
-            raise ValueError(
-                f"Expected only {', '.join(allowed)} in {path}, got {name!r}; correct or remove it."
-            )
+            near = get_close_matches(name, allowed, 1)
+            advice = f"did you mean {near[0]}?" if near else f"choose from {', '.join(allowed)}."
+            raise ValueError(f"Expected settings of this command in {path}, got {name!r}; {advice}")
     given = {name: flags[name] for name in allowed if flags.get(name) is not None}
     settings = Settings()
     for name, value in (stored | given).items():

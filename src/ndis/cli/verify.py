@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ndis.cli.console import AsJson, ExitCode, print_json, print_table
+from ndis.cli.console import AsJson, ExitCode, open_ledger, picture, print_json, print_table
 
 if TYPE_CHECKING:
     from ndis.guarantee import Release
+
+Picture = Annotated[Path | None, picture("Write its privacy curve")]
 
 
 def register(app: typer.Typer) -> None:
@@ -21,9 +23,7 @@ def verify(
     ledger: Annotated[
         Path | None, typer.Option(help="A ledger in which the release should be.")
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Write its privacy curve as a picture (PNG, SVG or PDF).")
-    ] = None,
+    plot: Picture = None,
     as_json: AsJson = False,
 ) -> None:
     """Check arrays against the certificate and the guarantee against its own privacy loss.
@@ -38,7 +38,10 @@ def verify(
     try:
         release = Release.load(path)
     except ValueError as error:
-        typer.echo(f"ndis: {error}", err=True)
+        if as_json:
+            print_json({"verified": False, "damage": str(error)})
+        else:
+            typer.echo(f"ndis: {error}", err=True)
         raise typer.Exit(ExitCode.CHECK_FAILED) from None
     checks = _checks(release, ledger)
     if plot is not None:
@@ -79,9 +82,7 @@ def _checks(release: "Release", ledger: Path | None) -> dict[str, bool]:
 
 
 def _digests(path: Path) -> set[str | None]:
-    from ndis.ledger import Ledger
-
-    with Ledger(path) as book:
+    with open_ledger(path) as book:
         return {entry.digest for entry in book.history()}
 
 

@@ -1,0 +1,87 @@
+"""A wrong call in one sentence: what was expected, what was given, and the nearest right word."""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from itertools import pairwise
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+# typer brought its own copy of click at some version, so that these have two addresses.
+_, UsageError, ClickException, *_others = typer.BadParameter.__mro__
+
+
+class Commands(TyperGroup):
+    """A group of commands that knows its own words."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is meant, or a sentence."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            raise ValueError(
+                f"Expected a command of {ctx.command_path}, got {args[0]!r}; "
+                f"{_advice(args[0], self.list_commands(ctx), ctx)}"
+            )
+        return super().resolve_command(ctx, args)
+
+
+def sentence(error: Any, words: Sequence[str]) -> str:
+    """What a usage error says, as one sentence; empty where its help was printed already.
+
+    Parameters
+    ----------
+    error : UsageError
+    words : sequence of str
+        The call, without the program's name: an error does not know what value it is about.
+    """
+    kind, context = type(error).__name__, error.ctx
+    if kind == "NoArgsIsHelpError":
+        return ""
+    call = "ndis" if context is None else context.command_path
+    if kind == "NoSuchOption":
+        known = [flag for parameter in context.command.params for flag in _flags(parameter)]
+        advice = _advice(error.option_name, [*known, "--help"], context)
+        return f"Expected an option of {call}, got {error.option_name}; {advice}"
+    if kind == "BadOptionUsage":
+        return f"Expected a value after {error.option_name}, got none; write one."
+    if kind == "MissingParameter" and error.param is not None:
+        return f"Expected {_name(error.param)}, got none; {_see(call)}"
+    if kind == "BadParameter" and error.param is not None:
+        name = _name(error.param)
+        reason = str(error.message).rstrip(".")
+        return (
+            f"Expected a proper value for {name}, got {_given(name, words)} ({reason}); correct it."
+        )
+    return f"{_one_line(error.format_message()).rstrip('.')}; {_see(call)}"
+
+
+def _given(flag: str, words: Sequence[str]) -> str:
+    """All values that follow a flag."""
+    after = [value for word, value in pairwise(words) if word == flag]
+    joined = [word.removeprefix(f"{flag}=") for word in words if word.startswith(f"{flag}=")]
+    return ", ".join(after + joined) or "another"
+
+
+def _flags(parameter: Any) -> list[str]:
+    if parameter.param_type_name != "option":
+        return []
+    return [flag for flag in (*parameter.opts, *parameter.secondary_opts) if flag[:2] == "--"]
+
+
+def _name(parameter: Any) -> str:
+    flags = _flags(parameter)
+    return flags[0] if flags else str(parameter.metavar or parameter.name).upper()
+
+
+def _advice(word: str, known: Iterable[str], context: Any) -> str:
+    bare = {name.lstrip("-"): name for name in known}  # dashes are no likeness
+    near = get_close_matches(word.lstrip("-").replace("_", "-"), bare, 1)
+    return f"did you mean {bare[near[0]]}?" if near else _see(context.command_path)
+
+
+def _see(call: str) -> str:
+    return f"see {call} --help."
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
