@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL_SELF = $(PIP) install --no-deps --no-build-isolation --editable .
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types docs doctest slow bench bench-regression wheel-check test-oldest lock clean
+.PHONY: help run test lint types docs doctest slow bench bench-regression wheel-check test-oldest smoke-oldest lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -68,10 +68,17 @@ wheel-check: $(STAMPS)/dev  ## build the wheel, install it into an empty environ
 	cd / && $(CURDIR)/.venv-wheel/bin/ndis curve --shift 1
 	rm -rf .venv-wheel
 
-test-oldest:  ## the tests with the oldest supported dependencies
-	$(PYTHON) -m venv .venv-oldest
+.venv-oldest/.stamp: constraints/oldest.txt pyproject.toml
+	$(PYTHON) -m venv --clear .venv-oldest
 	.venv-oldest/bin/python -m pip --disable-pip-version-check --quiet install -c constraints/oldest.txt -e '.[dev]'
+	touch $@
+
+test-oldest: .venv-oldest/.stamp  ## the tests with the oldest supported dependencies (the lock has the newest)
 	.venv-oldest/bin/pytest -n 2 -m "not slow"
+
+# What touches other packages most: command line, tables, plots, dp-accounting and OpenDP, the ledger's database.
+smoke-oldest: .venv-oldest/.stamp  ## the part of it that CI runs
+	.venv-oldest/bin/pytest -n 2 -m "not slow and not spark" tests/cli tests/interop tests/tables tests/test_plots.py tests/test_ledger.py
 
 lock:  ## renew requirements/*.txt (needs uv)
 	uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

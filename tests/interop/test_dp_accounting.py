@@ -170,12 +170,12 @@ def test_accountant_agrees_with_dp_accounting_on_what_comes_from_there() -> None
 def test_accountant_refuses_what_it_does_not_know() -> None:
     loss = Profile.both(QuadraticLoss.from_shift(0.5))
     refused = [
-        google.ZCDpEvent(0.1),
+        google.UnsupportedDpEvent(),
         google.GaussianDpEvent(0.0),
         LossDpEvent(loss, "edge"),
         LossDpEvent(loss, "replace"),
         google.PoissonSampledDpEvent(0.1, google.LaplaceDpEvent(1.0)),
-        google.ComposedDpEvent([google.NoOpDpEvent(), google.ZCDpEvent(0.1)]),
+        google.ComposedDpEvent([google.NoOpDpEvent(), google.UnsupportedDpEvent()]),
     ]
     for event in refused:
         assert not LossAccountant().supports(event)
