@@ -26,12 +26,30 @@ def test_demo_writes_what_it_says(capsys: pytest.CaptureFixture[str], tmp_path: 
         assert release.guarantee.private
         stored = json.loads((tmp_path / f"{name}.certificate.json").read_text())
         assert stored == release.certificate()
-    exact = np.array(answer["coefficients"]["exact"])
+    assert answer["coefficients"].keys() == {"from the sketch", "private regression"}
+    exact = np.array(answer["owner_only"]["exact_coefficients"])
     assert np.abs(np.array(answer["coefficients"]["private regression"]) - exact).max() < 0.02
     assert np.abs(np.array(answer["coefficients"]["from the sketch"]) - exact).max() < 0.15
     page = (tmp_path / "report.html").read_text()
     assert all(sentence in page for sentence in answer["guarantees"].values())
     assert "http" not in page.replace("http-equiv", "")  # asks nobody for anything
+    # What is computed from the data without noise stands in none of the files.
+    for value in exact:
+        assert not any(
+            form.encode() in path.read_bytes()
+            for path in tmp_path.iterdir()
+            for form in (f"{value:.5g}", repr(float(value))[:7])
+        )
+
+
+def test_the_owners_numbers_are_marked_as_his(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["demo", "--out", str(tmp_path)])
+    table, marked = capsys.readouterr().out.split("For the owner of the data alone")
+    assert "exact" not in table.replace("exact numerics", "")
+    assert "never to be published" in marked
 
 
 def test_a_page_escapes_what_it_shows(tmp_path: Path) -> None:
