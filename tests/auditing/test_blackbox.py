@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from ndis import QuadraticLoss, audit_samples
-from ndis.auditing.blackbox import SampledCurve
+from ndis.auditing import sampled_curve
+from ndis.auditing.blackbox import SampledCurve, _curve, _scores
 
 EPSILON = 0.5
 TRUE = float(QuadraticLoss.from_shift(1.0).delta(EPSILON))
@@ -22,9 +23,35 @@ def run(scale: float, seed: int, confidence: float = 0.9) -> tuple[bool, Sampled
     return verdict.refuted, curve
 
 
-def test_size_a_true_claim_is_refuted_no_more_often_than_said() -> None:
-    refuted = sum(run(1.0, seed)[0] for seed in range(60))
-    assert refuted <= 6  # one in ten is allowed; the shares of 96 intervals make it far rarer
+@pytest.mark.slow
+def test_size_a_tight_claim_is_refuted_no_more_often_than_said() -> None:
+    """1,000 audits with 200 samples of a claim that holds with equality; three in ten may fail."""
+    rng = np.random.default_rng(0)
+    refuted = unshared = 0
+    for _ in range(1000):
+        first, second = 1.0 + rng.standard_normal((200, 1)), rng.standard_normal((200, 1))
+        scores = _scores(None, first, second, 100)
+        # What `sampled_curve` does, and the same if each of 96 bounds took all of the risk.
+        shared, greedy = (_curve(*scores, np.array([EPSILON]), risk) for risk in (0.3, 96 * 0.3))
+        refuted += bool(shared.lower[0] > TRUE)
+        unshared += bool(greedy.lower[0] > TRUE)
+    assert refuted <= 300
+    assert unshared > 300  # so that a mistake in the sharing would be seen
+
+
+def test_size_of_whole_audits() -> None:
+    assert sum(run(1.0, seed)[0] for seed in range(20)) <= 2
+
+
+def test_power_grows_with_samples() -> None:
+    """A delta of twice the claim: seen never with 200 samples, always with 20,000."""
+    half = 0.5 * TRUE
+    rng = np.random.default_rng(1)
+    seen = {}
+    for n in (200, 20_000):
+        pairs = [(1.0 + rng.standard_normal(n), rng.standard_normal(n)) for _ in range(10)]
+        seen[n] = sum(bool(sampled_curve(*pair, EPSILON).lower[0] > half) for pair in pairs)
+    assert seen[200] < seen[20_000] == 10
 
 
 def test_power_half_the_noise_is_refuted() -> None:
@@ -67,3 +94,10 @@ def test_outputs_of_two_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match="tells the data sets apart"):
         audit_samples(lambda data, rng: np.zeros(len(data)) + rng.standard_normal(len(data)),
                       [1, 1], [1], EPSILON, claimed_delta=0.1, n_samples=200)  # fmt: skip
+
+
+def test_samples_are_as_many_of_either_data_set() -> None:
+    with pytest.raises(ValueError, match="200 or more"):
+        sampled_curve(np.zeros(100), np.zeros(100), [1.0])
+    with pytest.raises(ValueError, match="as many outputs"):
+        sampled_curve(np.zeros(200), np.zeros(300), [1.0])

@@ -11,7 +11,7 @@ from tests.requires import require_chromium
 from typer.testing import CliRunner
 
 from ndis import Gaussian, audit_pair, audit_samples
-from ndis.cli import app
+from ndis.cli import app, main
 from ndis.report import write_audit
 
 SKETCH = ["--epsilon", "1", "--delta", "1e-6", "--data-norm", "1", "--components", "20"]
@@ -68,6 +68,84 @@ def test_regression_with_too_little_noise_is_refuted(table: Path) -> None:
     words = ["audit", str(table), *SKETCH, "--mechanism", "regression", "--noise-scale", "0.5"]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 1
+
+
+def test_regression_has_an_intercept_unless_told(table: Path) -> None:
+    """Beside a public 1 a row has less room in the same norm, and is seen less."""
+    words = ["audit", str(table), *SKETCH, "--mechanism", "regression", "--noise-scale", "4"]
+    found = {}
+    for flag in ("--intercept", "--no-intercept"):
+        found[flag] = json.loads(CliRunner().invoke(app, [*words, flag, "--json"]).stdout)
+    default = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert default == found["--intercept"]
+    assert found["--intercept"]["found_log_delta"] < found["--no-intercept"]["found_log_delta"]
+    assert default["not_searched"] == ["tables that are not neighbours of these"]
+
+
+def test_the_label_may_be_any_column(table: Path) -> None:
+    words = ["audit", str(table), *SKETCH, "--mechanism", "regression", "--noise-scale", "2"]
+    last, first = (
+        json.loads(CliRunner().invoke(app, [*words, "--json", "--label", name]).stdout)
+        for name in ("label", "income")
+    )
+    same = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert last == same
+    assert first["worst_log_deltas"] != same["worst_log_deltas"]
+
+
+WRONG = {
+    "no norm": ([], "Expected --data-norm"),
+    "no such mechanism": (["--data-norm", "1", "--mechanism", "graph"], "mechanism to be one of"),
+    "no such label": (
+        ["--data-norm", "1", "--mechanism", "regression", "--label", "x"],
+        "label to be one of",
+    ),
+    "a label alone": (
+        ["--data-norm", "1", "--mechanism", "regression", "--columns", "income"],
+        "a feature beside the label",
+    ),
+    "rows without a page": (["--data-norm", "1", "--show-rows"], "Expected --report"),
+    "no folder": (["--data-norm", "1", "--report", "/none/x.html"], "a folder for the page"),
+}
+
+
+@pytest.mark.parametrize(("words", "told"), WRONG.values(), ids=WRONG)
+def test_wrong_calls_are_told_before_any_search(
+    table: Path, words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["audit", str(table), "--epsilon", "1", "--delta", "1e-6", *words])
+    assert left.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert told in said.err
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words", "told"),
+    [
+        ("a.json", "not json", [], "got something else"),
+        ("a.json", "{}", ["--data-norm", "1"], "got --data-norm"),
+        ("none.json", None, [], "no such file"),
+        ("none.csv", None, ["--data-norm", "1"], "no such file"),
+        ("a.csv", "x,y\n", ["--data-norm", "1"], "a table with rows"),
+    ],
+)
+def test_wrong_files_are_told(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: str | None,
+    words: list[str],
+    told: str,
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(SystemExit) as left:
+        main(["audit", str(tmp_path / name), "--epsilon", "1", "--delta", "0.1", *words])
+    assert left.value.code == 2
+    assert told in capsys.readouterr().err
 
 
 def test_a_pair_from_json(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from ndis.tables import track
 
 # How many thresholds of the score are measured in each direction.
 _THRESHOLDS = 24
-# Outputs drawn between two steps of the progress bar.
-_BLOCK = 1024
+# Outputs of either data set, at least.
+_FEWEST = 200
 
 
 @dataclass(frozen=True)
@@ -95,19 +95,13 @@ def audit_samples(
     """
     asked = Claim.of((epsilon, claimed_delta))
     level = _validate.probability("confidence", confidence)
-    half = _validate.count("n_samples", n_samples, 200) // 2
+    half = _validate.count("n_samples", n_samples, _FEWEST) // 2
     rng = generator(random_state)
     first = _draw(mechanism, D, 2 * half, rng, "Running on the first data set")
     second = _draw(mechanism, D_prime, 2 * half, rng, "Running on the second data set")
-    if first.shape[1] != second.shape[1]:
-        raise ValueError(
-            f"Expected outputs of one size, got {first.shape[1]} and {second.shape[1]} entries; "
-            "an output whose size depends on the data tells the data sets apart by itself."
-        )
-    scores = _scores(classifier, first, second, half)
     grid = np.linspace(0.0, max(2.0 * asked.epsilon, 1.0), 41)
     grid = np.union1d(grid, [asked.epsilon])
-    curve = _curve(*scores, grid, 1.0 - level)
+    curve = sampled_curve(first, second, grid, confidence=level, classifier=classifier)
     here = int(np.searchsorted(grid, asked.epsilon))
     searched = (
         f"{2 * _THRESHOLDS} sets of outputs of one pair of data sets, {half} samples each",
@@ -124,6 +118,67 @@ def audit_samples(
         basis=f"with confidence {level:g}",
     )
     return verdict, curve
+
+
+def sampled_curve(
+    first: ArrayLike,
+    second: ArrayLike,
+    epsilons: ArrayLike,
+    *,
+    confidence: float = 0.99,
+    classifier: Any = None,
+) -> SampledCurve:
+    """Estimate the privacy curve of two laws from samples of both.
+
+    Parameters
+    ----------
+    first, second : array_like of shape (n,) or (n, k)
+        Independent outputs on two neighbours, an output a row; half of them train the classifier.
+    epsilons : array_like
+        Where the curve is wanted.
+    confidence : float
+        With which the band holds, at all epsilons at once.
+    classifier : scikit-learn classifier, optional
+        As in `audit_samples`.
+
+    Returns
+    -------
+    SampledCurve
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis import QuadraticLoss
+    >>> from ndis.auditing import sampled_curve
+    >>> rng = np.random.default_rng(0)
+    >>> first, second = 1.0 + rng.standard_normal(4000), rng.standard_normal(4000)
+    >>> curve = sampled_curve(first, second, [0.0, 0.5, 1.0])
+    >>> exact = QuadraticLoss.from_shift(1.0).delta(curve.epsilons)
+    >>> bool(np.all(curve.lower <= exact)), bool(np.all(np.abs(curve.estimate - exact) < 0.05))
+    (True, True)
+    """
+    level = _validate.probability("confidence", confidence)
+    grid = np.atleast_1d(_validate.floats("epsilons", epsilons))
+    outputs, others = (
+        _outputs(name, part) for name, part in (("first", first), ("second", second))
+    )
+    if outputs.shape[1] != others.shape[1]:
+        raise ValueError(
+            f"Expected outputs of one size, got {outputs.shape[1]} and {others.shape[1]} entries; "
+            "an output whose size depends on the data tells the data sets apart by itself."
+        )
+    if len(outputs) != len(others) or len(outputs) < _FEWEST:
+        raise ValueError(
+            f"Expected as many outputs of either data set, {_FEWEST} or more, got {len(outputs)} "
+            f"and {len(others)}; draw more."
+        )
+    scores = _scores(classifier, outputs, others, len(outputs) // 2)
+    return _curve(*scores, grid, 1.0 - level)
+
+
+def _outputs(name: str, values: ArrayLike) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    return _validate.floats(name, array.reshape(len(array), -1), ndim=2)
 
 
 def _draw(

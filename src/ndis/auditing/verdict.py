@@ -10,6 +10,9 @@ from ndis import _validate
 
 OUTCOMES = ("refuted", "consistent")
 
+# What an entry of `Verdict.searched` begins with that was left out.
+_NOT = "not searched: "
+
 # What a refutation rests on.
 PROVEN = "proven"
 FLOATING = "proven for eigenvalues that were computed in floating point"
@@ -74,7 +77,8 @@ class Verdict:
     witness : str
         Which neighbour it was.
     searched : tuple of str
-        What was searched, and what was not.
+        What was searched, and what was not, in sentences; `looked_at` and `left_out` are its
+        two halves.
     basis : str
         What the lower bound rests on: a proof, a proof but for a floating-point step, or
         samples and their confidence level.
@@ -115,6 +119,16 @@ class Verdict:
         """Whether the claim is refuted."""
         return self.outcome == "refuted"
 
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """What was searched."""
+        return tuple(part for part in self.searched if not part.startswith(_NOT))
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What was not."""
+        return tuple(part.removeprefix(_NOT) for part in self.searched if part.startswith(_NOT))
+
     def __bool__(self) -> bool:
         raise TypeError(
             "A verdict is neither true nor false; look at `verdict.refuted` or `verdict.outcome`."
@@ -149,7 +163,8 @@ class Verdict:
             "found_log_delta": _finite(self.log_delta),
             "lower_bound_log_delta": _finite(self.log_lower_bound),
             "witness": self.witness,
-            "searched": list(self.searched),
+            "searched": list(self.looked_at),
+            "not_searched": list(self.left_out),
             "basis": self.basis,
             "worst_log_deltas": [_finite(neighbour.log_delta) for neighbour in self.worst],
             "sentence": str(self),

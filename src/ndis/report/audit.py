@@ -57,16 +57,14 @@ def write_audit(
     ...     "REFUTED" in page.read_text()
     True
     """
-    looked = [part for part in verdict.searched if not part.startswith("not searched: ")]
-    missed = [
-        part.removeprefix("not searched: ") for part in verdict.searched if part not in looked
-    ]
     parts = [
         f'<p class="verdict {verdict.outcome}"><strong>{escape(str(verdict))}</strong></p>',
         section("Subject", _sentence(subject), _columns(columns)),
         section("The privacy curve of the worst pair", *_curve(verdict)),
-        section("What was searched", _list(looked)),
-        section("What was not searched", _list(missed or ["nothing else was considered"])),
+        section("What was searched", _list(verdict.looked_at)),
+        section(
+            "What was not searched", _list(verdict.left_out or ["nothing else was considered"])
+        ),
         section("The worst neighbours", _worst(verdict, columns, rows)),
         section(
             "What the bound rests on", _sentence(f"The lower bound on delta is {verdict.basis}.")
