@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -330,6 +331,11 @@ class Release:
     def __repr__(self) -> str:
         arrays = ", ".join(f"{name}: {array.shape}" for name, array in self.arrays.items())
         return f"Release({self.mechanism}, {arrays})\n{self.guarantee}"
+
+    def _repr_html_(self) -> str:
+        """The arrays' names and shapes, never their content, and the guarantee as a sentence."""
+        shown, _, promise = repr(self).partition("\n")
+        return f"<pre>{escape(shown)}</pre><p>{escape(promise)}</p>"
 
 
 def _description(array: NDArray[Any]) -> dict[str, Any]:

@@ -1,0 +1,88 @@
+"""In a notebook every estimator, and every release, shows its guarantee as a sentence."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from html import unescape
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ndis.mechanisms
+from ndis import (
+    Gaussian,
+    GaussianMechanism,
+    GaussianOutput,
+    MultiPartyRegression,
+    PrivateCovariance,
+    PrivateGaussianProcess,
+    PrivateGraph,
+    PrivateLeastSquares,
+    PrivateLogisticRegression,
+    PrivateNorm,
+    PrivateProjection,
+)
+from ndis.mechanisms.base import PrivateEstimator
+
+PROMISE = {"epsilon": 1.0, "delta": 1e-6}
+X = np.random.default_rng(0).uniform(-0.5, 0.5, (200, 2))
+Y = X @ [0.5, 0.2]
+EDGES = pa.table({"source": [0, 1], "target": [1, 2]})
+
+
+def gaussian_output() -> PrivateEstimator:
+    return GaussianOutput(
+        lambda data: Gaussian([data.mean()], [[0.01]]), mean_shift=0.1, kappa=0.0, rank=1, **PROMISE
+    ).fit(X)
+
+
+def gaussian_process() -> PrivateEstimator:
+    return PrivateGaussianProcess(
+        label_bound=1.0, max_rows=200, query_points=[[0.1, 0.1]], noise_variance=30.0, **PROMISE
+    ).fit(X, Y)
+
+
+FITTED: dict[type, Callable[[], PrivateEstimator]] = {
+    GaussianOutput: gaussian_output,
+    MultiPartyRegression: lambda: MultiPartyRegression(parties=2, **PROMISE).fit(X, Y),
+    PrivateCovariance: lambda: PrivateCovariance(n_components=5, **PROMISE).fit(X),
+    PrivateGaussianProcess: gaussian_process,
+    PrivateGraph: lambda: PrivateGraph(n_components=5, **PROMISE).fit(EDGES, nodes=3),
+    PrivateLeastSquares: lambda: PrivateLeastSquares(data_norm=1.0, label_bound=1.0, **PROMISE).fit(
+        X, Y
+    ),
+    PrivateLogisticRegression: lambda: PrivateLogisticRegression(
+        data_norm=1.0, lam=10.0, classes=[0, 1], **PROMISE
+    ).fit(X, (Y > 0).astype(int)),
+    PrivateNorm: lambda: PrivateNorm(thresholds=[0.5, 1.0], **PROMISE).fit(X),
+    PrivateProjection: lambda: PrivateProjection(data_norm=1.0, n_components=5, **PROMISE).fit(X),
+}
+
+
+def estimators(parent: type = PrivateEstimator) -> Iterator[type]:
+    for module in pkgutil.walk_packages(ndis.mechanisms.__path__, "ndis.mechanisms."):
+        importlib.import_module(module.name)
+    for child in parent.__subclasses__():
+        yield child
+        yield from estimators(child)
+
+
+def test_no_estimator_is_forgotten() -> None:
+    assert set(estimators()) == set(FITTED)
+
+
+@pytest.mark.parametrize("kind", FITTED, ids=lambda kind: kind.__name__)
+def test_an_estimator_shows_its_guarantee(kind: type) -> None:
+    fitted = FITTED[kind]()
+    html = fitted._repr_mimebundle_()["text/html"]
+    assert str(fitted.guarantee_) in unescape(html)
+    assert kind.__name__ in html
+    assert str(fitted.guarantee_) in unescape(fitted.release_._repr_html_())
+
+
+def test_a_release_shows_its_guarantee_and_no_numbers() -> None:
+    release = GaussianMechanism(1.0, 1e-6, 1.0).release([1234.5])
+    html = release._repr_html_()
+    assert str(release.guarantee) in unescape(html)
+    assert "<pre>Release(GaussianMechanism, value: (1,))</pre>" in html
