@@ -46,9 +46,9 @@ _LONG, _ZEROS = (10.0, 1e3, 1e5), 1000
 _REPLACEMENTS = 20_000
 # The worst neighbours that a verdict lists.
 _LISTED = 10
-# Orders at which a batch of losses is bounded before any delta is computed, and how many of them
-# are computed at a time.
-_ORDERS = np.geomspace(0.05, 5e4, 48)
+# Orders at which a batch of losses is bounded before any delta is computed, rows of the sample that
+# chooses among them, and how many deltas are computed at a time.
+_ORDERS, _SAMPLED = np.geomspace(0.05, 5e4, 48), 256
 _AT_ONCE = 2048
 
 # What neighbours are called: which comes first is part of it.
@@ -451,24 +451,31 @@ def _highest(losses: QuadraticLoss, epsilon: float) -> tuple[NDArray[np.intp], F
 
     Every row is first bounded by min_s exp(Lambda(s) - s eps) s^s / (1+s)^(1+s); deltas are
     computed in the order of these bounds, until no bound is left above the worst that are known.
+    Any s will do, and those are tried that are best for some row of a sample.
     """
-    bound = np.full(losses.batch_shape, np.inf)
-    singular = np.isinf(losses.excess).any(axis=-1)
-    if not singular.any():
-        for s in _ORDERS:
-            np.minimum(bound, losses.cumulant(s) + _known(s, epsilon), out=bound)
+    sample = losses[np.linspace(0, losses.batch_shape[0] - 1, _SAMPLED).astype(np.intp)]
+    best = np.argmin(_bounds(sample, epsilon, _ORDERS), axis=0)
+    bound = _bounds(losses, epsilon, _ORDERS[np.unique(best)]).min(axis=0)
     order = np.argsort(-bound)
     rows, heights = order[:0], np.empty(0)
-    for start in range(0, order.size, _AT_ONCE):
-        part = order[start : start + _AT_ONCE]
-        if heights.size >= _LISTED and bound[part[0]] < heights[_LISTED - 1] - 1e-9:
-            break
+    while order.size:
+        part, order = order[:_AT_ONCE], order[_AT_ONCE:]
         rows = np.concatenate([rows, part])
         values = np.atleast_1d(np.asarray(losses[part].log_delta(epsilon)))
         heights = np.concatenate([heights, values])
         best = np.argsort(-heights, kind="stable")[:_LISTED]
         rows, heights = rows[best], heights[best]
+        order = order[bound[order] >= heights[-1] - 1e-9]
     return rows, heights
+
+
+def _bounds(losses: QuadraticLoss, epsilon: float, orders: FloatArray) -> FloatArray:
+    """Bounds on ln delta of every row of a batch, by one order after another."""
+    bounds = np.full((orders.size, *losses.batch_shape), np.inf)
+    if not np.isinf(losses.excess).any():
+        for bound, s in zip(bounds, orders, strict=True):
+            bound[...] = losses.cumulant(s) + _known(s, epsilon)
+    return bounds
 
 
 # -- the neighbours of each relation -----------------------------------------------------------
