@@ -136,9 +136,9 @@ class Verdict:
 
     def __str__(self) -> str:
         claim = f"({self.claim.epsilon:g}, {self.claim.delta:g})-differential privacy"
-        found = _show(self.log_delta)
+        found = show_delta(self.log_delta)
         if self.refuted:
-            bound = _show(self.log_lower_bound)
+            bound = show_delta(self.log_lower_bound)
             return (
                 f"REFUTED: the claim of {claim} is false. At that epsilon delta is at least "
                 f"{bound}, {self.basis}; the witness is {self.witness}."
@@ -175,7 +175,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _show(log_delta: float) -> str:
+def show_delta(log_delta: float) -> str:
     """A delta, in digits or as a power of ten."""
     if log_delta == -math.inf:
         return "0"

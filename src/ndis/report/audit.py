@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndis.auditing.verdict import show_delta
 from ndis.report.page import picture, section, table, write_page
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def write_audit(
         ),
     ]
     if command:
-        again = f'<pre class="wide">{escape(command)}</pre>'
+        again = f"<pre>{escape(command)}</pre>"
         parts.append(section("How to reproduce", again, _sentence(f"ndis {_version()}")))
     return write_page(Path(path), "Privacy audit", parts)
 
@@ -119,29 +120,22 @@ def _curve(verdict: Verdict) -> list[str]:
 
 
 def _worst(verdict: Verdict, columns: Sequence[str], rows: Any) -> str:
-    headings, shown = ["rank", "delta at the claimed epsilon", "what it is"], []
-    if rows is not None:
-        headings += ["row", "data"]
-    for rank, neighbour in enumerate(verdict.worst, start=1):
-        entry = [str(rank), f"10^{neighbour.log_delta / math.log(10):.2f}", neighbour.kind]
-        if rows is not None:
-            entry += (
-                ["", ""]
-                if neighbour.row is None
-                else _data(rows[neighbour.row], neighbour.row, columns)
-            )
-        shown.append(entry)
-    if not shown:
+    if not verdict.worst:
         return _sentence("None was ranked.")
-    note = (
-        "Their data are shown because it was asked for."
-        if rows is not None
-        else ("Who they are is left out; the owner of the data can ask for it.")
-    )
-    return table(headings, shown) + _sentence(note)
+    shown = []
+    for rank, neighbour in enumerate(verdict.worst, start=1):
+        what = neighbour.kind
+        if rows is not None and neighbour.row is not None:
+            what += f"; row {neighbour.row}: {_data(rows[neighbour.row], columns)}"
+        shown.append([str(rank), show_delta(neighbour.log_delta), what])
+    notes = [f"Delta is that at the claimed epsilon, {verdict.claim.epsilon:g}."]
+    if rows is not None:
+        notes.append("The data are shown because it was asked for.")
+    elif any(neighbour.row is not None for neighbour in verdict.worst):
+        notes.append("Who they are is left out; the owner of the data can ask for it.")
+    return table(["rank", "delta", "what it is"], shown, words=True) + _sentence(" ".join(notes))
 
 
-def _data(row: Any, number: int, columns: Sequence[str]) -> list[str]:
+def _data(row: Any, columns: Sequence[str]) -> str:
     names = columns or [f"x{i}" for i in range(len(row))]
-    pairs = ", ".join(f"{name}={value:.6g}" for name, value in zip(names, row, strict=True))
-    return [str(number), pairs]
+    return ", ".join(f"{name}={value:.6g}" for name, value in zip(names, row, strict=True))
