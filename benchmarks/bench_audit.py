@@ -7,13 +7,21 @@ Run: python benchmarks/bench_audit.py [rows]          (515,345 x 91 by default, 
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from ndis import PrivateLeastSquares, PrivateProjection, QuadraticLoss, audit_samples
+from ndis.auditing import Claim, audit_loss
+from ndis.auditing.whitebox import _Search
+from ndis.mechanisms.additive import noise_multiplier
 
 HERE = Path(__file__).parent
 BENCH = HERE.parent / ".bench"
@@ -27,10 +35,6 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def neighbours(n_rows: int, n_columns: int = 91) -> None:
-    from ndis import PrivateLeastSquares, PrivateProjection
-    from ndis.auditing.verdict import Claim
-    from ndis.auditing.whitebox import _Search
-
     rng = np.random.default_rng(0)
     table = rng.standard_normal((n_rows, n_columns))
     table /= np.linalg.norm(table, axis=1, keepdims=True)
@@ -56,89 +60,73 @@ def neighbours(n_rows: int, n_columns: int = 91) -> None:
               f"({verdict} {LIMIT:.0f})", flush=True)  # fmt: skip
 
 
-def peer(name: str, script: str) -> dict[str, float | str]:
-    """Run a script in a peer's own environment, made from its pinned requirements."""
+def peer(name: str, subject: str) -> dict[str, Any]:
+    """What peers/subjects.py says in a peer's own environment, made from pinned requirements."""
     folder = BENCH / name
     python = folder / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         pip = [str(python), "-m", "pip", "--disable-pip-version-check", "-q", "install", "-r"]
         subprocess.run([*pip, str(HERE / "peers" / f"{name}.txt")], check=True)
-    done = subprocess.run([str(python), "-c", script], capture_output=True, text=True, check=True)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    command = [str(python), str(HERE / "peers" / "subjects.py"), subject]
+    return dict(json.loads(subprocess.run(command, capture_output=True, check=True).stdout))
 
 
-DIFFPRIVLIB = """
-import json, warnings
-warnings.simplefilter("ignore")
-from diffprivlib.mechanisms import GaussianAnalytic
-result = {}
-for exponent in (5, 10, 15, 16, 17, 20):
-    delta = float(f"1e-{exponent}")
-    try:
-        mechanism = GaussianAnalytic(epsilon=1.0, delta=delta, sensitivity=1.0)
-        result[f"1e-{exponent}"] = float(mechanism._scale)
-    except Exception as error:
-        result[f"1e-{exponent}"] = f"{type(error).__name__}: {error}"
-print(json.dumps(result))
-"""
-
-REGRESSION = """
-import json, warnings
-warnings.simplefilter("ignore")
-import numpy as np
-from diffprivlib.models import LinearRegression
-rng = np.random.default_rng(0)
-X = rng.uniform(-1, 1, (2000, 2)); y = X @ [1.0, -0.5]
-def fit(X, y, seed):
-    model = LinearRegression(epsilon=1.0, bounds_X=(-1, 1), bounds_y=(-2, 2), random_state=seed)
-    return model.fit(X, y).coef_
-draws = [fit(X, y, seed) for seed in range(200)]
-print(json.dumps({"spread": float(np.std([d[0] for d in draws])), "epsilon": 1.0}))
-"""
-
-AUTODP = """
-import json, warnings
-warnings.simplefilter("ignore")
-from autodp.mechanism_zoo import GaussianMechanism
-from autodp.transformer_zoo import ComposeAFA
-result = {}
-for delta in (1e-5, 1e-8, 1e-10, 1e-12):
-    mechanism = GaussianMechanism(1.0, phi_off=False)
-    try:
-        result[f"{delta:g}"] = float(ComposeAFA()([mechanism], [1]).get_approxDP(delta))
-    except Exception as error:
-        result[f"{delta:g}"] = f"{type(error).__name__}: {error}"
-print(json.dumps(result))
-"""
+def judged(shift: float, epsilon: float, claimed: float) -> str:
+    """A claim for a mean shift, judged by its proven delta."""
+    verdict = audit_loss(QuadraticLoss.from_shift(shift), (epsilon, claimed))
+    excess = math.expm1(verdict.log_lower_bound - math.log(claimed))
+    bound = f"delta >= 10^{verdict.log_lower_bound / math.log(10):.3f}"
+    return (
+        f"{bound}: {f'REFUTED, {excess:.1g} above the claim' if verdict.refuted else 'consistent'}"
+    )
 
 
-def peers() -> None:
-    from ndis import QuadraticLoss
-    from ndis.mechanisms.additive import noise_multiplier
-
+def analytic_gaussian() -> None:
     print("diffprivlib, analytic Gaussian, sensitivity 1, epsilon 1: its scale, ours, true delta")
-    for claimed, scale in peer("diffprivlib", DIFFPRIVLIB).items():
+    for claimed, scale in peer("diffprivlib", "analytic_gaussian").items():
         needed = noise_multiplier(1.0, float(claimed))
         if isinstance(scale, str):
             print(f"   {claimed}: {scale}; ours {needed:.4f}")
             continue
-        true = QuadraticLoss.from_shift(1.0 / scale).log_delta_bounds(1.0)[0] / np.log(10)
-        refuted = "REFUTED, proven" if true > np.log10(float(claimed)) + 1e-9 else "consistent"
-        print(f"   {claimed}: {scale:.4f}, {needed:.4f}, delta >= 10^{true:.3f}: {refuted}")
-    print("diffprivlib, linear regression:", peer("diffprivlib", REGRESSION))
-    print("autodp, Gaussian sigma = 1 by phi functions: its epsilon, true delta there")
-    for claimed, epsilon in peer("autodp", AUTODP).items():
-        if isinstance(epsilon, str) or epsilon <= 0:
-            print(f"   {claimed}: {epsilon}; no usable epsilon, no verdict")
-            continue
-        true = QuadraticLoss.from_shift(1.0).log_delta_bounds(epsilon)[0] / np.log(10)
-        refuted = "REFUTED, proven" if true > np.log10(float(claimed)) + 1e-9 else "consistent"
-        print(f"   {claimed}: {epsilon:.6f}, delta >= 10^{true:.4f}: {refuted}")
+        print(f"   {claimed}: {scale:.4f}, {needed:.4f}, {judged(1 / scale, 1.0, float(claimed))}")
+
+
+def linear_regression() -> None:
+    print("diffprivlib, linear regression, epsilon 1 claimed: one of ten rows replaced, by samples")
+    for options, tables in peer("diffprivlib", "linear_regression").items():
+        outputs = {name: iter(rows) for name, rows in tables.items()}
+        verdict, _ = audit_samples(
+            lambda name, _, outputs=outputs: next(outputs[name]), "first", "second", 1.0,
+            claimed_delta=0.0, n_samples=len(tables["first"]), confidence=0.999,
+            classifier=HistGradientBoostingClassifier(random_state=0),
+        )  # fmt: skip
+        print(f"   {options}: {verdict.outcome}, delta >= {verdict.lower_bound:.3f} "
+              f"(estimate {verdict.delta:.3f})", flush=True)  # fmt: skip
+
+
+def fourier_accountant() -> None:
+    exact = QuadraticLoss.from_shift(1.0)
+    for environment in ("autodp", "autodp-scipy-1.9"):
+        found = peer(environment, "fourier_accountant")
+        print(f"autodp, one Gaussian with sigma 1 by phi functions, scipy {found['scipy']}")
+        for claimed, epsilon in found["epsilon"].items():
+            true = float(exact.epsilon(float(claimed)))
+            if isinstance(epsilon, str) or epsilon < 0:
+                print(f"   get_approxDP({claimed}) = {epsilon}; exact {true:.6f}")
+                continue
+            verdict = judged(1.0, epsilon, float(claimed))
+            print(f"   get_approxDP({claimed}) = {epsilon:.6f}; exact {true:.6f}; {verdict}")
+        for epsilon, delta in found["delta"].items():
+            true = float(exact.delta(float(epsilon)))
+            error = f"{delta - true:+.1e}" if isinstance(delta, float) else ""
+            print(f"   approx_delta({epsilon}) = {delta}; exact {true:.6g} {error}")
 
 
 if __name__ == "__main__":
     if "--peers" in sys.argv:
-        peers()
+        analytic_gaussian()
+        linear_regression()
+        fourier_accountant()
     else:
         neighbours(int(sys.argv[1]) if len(sys.argv) > 1 else 515_345)
