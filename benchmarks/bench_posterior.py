@@ -311,22 +311,22 @@ def draw_figure(path: str, classified: dict, regressed: dict) -> None:
     with plots.style():
         import matplotlib.pyplot as plt
 
-        picture, grid = plt.subplots(2, 3, figsize=(11, 6), layout="constrained")
-        for axes, (name, curves) in zip(grid[0], classified.items(), strict=True):
-            for key, values in curves.items():
-                axes.semilogx(EPSILONS, values, marker="o", markersize=3, label=key)
-            axes.set_title(name)
-            axes.set_xlabel("epsilon")
+        picture, grid = plt.subplots(2, 3, figsize=(11, 6.6), layout="constrained")
+        lines: dict = {}  # a name has one colour in all panels
+        for row, found in zip(grid, (classified, regressed), strict=True):
+            for axes, (name, curves) in zip(row, found.items(), strict=True):
+                for key, values in curves.items():
+                    colour = lines[key].get_color() if key in lines else f"C{len(lines)}"
+                    shown = np.minimum(values, 2.0)
+                    (line,) = axes.semilogx(
+                        EPSILONS, shown, marker="o", markersize=3, label=key, color=colour
+                    )
+                    lines.setdefault(key, line)
+                axes.set_title(name)
+                axes.set_xlabel("epsilon")
         grid[0][0].set_ylabel("area under the ROC curve")
-        grid[0][0].legend(fontsize=7)
-        for axes, (name, curves) in zip(grid[1], regressed.items(), strict=True):
-            for key, values in curves.items():
-                cut = np.minimum(values, 2.0)
-                axes.semilogx(EPSILONS, cut, marker="o", markersize=3, label=key)
-            axes.set_title(name)
-            axes.set_xlabel("epsilon")
         grid[1][0].set_ylabel("RMSE (cut at 2)")
-        grid[1][0].legend(fontsize=7)
+        picture.legend(lines.values(), lines, loc="outside lower center", ncols=len(lines))
         picture.savefig(path)
 
 

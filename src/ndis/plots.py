@@ -136,7 +136,9 @@ def tradeoff(
         new, axes = figure()
         for label, loss in named.items():
             axes.loglog(levels, 1.0 - np.asarray(loss.tradeoff(levels)), label=label)
-        axes.loglog(levels, levels, color="#888888", linestyle="--", linewidth=1.0)
+        axes.loglog(
+            levels, levels, color="#888888", linestyle="--", linewidth=1.0, label="guessing"
+        )
         axes.set_xlabel("false alarms (type I error)")
         axes.set_ylabel("caught (one less type II error)")
         _add_legend(new, named)
@@ -229,12 +231,17 @@ def burn_down(ledger: "Ledger") -> "Figure":
     releases, left = ledger.burn_down()
     with style():
         new, axes = figure()
-        axes.step(releases, left, where="post", marker="o" if len(left) < 40 else None)
-        axes.axhline(ledger.epsilon, color="#888888", linestyle="--", linewidth=1.0)
+        axes.step(
+            releases, left, where="post", marker="o" if len(left) < 40 else None, label="left"
+        )
+        axes.axhline(
+            ledger.epsilon, color="#888888", linestyle="--", linewidth=1.0, label="the budget"
+        )
         axes.set_xlabel("releases")
         axes.locator_params(axis="x", integer=True)
         axes.set_ylabel(f"epsilon left at delta {ledger.delta:g}")
         axes.set_ylim(0.0, 1.05 * ledger.epsilon)
+        new.legend(loc="outside upper left", ncols=2)
     return new
 
 

@@ -298,7 +298,7 @@ def draw_figure_2(rows: Sequence[Row], folder: str | Path) -> Path:
 
     epsilons = sorted({row["epsilon"] for row in rows}, reverse=True)
     with plots.style():
-        figure = Figure(figsize=(9.0, 3.2), layout="constrained")
+        figure = Figure(figsize=(9.0, 3.5), layout="constrained")
         axes = figure.subplots(1, len(epsilons), sharey=True, squeeze=False)[0]
         for ax, epsilon in zip(axes, epsilons, strict=True):
             for method in (*PUBLISHED, "ours"):
@@ -306,7 +306,7 @@ def draw_figure_2(rows: Sequence[Row], folder: str | Path) -> Path:
                 ax.loglog([r["n"] for r in cells], [r["median"] for r in cells], label=method)
             ax.set(title=f"epsilon = {epsilon:g}", xlabel="people")
         axes[0].set_ylabel("median of |w - w*|")
-        axes[0].legend()
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return save(figure, folder, "multi-party-figure-2")
 
 
