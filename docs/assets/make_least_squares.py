@@ -1,7 +1,9 @@
 """Draw the pictures of docs/least-squares.md: ``python docs/assets/make_least_squares.py``."""
 
 import math
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 from ndis.loss import Profile
 from ndis.loss.least_squares import LeastSquaresLoss, removal_loss
 from ndis.loss.student import SketchAndSolveLoss
+from ndis.reproduce import black_box as estimated
 
 HERE = Path(__file__).parent
 
@@ -47,6 +50,14 @@ def finite() -> None:
     figure.savefig(HERE / "least-squares-finite.png", dpi=120)
 
 
+def black_box() -> None:
+    """Figure 5 of ndis-2024: draws of sketch-and-solve against its exact profile."""
+    with TemporaryDirectory() as folder:
+        estimated.run(folder)
+        shutil.copy(Path(folder) / "figure_5.png", HERE / "least-squares-black-box.png")
+
+
 if __name__ == "__main__":
     not_monotone()
     finite()
+    black_box()

@@ -65,6 +65,13 @@ EXPERIMENTS = {
         0.5,
         ("songs", "cancer"),
     ),
+    "ndis-2024-black-box": Experiment(
+        "Figures 5 and 9: curves estimated from runs, beside the exact ones",
+        "black_box",
+        1.5,
+        0.2,
+        ("cancer",),
+    ),
     "ndis-2024-additive": Experiment(
         "Figure 7 and the noise of the published additive mechanisms", "additive_tables", 2.0, 0.5
     ),

@@ -1,14 +1,12 @@
 """Tables 1 to 4 and figures 6 and 10 of the paper of 2024, on the tables that are at hand.
 
-The Flight table comes with the library. Song (YearPredictionMSD) and Cancer (county cancer rates)
-are used where their official files are given. As in the paper every column is divided by its own
-norm and the bound on a row is the largest norm found, which is for comparison and not private.
+Tables 2 and 4 are in `ndis_2024_regression`, figures 5 and 9 in `black_box`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,110 +15,90 @@ from ndis import plots
 from ndis._validate import FloatArray
 from ndis.loss import Profile, QuadraticLoss
 from ndis.mechanisms.projection import PrivateProjection, draw_sketch
-from ndis.mechanisms.regression_methods import METHODS, Table, Task, solve
 from ndis.reproduce._output import Row, save, write_rows
-from ndis.reproduce.data import read_cancer, read_flights, read_year_prediction
+from ndis.reproduce.ndis_2024_data import (
+    EPSILON,
+    PRINTED_ROWS,
+    components,
+    longest,
+    mean_and_half_width,
+    tables,
+)
+from ndis.reproduce.ndis_2024_regression import printed_consistency, regression_table
 from ndis.tables import Gram, read_gram, row_leverages, track
 
-# Printed values: ratio of distances and (mis)defined correlation of tables 1 and 3.
+# Printed values of tables 1 and 3: ratio of distances and (mis)defined correlation. "none" is a
+# random projection without a mechanism.
 PROJECTION = {
-    ("flight", "ridge"): (1.763, 1.064),
-    ("flight", "lsv"): (3.989, 0.868),
-    ("flight", "relative"): (0.998, 1.123),
-    ("songs", "ridge"): (2.146, 0.787),
-    ("songs", "lsv"): (7.373, 0.445),
-    ("songs", "relative"): (2.149, 0.792),
-    ("cancer", "ridge"): (18.942, 0.399),
-    ("cancer", "lsv"): (56.116, 0.379),
-    ("cancer", "relative"): (18.106, 0.401),
+    (1, "flight", "ridge"): (1.763, 1.064),
+    (1, "flight", "lsv"): (3.989, 0.868),
+    (3, "flight", "none"): (0.998, 1.123),
+    (3, "flight", "relative"): (0.998, 1.123),
+    (3, "flight", "lsv"): (4.004, 0.868),
+    (3, "flight", "mutual-information"): (111.384, 0.779),
+    (1, "songs", "ridge"): (2.146, 0.787),
+    (1, "songs", "lsv"): (7.373, 0.445),
+    (3, "songs", "none"): (1.000, 0.993),
+    (3, "songs", "relative"): (2.149, 0.792),
+    (3, "songs", "lsv"): (7.342, 0.445),
+    (3, "songs", "mutual-information"): (70.095, 0.382),
+    (1, "cancer", "ridge"): (18.942, 0.399),
+    (1, "cancer", "lsv"): (56.116, 0.379),
+    (3, "cancer", "none"): (0.999, 0.998),
+    (3, "cancer", "relative"): (18.106, 0.401),
+    (3, "cancer", "lsv"): (56.031, 0.379),
+    (3, "cancer", "mutual-information"): (82.903, 0.382),
 }
-# Printed values: added noise and relative error of the coefficients, of tables 2 and 4.
-REGRESSION = {
-    ("flight", "gaussian-limit"): (0.864, 0.465),
-    ("flight", "sketch"): (0.745, 0.395),
-    ("flight", "lsv"): (2.060, 0.789),
-    ("flight", "relative-limit"): (0.0, 0.016),
-    ("flight", "relative-gaussian"): (None, 0.001),
-    ("songs", "gaussian-limit"): (3.374, 0.983),
-    ("songs", "sketch"): (0.224, 0.752),
-    ("songs", "lsv"): (12.496, 0.996),
-    ("songs", "relative-limit"): (0.0, 0.001),
-    ("songs", "relative-gaussian"): (None, 0.001),
-    ("cancer", "gaussian-limit"): (7.917, 0.996),
-    ("cancer", "sketch"): (6.850, 1.001),
-    ("cancer", "lsv"): (20.317, 1.022),
-    ("cancer", "relative-limit"): (7.917, 1.003),
-    ("cancer", "relative-gaussian"): (None, 2.563),
-}
-EPSILON = 1.0
-
-
-def flight_rows() -> FloatArray:
-    """Departure delay, a constant and arrival delay, columns of norm one."""
-    table = read_flights()
-    departure, arrival = (table[name].to_numpy() for name in ("dep_delay", "arr_delay"))
-    return _normalised(np.column_stack([departure, np.ones(len(departure)), arrival]))
-
-
-def song_rows(path: str | Path) -> FloatArray:
-    """Ninety features and the year, columns of norm one."""
-    features, year = read_year_prediction(path)
-    return _normalised(np.column_stack([features, year]))
-
-
-def cancer_rows(path: str | Path) -> FloatArray:
-    """Numeric features and the death rate, columns of norm one; the paper used 2,809 counties."""
-    features, rate, _ = read_cancer(path)
-    return _normalised(np.column_stack([features, rate]))
-
-
-READERS: dict[str, Callable[[str | Path], FloatArray]] = {
-    "songs": song_rows,
-    "cancer": cancer_rows,
-}
-
-
-def _normalised(rows: FloatArray) -> FloatArray:
-    return np.asarray(rows / np.linalg.norm(rows, axis=0))
-
-
-def components(name: str, n_rows: int) -> int:
-    """The paper's r: 300 for Cancer, log(n)/0.1^2 rounded down for the others."""
-    return 300 if name == "cancer" else int(math.log(n_rows) / 0.1**2)
 
 
 def projection_table(name: str, rows: FloatArray, n_trials: int) -> list[Row]:
     """Tables 1 and 3: distances and inner products of columns, with what the paper printed."""
-    r, norm = components(name, len(rows)), float(np.linalg.norm(rows, axis=1).max())
-    gram, result = read_gram(rows, norm), list[Row]()
-    for method in ("ridge", "lsv", "relative"):
-        mechanism = PrivateProjection(
-            epsilon=EPSILON, delta=1 / len(rows), data_norm=norm, n_components=r, method=method
-        )
-        law = mechanism.output_law(rows)
-        ridge = max(float(law.cov[0, 0] - gram.matrix[0, 0]), 0.0)
-        rng = np.random.default_rng(0)
+    r, gram = components(name, len(rows)), read_gram(rows, longest(rows))
+    result: list[Row] = []
+    for (number, data, method), printed in PROJECTION.items():
+        if data != name:
+            continue
+        ridge = _ridge(rows, gram, r, method)
+        rng = np.random.default_rng(number)
         sketches = [draw_sketch(gram.matrix, ridge, r, rng) for _ in range(n_trials)]
-        distance = _mean([distance_ratio(sketch, gram) for sketch in sketches])
-        agreement = _mean([correlation(sketch, gram) for sketch in sketches])
+        distance = mean_and_half_width(np.array([distance_ratio(s, gram) for s in sketches]))
+        agreement = mean_and_half_width(np.array([correlation(s, gram) for s in sketches]))
         factor = gram.matrix.size / (gram.matrix.size - 1)
-        printed = PROJECTION[name, method]
+        impossible = "a correlation above 1 was printed" if printed[1] > 1 else ""
         result.append(
             {
+                "table": number,
                 "data": name,
                 "method": method,
                 "rows": len(rows),
+                "printed_rows": PRINTED_ROWS[name],
                 "components": r,
                 "noise": math.sqrt(ridge),
                 "distance_ratio": distance[0],
-                "distance_ratio_error": distance[1],
+                "distance_ratio_half_width": distance[1],
                 "published_distance_ratio": printed[0],
                 "correlation": agreement[0],
                 "correlation_as_published": agreement[0] * factor,
                 "published_correlation": printed[1],
+                "remark": impossible,
             }
         )
     return result
+
+
+def _ridge(rows: FloatArray, gram: Gram, n_components: int, method: str) -> float:
+    """The ridge that a method adds to this table."""
+    if method == "none":
+        return 0.0
+    mechanism = PrivateProjection(
+        epsilon=EPSILON,
+        delta=1 / len(rows),
+        data_norm=longest(rows),
+        n_components=n_components,
+        method=method,
+    )
+    law = mechanism.output_law(rows)
+    return max(float(law.cov[0, 0] - gram.matrix[0, 0]), 0.0)
 
 
 def distance_ratio(sketch: FloatArray, gram: Gram) -> float:
@@ -140,52 +118,12 @@ def correlation(sketch: FloatArray, gram: Gram) -> float:
     return float(np.corrcoef(gram.matrix.ravel(), (sketch @ sketch.T).ravel())[0, 1])
 
 
-def regression_table(name: str, rows: FloatArray, n_trials: int) -> list[Row]:
-    """Tables 2 and 4: coefficients of the last column on the others, with what was printed."""
-    r, norm = components(name, len(rows)), float(np.linalg.norm(rows, axis=1).max())
-    label = f"x{rows.shape[1] - 1}"
-    table, result = Table(rows, read_gram(rows), label), list[Row]()
-    best = solve(table.moments)
-    for (data, method_name), printed in REGRESSION.items():
-        if data != name:
-            continue
-        published = method_name == "gaussian-limit"
-        d = rows.shape[1] - 1
-        task = Task(EPSILON, 1 / len(rows), d, norm, norm, r, 3, published)
-        method = METHODS[method_name](task)
-        rng = np.random.default_rng(0)
-        draws = np.array([method.draw(table, rng)["coef"] for _ in range(n_trials)])
-        errors = np.linalg.norm(draws - best, axis=1) / np.linalg.norm(best)
-        error = _mean(list(errors))
-        noise = float(method.noise_scale)
-        result.append(
-            {
-                "data": name,
-                "method": method_name,
-                "rows": len(rows),
-                "components": r,
-                "noise": noise if math.isfinite(noise) else None,
-                "published_noise": printed[0],
-                "relative_error": error[0],
-                "relative_error_error": error[1],
-                "published_relative_error": printed[1],
-            }
-        )
-    return result
-
-
-def _mean(values: list[float]) -> tuple[float, float]:
-    """Mean and half the width of its 95% confidence interval."""
-    sample = np.array(values)
-    return float(sample.mean()), float(1.96 * sample.std(ddof=1) / math.sqrt(sample.size))
-
-
-def draw_inherent(folder: str | Path, tables: Mapping[str, FloatArray]) -> list[Row]:
+def draw_inherent(folder: str | Path, known: Mapping[str, FloatArray]) -> list[Row]:
     """Figures 6 and 10: the privacy that a projection has without any noise, for r and for 1."""
     result: list[Row] = []
     for figure_name, number in (("figure_6", None), ("figure_10", 1)):
         losses = {}
-        for name, rows in tables.items():
+        for name, rows in known.items():
             r = components(name, len(rows)) if number is None else number
             largest = float(row_leverages(rows, read_gram(rows)).max())
             losses[f"{name}, r = {r}"] = loss = Profile.both(
@@ -223,18 +161,26 @@ def run(
     dict of str to list of dict
         The rows of each table.
     """
-    given = {name: READERS[name](path) for name, path in (files or {}).items() if name in READERS}
-    tables = {"flight": flight_rows(), **given}
+    known = tables(files)
     n_trials = 20 if quick else 100
     results: dict[str, list[Row]] = {"projection": [], "regression": []}
-    for name, rows in track(tables.items(), "Repeating", len(tables)):
+    for name, rows in track(known.items(), "Repeating", len(known)):
         results["projection"] += projection_table(name, rows, n_trials)
         results["regression"] += regression_table(name, rows, n_trials)
-    results["inherent"] = draw_inherent(folder, tables)
+    results["inherent"] = draw_inherent(folder, known)
+    results["printed_consistency"] = printed_consistency()
     for name, table in results.items():
         write_rows(folder, name, table)
     _draw(folder, results)
     return results
+
+
+_MARKS = {1: "o", 2: "o", 3: "x", 4: "x"}
+
+
+def _label(row: Row) -> str:
+    delta = f" at {row['published_delta']:g}" if row.get("published_delta") else ""
+    return f"{row['table']}: {row['data']}, {row['method']}{delta}"
 
 
 def _draw(folder: str | Path, results: Mapping[str, list[Row]]) -> None:
@@ -249,11 +195,13 @@ def _draw(folder: str | Path, results: Mapping[str, list[Row]]) -> None:
             ends = []
             for row in results[table]:
                 x, y = row[f"published_{quantity}"], row[quantity]
-                axes.loglog([x], [y], "o", label=f"{row['data']}, {row['method']}")
+                if x is None:
+                    continue
+                axes.loglog([x], [y], _MARKS[row["table"]], label=_label(row))
                 ends += [x, y]
             line = [0.8 * min(ends), 1.25 * max(ends)]
             axes.loglog(line, line, color="#888888", linestyle="--", linewidth=1.0)
             axes.set_xlabel(f"{quantity.replace('_', ' ')}, published")
             axes.set_ylabel(f"{quantity.replace('_', ' ')}, here")
-            axes.legend(fontsize=8)
+            axes.legend(fontsize=7, loc="upper left")
         save(figure, folder, "published_and_here")
