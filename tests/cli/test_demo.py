@@ -1,4 +1,5 @@
 import json
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,20 @@ def test_demo_writes_what_it_says(capsys: pytest.CaptureFixture[str], tmp_path: 
     for value in exact:
         digits = repr(abs(float(value)))[:10].encode()
         assert not any(digits in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_the_demo_needs_no_network(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ConnectionError("somebody was called")
+
+    for name in ("connect", "connect_ex", "sendto"):
+        monkeypatch.setattr(socket.socket, name, refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    with pytest.raises(SystemExit) as leaving:
+        main(["demo", "--out", str(tmp_path)])
+    assert not leaving.value.code
 
 
 def test_the_owners_numbers_are_marked_as_his(

@@ -17,6 +17,7 @@ h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; }
 th, td { text-align: right; padding: .3rem .8rem; border-bottom: 1px solid #8884; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
+th { overflow-wrap: normal; }
 td { font-variant-numeric: tabular-nums; white-space: nowrap; }
 table.words th, table.words td { text-align: left; vertical-align: top; white-space: nowrap;
   padding: .3rem .8rem .3rem 0; }
