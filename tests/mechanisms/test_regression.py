@@ -12,6 +12,7 @@ from ndis import Gaussian, PrivateLeastSquares, Profile, QuadraticLoss, Release,
 from ndis.loss.least_squares import LeastSquaresLoss, removal_loss
 from ndis.loss.student import SketchAndSolveLoss
 from ndis.mechanisms.projection_methods import least_ratio, lsv_ratio
+from ndis.mechanisms.regression_forecast import FORESEEN
 from ndis.mechanisms.regression_methods import (
     METHODS,
     HessianMixing,
@@ -332,6 +333,50 @@ def test_relative_gaussian_covers_every_removal() -> None:
         x = np.linalg.lstsq(np.delete(X, i, 0), np.delete(y, i), rcond=None)[0]
         moved = np.linalg.norm(x - law.mean) / math.sqrt(law.cov[0, 0])
         assert QuadraticLoss.from_shift(moved).delta(2.0) <= 1e-5
+
+
+# -- forecast ----------------------------------------------------------------------------------
+
+
+def full_rows(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Features of 1 or -1 and labels of half of that, a quarter explained: rows of equal length."""
+    X = rng.choice([-1.0, 1.0], (n, 3))
+    chosen = X[np.arange(n), rng.integers(0, 3, n)]
+    kept = rng.uniform(size=n) < 0.5 * (1 + math.sqrt(0.75))
+    return X, 0.5 * np.where(kept, chosen, -chosen)
+
+
+@pytest.mark.parametrize("method", FORESEEN)
+def test_forecast_is_what_happens(method: str) -> None:
+    """Fit tables like the one that is imagined: R^2 falls as much as was said."""
+    rng = np.random.default_rng(0)
+    X, y = full_rows(3000, rng)
+    rows = np.column_stack([np.ones(3000), X])
+    best = np.linalg.lstsq(rows, y, rcond=None)[0]
+    norm = math.sqrt(3 + 1 + 0.25)
+    asked = model(method, data_norm=norm, label_bound=1.0, n_components=40, epsilon=3.0)
+    said = asked.forecast(3, 3000, explained=0.25)
+    lost, away = [], []
+    ready, table = asked._method(4), asked._table(X, y)
+    for seed in range(200):
+        moved = ready.draw(table, np.random.default_rng(seed))["coef"] - best
+        lost.append(np.mean((rows @ moved) ** 2) / np.mean(y**2))
+        away.append(np.sum(moved[1:] ** 2) / np.sum(best[1:] ** 2))
+    error = np.std(lost) * math.sqrt(1 / 200 + 1 / 100)  # the forecast is a mean of 100
+    assert said.lost == pytest.approx(np.mean(lost), rel=0.05, abs=4 * error)
+    assert said.coefficient_error == pytest.approx(math.sqrt(np.mean(away)), rel=0.25)
+    assert said.noise_scale == asked.calibrate(3)
+
+
+def test_forecast_says_what_it_cannot_tell() -> None:
+    with pytest.raises(ValueError, match="does not depend on the data"):
+        model("relative-als").forecast(3, 100)
+    with pytest.raises(ValueError, match="leave room for features"):
+        model(data_norm=1.0).forecast(3, 100)
+    with pytest.raises(TypeError, match="n_rows"):
+        model().forecast(3)
+    declared = model(n_rows=500)
+    assert declared.forecast(3) == model().forecast(3, 500)
 
 
 # -- inference ---------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ class Regression(Kind):
         "acknowledge_refuted": "acknowledge_refuted",
     }
     sizes = ("features",)
-    expectations = None
+    expectations = ("rows", "features", "explained")
 
     def make(self, settings: Settings, **more: Any) -> Any:
         """A regression."""
@@ -136,6 +136,25 @@ class Regression(Kind):
     def noise(self, settings: Settings) -> float:
         """For so many features."""
         return float(self.make(settings).calibrate(settings.need("features")))
+
+    def forecast(self, settings: Settings) -> dict[str, float]:
+        """For the method that is asked for; for all of them if none is."""
+        from ndis.mechanisms.regression_forecast import FORESEEN
+
+        def expected(method: str) -> Any:
+            model = self.make(Settings({**settings, "method": method}))
+            n_rows, n_features = settings.need("rows"), settings.need("features")
+            return model.forecast(n_features, n_rows, explained=settings.get("explained", 0.5))
+
+        if "method" not in settings:
+            lost = {f"R^2 lost, {name}": expected(name).lost for name in reversed(FORESEEN)}
+            return {**lost, "R^2 lost, auto": expected("auto").lost}
+        errors = expected(settings["method"])
+        return {
+            "noise scale": errors.noise_scale,
+            "relative error of the coefficients": errors.coefficient_error,
+            "R^2 lost": errors.lost,
+        }
 
     def release(self, settings: Settings, source: Any, **more: Any) -> Release:
         """The label is a column of the table."""

@@ -97,6 +97,10 @@ OPTIONS: dict[str, tuple[Kind, str]] = {
     "rows": (COUNT, "Rows of the table that is imagined."),
     "width": (COUNT, "Columns of the table that is imagined."),
     "features": (COUNT, "Number of features, without the intercept."),
+    "explained": (
+        NUMBER,
+        "Share of the label that its features explain, as expected; 0.5 if not given.",
+    ),
     "set_size": (COUNT, "Nodes of the set whose cut is asked for."),
     "cut": (NUMBER, "Weight of that cut, as expected."),
     "scatter": (NUMBER, "Sum of squares in a direction, as expected."),

@@ -25,6 +25,7 @@ from ndis.tables.rows import default_names
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
+    from ndis.mechanisms.regression_forecast import RegressionForecast
 
 CALIBRATIONS = ("exact", "published")
 
@@ -185,6 +186,64 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
         """
         d = _validate.count("n_features", n_features) + bool(self.fit_intercept)
         return self._method(d).noise_scale
+
+    def forecast(
+        self,
+        n_features: int,
+        n_rows: int | None = None,
+        *,
+        explained: float = 0.5,
+        label_spread: float | None = None,
+    ) -> RegressionForecast:
+        """The error to be expected, before any budget is spent, from public numbers only.
+
+        The method is run on an imagined table: rows of norm `data_norm`, features that are
+        uncorrelated and of equal size, none of them and no label clipped.
+
+        Parameters
+        ----------
+        n_features : int
+            Without the intercept.
+        n_rows : int, optional
+            Rows of the imagined table; the declared `n_rows` if not given.
+        explained : float, default 0.5
+            The share of the label's mean square that the features explain, their R^2.
+        label_spread : float, optional
+            Root mean square of the label; half of `label_bound` if not given.
+
+        Returns
+        -------
+        RegressionForecast
+
+        Examples
+        --------
+        >>> from ndis import PrivateLeastSquares
+        >>> model = PrivateLeastSquares(epsilon=1.0, delta=1e-6, data_norm=2.0, label_bound=1.0)
+        >>> few, many = (model.forecast(3, n_rows=n).lost for n in (1_000, 100_000))
+        >>> bool(1e-2 > few > 1e-3), bool(many < 1e-6)
+        (True, True)
+        """
+        from ndis.mechanisms import regression_forecast as imagined
+
+        name = self._method_name()
+        if name not in imagined.FORESEEN:
+            raise ValueError(
+                f"Expected a method whose noise does not depend on the data, got method="
+                f"{self.method!r}; choose another."
+            )
+        d = _validate.count("n_features", n_features)
+        table = imagined.imagined_table(
+            _validate.count("n_rows", self.n_rows if n_rows is None else n_rows),
+            d,
+            intercept=bool(self.fit_intercept),
+            data_norm=self._data_norm(),
+            label_spread=0.5 * min(self._label_bound(), self._data_norm())
+            if label_spread is None
+            else _validate.positive("label_spread", label_spread),
+            explained=_validate.probability("explained", explained),
+        )
+        first = int(bool(self.fit_intercept))
+        return imagined.forecast(self._method(d + first), table, first)
 
     # -- with the data -----------------------------------------------------------------------
 
