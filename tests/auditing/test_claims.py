@@ -1,6 +1,7 @@
 """The ledger of claims: complete, well formed, recomputed, and the same as the page."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -37,6 +38,31 @@ QUICK = [
 ]
 
 
+NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?")
+
+
+def step(number: str) -> float:
+    """One unit of the last digit that is printed."""
+    mantissa, _, exponent = number.replace(",", "").partition("e")
+    return float(f"1e{int(exponent or 0) - len(mantissa.partition('.')[2])}")
+
+
+def same(found: str, written: str) -> bool:
+    """Equal but for the last digit of a number, in which machines may differ."""
+    if NUMBER.sub("#", found) != NUMBER.sub("#", written):
+        return False
+    return all(
+        abs(float(a.replace(",", "")) - float(b.replace(",", ""))) <= 1.001 * max(step(a), step(b))
+        for a, b in zip(NUMBER.findall(found), NUMBER.findall(written), strict=True)
+    )
+
+
+def test_texts_are_the_same_up_to_the_last_digit() -> None:
+    assert same("delta 1.2e-05, 1,234 rows", "delta 1.3e-05, 1,235 rows")
+    assert not same("delta 1.2e-05", "delta 1.4e-05")
+    assert not same("delta 0.12", "gamma 0.12")
+
+
 def identity(claim: ndis.auditing.claims.PublishedClaim) -> str:
     return f"{claim.paper}: {claim.place}"
 
@@ -66,7 +92,8 @@ def test_every_claim_has_its_own_place_and_function() -> None:
 def test_evidence_supports_its_verdict(claim: ndis.auditing.claims.PublishedClaim) -> None:
     evidence = claim.check()
     assert evidence.supports
-    assert row(claim, evidence) in PAGE.read_text(encoding="utf-8").splitlines()
+    written = PAGE.read_text(encoding="utf-8").splitlines()
+    assert any(same(row(claim, evidence), line) for line in written)
 
 
 def test_the_page_has_every_claim() -> None:
@@ -81,10 +108,11 @@ def test_every_claim_and_the_whole_page() -> None:
     evidence = {claim.computed_by: claim.check() for claim in EVERY}
     contradicted = [name for name, found in evidence.items() if not found.supports]
     assert contradicted == []
-    written = PAGE.read_text(encoding="utf-8")
-    assert page(PAPERS, evidence) == written, (
-        "run: python -m ndis.auditing.claims --write docs/claims.md"
-    )
+    written = PAGE.read_text(encoding="utf-8").splitlines()
+    found = page(PAPERS, evidence).splitlines()
+    assert len(found) == len(written)
+    changed = [line for line, old in zip(found, written, strict=True) if not same(line, old)]
+    assert changed == [], "run: python -m ndis.auditing.claims --write docs/claims.md"
 
 
 def test_json_lists_objects() -> None:
@@ -103,7 +131,7 @@ def test_json_lists_objects() -> None:
 def test_check_counts_and_passes() -> None:
     result = CliRunner().invoke(app, ["claims", "--paper", "multi-party", "--check"])
     assert result.exit_code == 0
-    assert "20 of 20 claims keep their verdict." in result.stdout
+    assert "22 of 22 claims keep their verdict." in result.stdout
 
 
 def test_check_fails_where_evidence_contradicts(monkeypatch: pytest.MonkeyPatch) -> None:
