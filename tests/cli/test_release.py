@@ -309,8 +309,37 @@ def test_a_release_through_spark(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "ndis", *words, *PROJECTION], capture_output=True, text=True
     )
-    assert done.returncode == ExitCode.DONE, done.stderr
+    assert (done.returncode, done.stderr) == (ExitCode.DONE, "")  # Java's chatter is kept away
     assert Sketch.load("s.npz").columns == ("a", "b", "y")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("source", "master", "told"),
+    [
+        ("part-*.parquet", "local[zz]", "Expected Spark at local[zz], but it did not start ("),
+        ("none.csv", "local[1]", "Expected a table that Spark can read at none.csv, got none ("),
+    ],
+)
+def test_what_spark_refuses_is_one_sentence(
+    folder: Path, source: str, master: str, told: str
+) -> None:
+    require_java()
+    words = ["release", "projection", source, "--spark", master, "--out", "s.npz"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ndis", *words, *PROJECTION], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (ExitCode.WRONG_CALL, "")
+    assert done.stderr.startswith(f"ndis: {told}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_address_that_is_none_of_sparks_is_refused_at_once(capsys, folder: Path) -> None:
+    words = ("release", "projection", "part-*.parquet", "--spark", "http://x", "--out", "s.npz")
+    code, out, err = call(capsys, *words, *PROJECTION)
+    assert (code, out) == (ExitCode.WRONG_CALL, "")
+    assert err.startswith("ndis: Expected --spark with an address such as spark://HOST:7077")
 
 
 def test_import_is_quick() -> None:

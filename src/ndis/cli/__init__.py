@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ndis.cli.console import ExitCode, complain
+from ndis.cli.console import ExitCode, complain, debugging
 from ndis.cli.mistakes import Commands
 
 GROUPS = (
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ndis ...
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in words
+    debug = debugging("--debug" in words)
     call = [word for word in words if word != "--debug"]
     try:
         code = app(call, prog_name="ndis", standalone_mode=False)

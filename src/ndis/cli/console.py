@@ -29,7 +29,15 @@ class ExitCode(IntEnum):
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 _FORESEEN = (ValueError, TypeError, OSError, ImportError, LookupError)
+_SHOWN = {"debug": False}
 _PICTURES = (".png", ".svg", ".pdf")
+
+
+def debugging(wanted: bool | None = None) -> bool:
+    """Whether ``--debug`` was given; `main` says so once."""
+    if wanted is not None:
+        _SHOWN["debug"] = wanted
+    return _SHOWN["debug"]
 
 
 def picture(what: str) -> Any:

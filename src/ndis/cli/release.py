@@ -1,7 +1,9 @@
 """``ndis release``: from a table to a file that may be published."""
 
 import os
+import shutil
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ndis.cli.console import AsJson, open_ledger, picture, print_json
+from ndis.cli.console import AsJson, debugging, open_ledger, picture, print_json
 from ndis.cli.kinds import KINDS, Kind
 from ndis.cli.mistakes import Commands
 from ndis.cli.settings import Config, read_settings, with_options
@@ -33,6 +35,8 @@ Cluster = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(help="Repeatable noise, hence NOT private.")]
 Picture = Annotated[Path | None, picture("Write the privacy curve")]
+
+_MASTERS = ("local", "spark://", "yarn", "k8s://")
 
 
 def register(app: typer.Typer) -> None:
@@ -92,6 +96,22 @@ def _opened(source: str, spark: str | None) -> Iterator[Any]:
     if spark is None:
         yield source
         return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # Spark's, of other packages' versions
+        session = _session(spark)
+        try:
+            yield _read(session, source)
+        finally:
+            session.stop()
+
+
+def _session(master: str) -> Any:
+    """A session at this master; what Spark has to say while it starts is for `--debug`."""
+    if not master.startswith(_MASTERS):
+        raise ValueError(
+            f"Expected --spark with an address such as spark://HOST:7077, yarn or local[2], got "
+            f"{master}; correct it."
+        )
     try:
         from pyspark.sql import SparkSession
     except ImportError:
@@ -99,17 +119,50 @@ def _opened(source: str, spark: str | None) -> Iterator[Any]:
             "Expected PySpark to read through Spark, but it is not installed; "
             "run: pip install 'ndis[spark]'."
         ) from None
-    if spark.startswith("local"):  # workers on this machine run the Python that runs here
+    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+        raise FileNotFoundError("Expected Java for Spark, but found none; install it.")
+    if master.startswith("local"):  # workers on this machine run the Python that runs here
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     quiet: dict[str, Any] = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
-    session = SparkSession.builder.master(spark).appName("ndis").config(map=quiet).getOrCreate()
+    builder = SparkSession.builder.master(master).appName("ndis").config(map=quiet)
+    with nullcontext() if debugging() else _silent_children():
+        try:
+            return builder.getOrCreate()
+        except Exception as error:
+            raise ConnectionError(
+                f"Expected Spark at {master}, but it did not start ({_first_line(error)}); check "
+                "the address, or see more with --debug."
+            ) from error
+
+
+@contextmanager
+def _silent_children() -> Iterator[None]:
+    """Processes that are started here say nothing on standard error, for all their life."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _read(session: Any, source: str) -> Any:
     try:
         if source.lower().endswith((".csv", ".csv.gz")):
-            yield session.read.csv(source, header=True, inferSchema=True)
-        else:
-            yield session.read.parquet(source)
-    finally:
-        session.stop()
+            return session.read.csv(source, header=True, inferSchema=True)
+        return session.read.parquet(source)
+    except Exception as error:
+        raise FileNotFoundError(
+            f"Expected a table that Spark can read at {source}, got none ({_first_line(error)}); "
+            "check the path as the cluster sees it."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0].rstrip(".")[:200]
 
 
 def _draw(release: "Release", plot: Path) -> None:
