@@ -263,6 +263,15 @@ def test_too_many_replacements_are_sampled_and_told(monkeypatch: pytest.MonkeyPa
     assert "not searched: the other 6 replacements" in searched
 
 
+def test_a_large_table_is_not_searched_locally_and_that_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ndis.auditing.whitebox._SEARCHED", 10)
+    searched = audit(planted.sketch(RIDGE), TABLE, CLAIM, data_norm=1.0, copies=20).searched
+    assert "not searched: rows to add to this table, which has more than 10 rows" in searched
+    assert any("the worst row to add to a row of zeros" in part for part in searched)
+
+
 def test_wrong_calls_are_told() -> None:
     with pytest.raises(ValueError, match="relation to be one of"):
         audit(planted.sketch(1.0), TABLE, CLAIM, relation="item")

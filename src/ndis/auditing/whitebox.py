@@ -40,6 +40,8 @@ _ENCLOSED = 100
 _STARTS = 4
 _EVALUATIONS = 80
 _DEEPEST = 1e6  # where a row is not accepted: a depth that no delta has
+# Tables with more rows have too many laws to compute for a local search beside them.
+_SEARCHED = 20_000
 # Rows of these lengths are moved where rows have no bound.
 _LONG, _ZEROS = (10.0, 1e3, 1e5), 1000
 # Neighbours by replacement that are looked at; of more, so many at random.
@@ -517,6 +519,9 @@ def _add_remove(search: _Search, around: _Surroundings, here: Gaussian, mechanis
         # Not an empty table, which a mechanism need not accept.
         zeros = np.zeros((1, around.table.shape[1]))
         for name, base in (("this table", around.table), ("a row of zeros", zeros)):
+            if len(base) > _SEARCHED:
+                missed.append(f"rows to add to {name}, which has more than {_SEARCHED} rows")
+                continue
             before = around.law(base)
 
             def beside(row: FloatArray, base: FloatArray = base) -> Gaussian | None:
