@@ -95,19 +95,16 @@ def test_the_label_may_be_any_column(table: Path) -> None:
     assert first["worst_log_deltas"] != same["worst_log_deltas"]
 
 
+NORM = ["--data-norm", "1", "--components", "20"]
+REGRESSION = [*NORM, "--mechanism", "regression"]
 WRONG = {
     "no norm": ([], "Expected --data-norm"),
-    "no such mechanism": (["--data-norm", "1", "--mechanism", "graph"], "mechanism to be one of"),
-    "no such label": (
-        ["--data-norm", "1", "--mechanism", "regression", "--label", "x"],
-        "label to be one of",
-    ),
-    "a label alone": (
-        ["--data-norm", "1", "--mechanism", "regression", "--columns", "income"],
-        "a feature beside the label",
-    ),
-    "rows without a page": (["--data-norm", "1", "--show-rows"], "Expected --report"),
-    "no folder": (["--data-norm", "1", "--report", "/none/x.html"], "a folder for the page"),
+    "no components": (["--data-norm", "1"], "Expected --components"),
+    "no such mechanism": ([*NORM, "--mechanism", "graph"], "mechanism to be one of"),
+    "no such label": ([*REGRESSION, "--label", "x"], "label to be one of"),
+    "a label alone": ([*REGRESSION, "--columns", "income"], "a feature beside the label"),
+    "rows without a page": ([*NORM, "--show-rows"], "Expected --report"),
+    "no folder": ([*NORM, "--report", "/none/x.html"], "a folder for the page"),
 }
 
 
@@ -130,8 +127,8 @@ def test_wrong_calls_are_told_before_any_search(
         ("a.json", "not json", [], "got something else"),
         ("a.json", "{}", ["--data-norm", "1"], "got --data-norm"),
         ("none.json", None, [], "no such file"),
-        ("none.csv", None, ["--data-norm", "1"], "no such file"),
-        ("a.csv", "x,y\n", ["--data-norm", "1"], "a table with rows"),
+        ("none.csv", None, NORM, "no such file"),
+        ("a.csv", "x,y\n", NORM, "a table with rows"),
     ],
 )
 def test_wrong_files_are_told(

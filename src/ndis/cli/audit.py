@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ndis._validate import FloatArray
     from ndis.auditing import Verdict
 
-_MECHANISMS = ("projection", "regression")
+# What the command knows, and what a report calls it.
+_MECHANISMS = {"projection": "projection", "regression": "regression (gaussian-limit)"}
 
 
 def register(app: typer.Typer) -> None:
@@ -35,11 +36,13 @@ def audit(
     ],
     epsilon: Annotated[float, typer.Option(help="The epsilon that is claimed.")],
     delta: Annotated[float, typer.Option(help="The delta that is claimed.")],
-    mechanism: Annotated[str, typer.Option(help="projection or regression.")] = "projection",
+    mechanism: Annotated[
+        str, typer.Option(help="projection, or regression (by the method gaussian-limit).")
+    ] = "projection",
     data_norm: Annotated[
         float | None, typer.Option(help="Public bound on the norm of a row.")
     ] = None,
-    components: Annotated[int, typer.Option(help="Columns of the sketch.")] = 1,
+    components: Annotated[int | None, typer.Option(help="Columns of the sketch.")] = None,
     noise_scale: Annotated[
         float | None,
         typer.Option(help="The noise that was added; by default what ndis would add."),
@@ -75,7 +78,7 @@ def audit(
     _check_page(report, show_rows)
     if source.endswith(".json"):
         table_only = {"--data-norm": data_norm, "--noise-scale": noise_scale, "--label": label}
-        table_only |= {"--columns": columns, "--intercept": intercept}
+        table_only |= {"--columns": columns, "--intercept": intercept, "--components": components}
         _refuse(table_only)
         verdict = _pair(Path(source), (epsilon, delta))
         subject = "Two laws, given by their means and covariances."
@@ -85,8 +88,9 @@ def audit(
         rows, names = _read(source, columns, label, mechanism == "regression")
         noise = "the noise of ndis" if noise_scale is None else f"noise scale {noise_scale:g}"
         subject = (
-            f"A {mechanism} of a table with {len(names)} columns{' and an intercept' * ones}, "
-            f"rows of norm at most {data_norm:g}, {components} components, {noise}."
+            f"A {_MECHANISMS[mechanism]} of a table with {len(names)} columns"
+            f"{' and an intercept' * ones}, rows of norm at most {data_norm:g}, "
+            f"{components} components, {noise}."
         )
         verdict = search(made, rows)
     if report is not None:
@@ -181,7 +185,7 @@ def _make(
     mechanism: str,
     claim: tuple[float, float],
     data_norm: float | None,
-    components: int,
+    components: int | None,
     noise_scale: float | None,
     intercept: bool,
 ) -> Any:
@@ -190,11 +194,13 @@ def _make(
     from ndis.mechanisms.projection import PrivateProjection
     from ndis.mechanisms.regression import PrivateLeastSquares
 
-    one_of("mechanism", mechanism, _MECHANISMS)
+    one_of("mechanism", mechanism, [*_MECHANISMS])
     if data_norm is None:
         raise ValueError(
             "Expected --data-norm, a public bound on the norm of a row, got none; pass it."
         )
+    if components is None:
+        raise ValueError("Expected --components, the columns of the sketch, got none; pass it.")
     shared: dict[str, Any] = {
         "epsilon": claim[0],
         "delta": claim[1],
