@@ -393,7 +393,7 @@ def test_forecast_says_what_it_cannot_tell() -> None:
 
 @pytest.mark.parametrize("method", ["noisy-gram", "sketch"])
 def test_coverage(method: str) -> None:
-    covered, trials = 0, 100
+    covered, trials = np.zeros(3), 100
     for seed in range(trials):
         X, y, beta = data(8000, d=2, seed=seed, noise=1.0)
         # Bounds that clip nobody: clipping would be part of the mechanism, and a bias.
@@ -402,9 +402,10 @@ def test_coverage(method: str) -> None:
         ).fit(X, y)
         interval = fitted.inference(0.9)
         truth = np.array([0.3, *beta])
-        covered += int(np.sum((interval.lower <= truth) & (truth <= interval.upper)))
-    share = covered / (3 * trials)
-    assert abs(share - 0.9) < 4 * math.sqrt(0.09 / (3 * trials)) + 0.01
+        assert interval.names[0] == "intercept"
+        covered += (interval.lower <= truth) & (truth <= interval.upper)
+    assert abs(covered.mean() / trials - 0.9) < 4 * math.sqrt(0.09 / (3 * trials)) + 0.01
+    assert np.all(np.abs(covered / trials - 0.9) < 4 * math.sqrt(0.09 / trials))  # intercept, too
 
 
 def test_inference_says_what_it_needs() -> None:
@@ -459,36 +460,100 @@ def test_rows_and_labels_are_bounded() -> None:
 # -- awkward data ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ABSOLUTE)
-@pytest.mark.parametrize(
-    "kind", ["rank-deficient", "more columns than rows", "constant label", "zero", "one row"]
-)
-def test_awkward_data_give_finite_answers(method: str, kind: str) -> None:
+def awkward(kind: str) -> tuple[np.ndarray, np.ndarray]:
     X, y, _ = data(60)
-    if kind == "rank-deficient":
+    if kind == "equal columns":
         X[:, 2] = X[:, 0]
+    elif kind == "collinear columns":
+        X[:, 2] = 0.5 * X[:, 0] - 0.25 * X[:, 1]
+    elif kind == "constant column":
+        X[:, 2] = 1.0
     elif kind == "more columns than rows":
         X, y = X[:2], y[:2]
+    elif kind == "one row":
+        X, y = X[:1], y[:1]
     elif kind == "constant label":
         y = np.ones(60)
-    elif kind == "zero":
-        X, y = np.zeros((60, 3)), np.zeros(60)
+    elif kind == "explained label":
+        y = X @ [1.0, -0.5, 0.25]
     else:
-        X, y = X[:1], y[:1]
-    fitted = model(method, epsilon=4.0).fit(X, y)
+        X, y = np.zeros((60, 3)), np.zeros(60)
+    return X, y
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "equal columns",
+        "collinear columns",
+        "constant column",
+        "more columns than rows",
+        "one row",
+        "constant label",
+        "explained label",
+        "zero",
+    ],
+)
+def test_awkward_data_give_finite_answers(method: str, kind: str) -> None:
+    """Or one sentence: "relative-gaussian" has no noise for a row that decides alone."""
+    asked = model(method, epsilon=4.0)
+    if method == "relative-gaussian" and kind in ("more columns than rows", "one row"):
+        with pytest.raises(ValueError, match="no row decides a coefficient alone"):
+            asked.fit(*awkward(kind))
+        return
+    fitted = asked.fit(*awkward(kind))
     assert np.all(np.isfinite(fitted.coef_))
     assert math.isfinite(fitted.intercept_)
 
 
+@pytest.mark.parametrize("method", ["relative-limit", "relative-als", "relative-sketch"])
+@pytest.mark.parametrize("kind", ["collinear columns", "one row", "explained label"])
+def test_relative_methods_add_their_noise_where_leverages_are_unknown(
+    method: str, kind: str
+) -> None:
+    fitted = model(method, epsilon=4.0).fit(*awkward(kind))
+    assert fitted.noise_scale_ == fitted.calibrate(3) > 0
+    assert fitted.inherent_delta_ == 1.0
+
+
+@pytest.mark.parametrize("method", ["auto", "noisy-gram", "adassp"])
+def test_collinear_columns_predict_as_well_as_one(method: str) -> None:
+    X, y, _ = data(20_000, d=1)
+    twice = np.column_stack([X, X])
+    shared = {"epsilon": 8.0, "data_norm": 5.0, "label_bound": 4.0}
+    alone, both = model(method, **shared).fit(X, y), model(method, **shared).fit(twice, y)
+    assert both.score(twice, y) == pytest.approx(alone.score(X, y), abs=0.02)
+
+
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
-@pytest.mark.parametrize("method", ["auto", "adassp", "gaussian-limit", "sketch", "hessian-mixing"])
+@pytest.mark.parametrize("method", METHODS)
 def test_units_do_not_matter(method: str, scale: float) -> None:
     X, y, _ = data(2000)
     here = model(method, fit_intercept=False).fit(X, y)
     there = model(method, fit_intercept=False, data_norm=4.5 * scale, label_bound=4.0 * scale).fit(
         scale * X, scale * y
     )
+    if method == "mutual-information":  # its noise is in units of its own
+        assert np.all(np.isfinite(there.coef_))
+        return
     assert np.allclose(here.coef_, there.coef_, atol=2e-2)
+
+
+@pytest.mark.parametrize("name", ["data_norm", "label_bound"])
+@pytest.mark.parametrize("value", [1e-61, 1e100])
+def test_units_out_of_range_are_one_sentence(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"Expected {name} between .* measure in other units"):
+        model(**{name: value}).calibrate(3)
+
+
+@pytest.mark.parametrize(
+    "method", ["sketch", "als", "lsv", "linear-mixing", "hessian-mixing", "mutual-information"]
+)
+def test_fewer_components_than_coefficients_is_one_sentence(method: str) -> None:
+    with pytest.raises(ValueError, match="at least as many components as coefficients"):
+        model(method, n_components=3).calibrate(3)  # and an intercept
 
 
 def test_sentences() -> None:

@@ -28,6 +28,18 @@ if TYPE_CHECKING:
     from ndis.mechanisms.regression_forecast import RegressionForecast
 
 CALIBRATIONS = ("exact", "published")
+# Between these, fourth powers of norms neither overflow nor vanish.
+_SMALLEST, _LARGEST = 1e-60, 1e60
+
+
+def _within_range(name: str, value: float) -> float:
+    bound = _validate.positive(name, value)
+    if not _SMALLEST <= bound <= _LARGEST:
+        raise ValueError(
+            f"Expected {name} between {_SMALLEST:g} and {_LARGEST:g}, got {name}={value!r}; "
+            "measure in other units."
+        )
+    return bound
 
 
 @dataclass(frozen=True)
@@ -412,11 +424,11 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
                 "Expected data_norm, a public bound on the norm of a row [x, y], got None; "
                 "derive it from limits of the columns, or pay for it with PrivateNorm."
             )
-        return _validate.positive("data_norm", self.data_norm)
+        return _within_range("data_norm", self.data_norm)
 
     def _label_bound(self) -> float:
         bound = self._data_norm() if self.label_bound is None else self.label_bound
-        return _validate.positive("label_bound", bound)
+        return _within_range("label_bound", bound)
 
     def _method(self, n_features: int) -> Method:
         data_norm = self._data_norm()

@@ -811,7 +811,7 @@ class RelativeGaussian(Method):
             X, y = block[:, :-1], block[:, -1]
             moved = X @ inverse
             left = 1.0 - np.sum(moved * X, axis=1)
-            with np.errstate(divide="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore"):
                 change = np.linalg.norm(moved, axis=1) * np.abs(y - X @ theta) / left
             largest = max(largest, float(np.max(np.where(left > 1e-9, change, np.inf))))
         if not math.isfinite(largest):
