@@ -1,3 +1,4 @@
+import errno
 import json
 import math
 import os
@@ -137,24 +138,29 @@ def test_a_wrong_value_is_named(
     assert err.endswith(f"{end}\n")
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            FileNotFoundError(errno.ENOENT, "No such file or directory", "a.json"),
+            "No such file or directory: a.json; check the path.",
+        ),
+        (
+            json.JSONDecodeError("Expecting value", "{", 1),
+            "Expected JSON, got something else (Expecting value: line 1 column 2 (char 1)); "
+            "correct the file.",
+        ),
+        (KeyError("no column 'a'"), "no column 'a'"),
+        (ValueError("two\n lines"), "two lines"),
+        (OSError(), "OSError"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
 def test_pythons_own_errors_become_sentences(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    error: Exception, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    claim = ("--epsilon", "1", "--delta", "1e-6")
-    missing, broken = tmp_path / "none.json", tmp_path / "broken.json"
-    broken.write_text("{")
-    code, _, err = call(capsys, "audit", str(missing), *claim)
-    assert code == ExitCode.WRONG_CALL
-    assert err == f"ndis: No such file or directory: {missing}; check the path.\n"
-    code, _, err = call(capsys, "audit", str(broken), *claim)
-    assert code == ExitCode.WRONG_CALL
-    assert err.startswith("ndis: Expected JSON, got something else (")
-    assert str(complain_text(KeyError("no such column"), capsys)) == "ndis: no such column\n"
-
-
-def complain_text(error: Exception, capsys: pytest.CaptureFixture[str]) -> str:
-    complain(error, [])
-    return capsys.readouterr().err
+    assert complain(error, []) == ExitCode.WRONG_CALL
+    assert capsys.readouterr().err == f"ndis: {told}\n"
 
 
 @pytest.mark.parametrize("words", [(), ("release",), ("ledger",)], ids=len)
