@@ -164,7 +164,7 @@ class TriangleLoss(PrivacyLoss):
         return bounds[..., 0][()], bounds[..., 1][()]
 
     def supremum(self) -> float:
-        """The largest value of the loss over the family; infinite, as some means are shifted."""
+        """A bound on the loss over the family: infinite, as some means are shifted."""
         return math.inf
 
     def reversed(self) -> Self:
