@@ -39,10 +39,10 @@ from ndis.loss.least_squares import SHARE, TriangleLoss, chained, special_extrem
 # Cells of the angle on either side of zero, the same for all pairs, and those put where a pair
 # has its delta besides; the logarithm of the tail at which the first ones end.
 _COARSE, _FINE, _FURTHEST = 24, 48, 92.0
-# A bound on the relative error of an incomplete beta function and of a power, given its arguments:
-# several times the largest found against ball arithmetic. Rounding of the arguments is multiplied
-# by the number of components.
-_ERROR, _ROUNDING = 2e-12, 4e-16
+# Bounds on the relative error of an incomplete beta function (or of a power), given its arguments,
+# and of one whose second parameter is 1/2: several times the largest found against ball arithmetic.
+# Rounding of the arguments is multiplied by the number of components.
+_ERROR, _TAIL_ERROR, _ROUNDING = 2e-11, 1e-12, 4e-16
 # What the rounding of v, w and mu themselves can do to ln delta, and more.
 _ACCURACY = 1e-9
 # Pairs evaluated at a time: a few megabytes of cells.
@@ -265,7 +265,7 @@ class Pairs:
         squares = dof / (dof + 1.0) * (tail - power * np.abs(sin) / dof)
         products = power * cos / (dof + 1.0)
         mass, squares, products = (np.abs(np.diff(f, axis=1)) for f in (tail, squares, products))
-        spare = _ERROR * np.maximum(tail[:, :-1], tail[:, 1:])
+        spare = _TAIL_ERROR * np.maximum(tail[:, :-1], tail[:, 1:])
         mu, inverse = self.mu[:, None], 1.0 / self.w[:, None]
         T = c + (sin - mu * cos) ** 2 * inverse
         # T = inverse + first cos^2 - second sin cos; its largest and least values multiply to
@@ -276,9 +276,9 @@ class Pairs:
         bottom = np.where(top > 0, top - 0.5 * math.pi, top + 0.5 * math.pi)
         left, right = angle[:, :-1], angle[:, 1:]
         high = np.maximum(T[:, :-1], T[:, 1:])
-        high = np.where((left <= top) & (top <= right), largest, high) * (1.0 + 1e-15)
+        high = np.where((left <= top) & (top <= right), largest, high) * (1.0 + 2e-15)
         low = np.minimum(T[:, :-1], T[:, 1:])
-        low = np.where((left <= bottom) & (bottom <= right), inverse / largest, low) * (1.0 - 1e-15)
+        low = np.where((left <= bottom) & (bottom <= right), inverse / largest, low) * (1.0 - 2e-15)
         side = np.where(left + right > 0, 1.0, -1.0)
         reach = inverse + np.abs(first) + second
         with np.errstate(divide="ignore", invalid="ignore"):
