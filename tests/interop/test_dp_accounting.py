@@ -86,6 +86,15 @@ def test_no_step_puts_the_table_below_the_curve(step: float, seed: int) -> None:
             assert ratio < 1.0 + 1e-6
 
 
+def test_losses_beyond_the_range_of_exp_are_exported() -> None:
+    loss = QuadraticLoss.from_shift(30.0)
+    pld = to_pld(loss, step=0.0625)
+    for epsilon in (650.0, 690.0, 705.0, 725.0):  # e^-725 underflows
+        exact = float(loss.delta_bounds(epsilon)[1])
+        for pmf in (pld._pmf_remove, pld._pmf_add):
+            assert exact <= pmf.get_delta_for_epsilon(epsilon) < 1.001 * exact
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_compositions_of_tables_are_not_below_either(seed: int) -> None:
     rng = np.random.default_rng([seed, 13])

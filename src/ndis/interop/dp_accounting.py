@@ -8,7 +8,6 @@ raised by what its double precision may have lost.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -86,11 +85,9 @@ def to_pld(
     chosen = (
         _fine_step([present, absent], share) if step is None else _validate.positive("step", step)
     )
-    first = _table(present, share, chosen)
+    first, second = _tables(present, share, chosen)
     if isinstance(loss, Profile) and loss != Profile.both(present):
-        second = _table(absent, share, chosen)
-    else:
-        second = first.reversed()
+        second, _ = _tables(absent, share, chosen)
     return distributions.PrivacyLossDistribution(_mass_function(first), _mass_function(second))
 
 
@@ -121,31 +118,38 @@ def _fine_step(losses: list[PrivacyLoss], accuracy: float) -> float:
     return float(2.0 ** math.floor(math.log2(h)))
 
 
-def _table(loss: PrivacyLoss, accuracy: float, step: float) -> TabulatedLoss:
-    reverse = loss.reversed()
+def _tables(loss: PrivacyLoss, accuracy: float, step: float) -> tuple[TabulatedLoss, TabulatedLoss]:
+    """The table of a loss, and of its reverse from the same deltas.
+
+    Reversing the first would pass through e^-loss, which underflows beyond some 700.
+    """
+    pair = loss, loss.reversed()
     negligible = _SMALLEST_DELTA * accuracy * 1e-3
-    ends = [float(direction.epsilon(negligible)) for direction in (loss, reverse)]
+    ends = [float(direction.epsilon(negligible)) for direction in pair]
     high = max(*ends, step)
     if high / step > _MOST_POINTS:
         raise ValueError(
             f"Expected a table of at most {_MOST_POINTS} points a direction, got epsilons up to "
             f"{high:.3g} in steps of {step:.3g}; pass a larger step, or a larger accuracy."
         )
-    margin = _rounding(step, 2.0 * high / step + 2.0)
-    curves = [_raised_curve(d, end, margin) for d, end in zip((loss, reverse), ends, strict=True)]
-    return TabulatedLoss.from_profile(*curves, step=step, high=high)
+    epsilons: FloatArray = step * np.arange(math.ceil(high / step) + 1, dtype=np.float64)
+    margin = 1.0 + _rounding(step, 2.0 * epsilons.size)
+    present, absent = (
+        _at_most_one(_deltas(direction, epsilons, end) * margin)
+        for direction, end in zip(pair, ends, strict=True)
+    )
+
+    def table(after: FloatArray, before: FloatArray) -> TabulatedLoss:
+        return TabulatedLoss.from_profile(lambda _: after, lambda _: before, step=step, high=high)
+
+    return table(present, absent), table(absent, present)
 
 
-def _raised_curve(
-    loss: PrivacyLoss, end: float, margin: float
-) -> Callable[[FloatArray], FloatArray]:
-    """The curve, raised by the margin; constant, hence above it, beyond the end."""
-
-    def delta(epsilon: FloatArray) -> FloatArray:
-        points, place = np.unique(np.minimum(epsilon, end), return_inverse=True)
-        return _at_most_one(np.asarray(loss.delta(points)) * (1.0 + margin))[place]
-
-    return delta
+def _deltas(loss: PrivacyLoss, epsilons: FloatArray, end: float) -> FloatArray:
+    """The curve up to the end; the last value, hence above the curve, beyond it."""
+    points, place = np.unique(np.minimum(epsilons, end), return_inverse=True)
+    result: FloatArray = np.asarray(loss.delta(points))[place]
+    return result
 
 
 def _rounding(step: float, points: float) -> float:
