@@ -173,7 +173,9 @@ def regression_moments(rng: np.random.Generator, asked: Claimed) -> Iterator[Con
             return moments_law(
                 [hessian, (moment, method._moment_scale), (least, method.noise_scale)]
             )
-        return moments_law([hessian, *[(moment, method._gradient_scale)] * rounds])
+        size = np.array([len(rows), whole[-1, -1] / (bound * norm) ** 2])
+        gradient = moment, method.gradient_scale * bound * norm
+        return moments_law([hessian, (size, method.size_scale), *[gradient] * rounds])
 
     for _ in range(FEW):
         features = in_ball(rng, 2, d, norm * math.sqrt(1 - bound**2))
@@ -388,9 +390,18 @@ def test_drawn_moments_have_the_noise_that_is_audited(kind: str) -> None:
     if kind == "adassp":
         others = {"moment": method._moment_scale, "least_eigenvalue": method.noise_scale}
     else:
-        others = {} if kind == "noisy-gram" else {"gradients": method._gradient_scale}
+        others = {} if kind == "noisy-gram" else {"size": method.size_scale}
     for name, scale in others.items():
         seen = np.array([draw[name] for draw in draws]).std(axis=0)
+        np.testing.assert_allclose(seen, scale, rtol=0.15)
+    if kind == "newton":  # labels are zero: residuals are predictions
+        exact = [
+            [table.gradient(*at) for at in zip(draw["points"], draw["clips"], strict=True)]
+            for draw in draws
+        ]
+        off = np.array([draw["gradients"] for draw in draws]) - exact
+        scale = method.gradient_scale
+        seen = (off / np.array([draw["clips"] for draw in draws])[..., None]).std(axis=0)
         np.testing.assert_allclose(seen, scale, rtol=0.15)
 
 

@@ -18,12 +18,14 @@ from ndis.mechanisms.regression_methods import (
     HessianMixing,
     LinearMixing,
     Moments,
+    Newton,
     Table,
     Task,
     least_triangle_ratio,
     published_ratio,
     renyi_epsilon,
     ridged_law,
+    unit_noise,
     worst_record,
 )
 from ndis.tables import read_gram
@@ -233,6 +235,113 @@ def test_hessian_mixing_adds_sketches_and_shifts() -> None:
     )
     assert method.loss.delta(1.0) == pytest.approx(Profile.both(total).delta(1.0), rel=1e-9)
     assert method.loss.delta(1.0) == pytest.approx(1e-6, rel=1e-6)
+
+
+# -- adaptive clips ----------------------------------------------------------------------------
+
+
+def as_table(rows: np.ndarray) -> Table:
+    names = [*(f"x{i}" for i in range(rows.shape[1] - 1)), "y"]
+    return Table(rows, read_gram(rows, columns=names), "y")
+
+
+def statistics(method: Newton, table: Table, released: dict) -> np.ndarray:
+    """What `newton` asks this table at the points and clips of a release, in units of the noise."""
+    gram, upper = table.moments[:-1, :-1], np.triu_indices(table.moments.shape[0] - 1)
+    gram = gram[upper] * np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
+    size = [table.gram.n_rows, table.moments[-1, -1] / method._task.label_bound**2]
+    gradients = [
+        table.gradient(theta, clip) / (method.gradient_scale * clip)
+        for theta, clip in zip(released["points"], released["clips"], strict=True)
+    ]
+    return np.concatenate(
+        [gram / method.noise_scale, np.array(size) / method.size_scale, *gradients]
+    )
+
+
+def observed(method: Newton, released: dict) -> np.ndarray:
+    """What was released, in the same units."""
+    gram = released["gram"]
+    upper = np.triu_indices(len(gram))
+    gram = gram[upper] * np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
+    gradients = released["gradients"] / (method.gradient_scale * released["clips"][:, np.newaxis])
+    return np.concatenate(
+        [gram / method.noise_scale, released["size"] / method.size_scale, gradients.ravel()]
+    )
+
+
+def test_a_row_moves_every_query_by_at_most_its_sensitivity() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.array([[0.9, 0.3, 0.1, 0.3], [0.1, -0.2, 0.9, -0.3]])
+    moved = as_table(rows), as_table(rows[:1])
+    for _ in range(200):
+        theta, clip = 10 ** rng.uniform(-2, 2) * rng.standard_normal(3), 10 ** rng.uniform(-3, 1)
+        change = moved[0].gradient(theta, clip) - moved[1].gradient(theta, clip)
+        assert np.linalg.norm(change) <= np.linalg.norm(rows[1, :3]) * clip * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_newton_spends_what_it_says_on_every_path(epsilon: float) -> None:
+    """The clips depend on what was released, the squared distance never exceeds 1/unit^2."""
+    rng = np.random.default_rng(1)
+    method = Newton(task(epsilon=epsilon, label_bound=0.05))
+    promised = 1.0 / unit_noise(epsilon, 1e-6) ** 2
+    assert method.loss == Profile.both(QuadraticLoss.from_shift(math.sqrt(promised)))
+    x = rng.standard_normal((2000, 3))
+    x *= 0.9 / np.linalg.norm(x, axis=1, keepdims=True)
+    rows = np.column_stack([x, np.clip(x @ [0.04, 0.03, 0.0], -0.05, 0.05)])
+    clips, most = set(), 0.0
+    for i in range(20):
+        worst = np.array([math.sqrt(1 - 0.05**2), 0.0, 0.0, 0.05 * (-1) ** i])
+        row = worst if i % 2 else np.append(x[i], 0.05)
+        tables = as_table(np.vstack([rows, row])), as_table(rows)
+        released = method.draw(tables[i % 2], rng)
+        clips.add(released["clips"][-1])
+        apart = [statistics(method, table, released) for table in tables]
+        distance = float(np.sum((apart[0] - apart[1]) ** 2))
+        assert distance <= promised * (1 + 1e-9)
+        most = max(most, distance)
+    assert len(clips) > 5  # they do adapt
+    assert most > 0.7 * promised  # and the budget is not merely left over
+
+
+def test_the_loss_of_newton_is_the_true_one_by_replaying_its_noise() -> None:
+    """The likelihood ratio of whole releases, adaptive as they are, has the profile reported."""
+    rng = np.random.default_rng(2)
+    method = Newton(task(epsilon=2.0, delta=1e-2, n_features=1, label_bound=0.05))
+    rows = np.array([[math.sqrt(1 - 0.05**2), 0.05], [0.5, 0.02]])
+    tables = as_table(rows), as_table(rows[1:])
+    losses = []
+    for _ in range(1500):
+        released = method.draw(tables[0], rng)
+        seen = observed(method, released)
+        with_row, without = (statistics(method, table, released) for table in tables)
+        losses.append(0.5 * float(np.sum((seen - without) ** 2) - np.sum((seen - with_row) ** 2)))
+    for epsilon in (0.0, 0.5, 1.0, 2.0):
+        gains = np.maximum(-np.expm1(epsilon - np.array(losses)), 0.0)
+        reported = float(method.loss.delta(epsilon))
+        error = 3.0 * float(gains.std()) / math.sqrt(len(gains))
+        assert gains.mean() <= reported + error
+        assert gains.mean() >= 0.5 * reported - error  # and not merely far below
+
+
+def test_auto_is_unbiased_where_labels_sit_at_their_bound() -> None:
+    """Residuals beyond the bound on labels are common there: clipping at it would be a bias."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-0.5, 0.5, (20_000, 2))
+    X -= X.mean(axis=0)
+    y = 0.9 + X @ [0.1, -0.05] + 0.05 * rng.uniform(-1, 1, 20_000)
+    y[:2000] = -1.0  # a few at the other end
+    exact = np.linalg.lstsq(X, y, rcond=None)[0]
+    asked = {"epsilon": 20.0, "data_norm": 1.3, "label_bound": 1.0, "fit_intercept": False}
+    found = np.array([model(random_state=seed, **asked).fit(X, y).coef_ for seed in range(20)])
+    spread = found.std(axis=0) / math.sqrt(20)
+    assert np.all(np.abs(found.mean(axis=0) - exact) < 4 * spread + 1e-4)
+    assert np.all(spread < 1e-3)
+    # The gradient at the solution, clipped at the bound on labels, is far from zero.
+    residual = y - X @ exact
+    bias = np.linalg.solve(X.T @ X, X.T @ np.clip(residual, -1, 1))
+    assert np.linalg.norm(bias) > 5e-3
 
 
 # -- laws --------------------------------------------------------------------------------------
