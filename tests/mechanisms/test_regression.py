@@ -500,7 +500,7 @@ def test_forecast_says_what_it_cannot_tell() -> None:
 # -- inference ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["noisy-gram", "sketch"])
+@pytest.mark.parametrize("method", ["auto", "noisy-gram", "sketch"])
 def test_coverage(method: str) -> None:
     covered, trials = np.zeros(3), 100
     for seed in range(trials):
@@ -520,7 +520,9 @@ def test_coverage(method: str) -> None:
 def test_inference_says_what_it_needs() -> None:
     X, y, _ = data(4000)
     with pytest.raises(ValueError, match="method='noisy-gram'"):
-        model().fit(X, y).inference()
+        model("adassp").fit(X, y).inference()
+    one_round = model(n_rounds=1, fit_intercept=False, epsilon=8.0).fit(X, y).inference()
+    assert np.all(one_round.standard_error > 0)  # newton releases a noisy number of rows
     with pytest.raises(ValueError, match="n_rows"):
         model("noisy-gram", fit_intercept=False).fit(X, y).inference()
     known = model("noisy-gram", fit_intercept=False, n_rows=4000, epsilon=8.0).fit(X, y)

@@ -355,22 +355,23 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
 
         Notes
         -----
-        Needs noisy second moments of all columns: methods "noisy-gram" and "sketch". With c =
+        Needs noisy second moments: methods "newton", "noisy-gram" and "sketch". With c =
         (-coefficients, 1), the error of the solution of the noisy normal equations is to first
-        order X^{-1} (D c), D the error of the moments; its covariance is known for either method.
-        To it is added the sampling covariance s^2 X^{-1} of a regression with equal variances. The
-        number of rows, for s^2, is `n_rows` or the intercept's own noisy moment. Rows that were
-        scaled down or clipped are counted as they were used.
+        order X^{-1} (D c), D the error of the moments; its covariance is known for each method.
+        ("newton" counts coefficients from where its last gradients were taken.) To it is added the
+        sampling covariance s^2 X^{-1} of a regression with equal variances. The number of rows, for
+        s^2, is `n_rows`, or what the release says about it. Rows that were scaled down or clipped
+        are counted as they were used.
         """
         check_is_fitted(self, "release_")
         share = _validate.probability("level", level)
         arrays, known = self.release_.arrays, self.release_.parameters
-        if "moments" not in arrays:
+        if "moments" not in arrays and "gradients" not in arrays:
             raise ValueError(
-                f"Expected a release with second moments of all columns, got that of method="
-                f"{known['method']!r}; fit with method='noisy-gram' or method='sketch'."
+                f"Expected a release with second moments, got that of method={known['method']!r}; "
+                "fit with method='newton', method='noisy-gram' or method='sketch'."
             )
-        moments = np.asarray(arrays["moments"], dtype=np.float64)
+        moments = self._released_moments()
         X, b = moments[:-1, :-1], moments[:-1, -1]
         if float(np.linalg.eigvalsh(X)[0]) <= 0:
             raise ValueError(
@@ -390,6 +391,33 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
             tuple(known["columns"]), estimate, error, estimate - reach, estimate + reach
         )
 
+    def _released_moments(self) -> FloatArray:
+        """Noisy second moments of all columns, label last."""
+        arrays = self.release_.arrays
+        if "moments" in arrays:
+            return np.asarray(arrays["moments"], dtype=np.float64)
+        X = np.asarray(arrays["gram"], dtype=np.float64)
+        point, gradient, _ = self._last_gradients()
+        b = gradient + X @ point
+        squares = float(arrays["size"][1]) * min(self._label_bound(), self._data_norm()) ** 2
+        return np.block([[X, b[:, None]], [b[None, :], np.array([[squares]])]])
+
+    def _last_gradients(self) -> tuple[FloatArray, FloatArray, float]:
+        """Where the gradients of "newton" but the first were taken, they, and their noise.
+
+        Means by precision; the gradient is linear but for clipping. The first is taken at zero,
+        far from the others, and counts only if it is the only one.
+        """
+        arrays = self.release_.arrays
+        last = slice(1, None) if len(arrays["clips"]) > 1 else slice(None)
+        clips, points, gradients = (
+            np.asarray(arrays[name], dtype=np.float64)[last]
+            for name in ("clips", "points", "gradients")
+        )
+        weight = clips**-2.0 / np.sum(clips**-2.0)
+        scale = getattr(self._method(points.shape[1]), "gradient_scale", 0.0)
+        return weight @ points, weight @ gradients, scale / float(np.sqrt(np.sum(clips**-2.0)))
+
     def _noise_covariance(self, moments: FloatArray, c: FloatArray) -> FloatArray:
         """Covariance of D c, where D is the error of the released second moments."""
         if "sketch" in self.release_.arrays:
@@ -397,14 +425,23 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
             r = self.release_.arrays["sketch"].shape[1]
             A = moments + self.noise_scale_**2 * np.eye(len(c))
             return np.asarray((A * float(c @ A @ c) + np.outer(A @ c, A @ c)) / r)
+        scale, identity = 0.5 * self.noise_scale_**2, np.eye(len(c))
+        if "gradients" in self.release_.arrays:
+            # The Hessian's noise counts by the distance from where gradients were taken.
+            point, _, noise = self._last_gradients()
+            moved = np.append(-c[:-1] - point, 0.0)
+            gradients = noise**2 * identity
+            return np.asarray(
+                scale * (float(moved @ moved) * identity + np.outer(moved, moved)) + gradients
+            )
         # Symmetric noise: Cov(D c) = (|c|^2 I + c c^T) s^2 / 2.
-        return np.asarray(
-            0.5 * self.noise_scale_**2 * (float(c @ c) * np.eye(len(c)) + np.outer(c, c))
-        )
+        return np.asarray(scale * (float(c @ c) * identity + np.outer(c, c)))
 
     def _known_rows(self, moments: FloatArray) -> float:
         if self.n_rows is not None:
             return float(self.n_rows)
+        if "size" in self.release_.arrays:
+            return float(self.release_.arrays["size"][0])
         if self.fit_intercept:
             return float(moments[0, 0])
         raise ValueError(
