@@ -77,7 +77,9 @@ def judged(shift: float, epsilon: float, claimed: float) -> str:
     verdict = audit_loss(QuadraticLoss.from_shift(shift), (epsilon, claimed))
     excess = math.expm1(verdict.log_lower_bound - math.log(claimed))
     bound = f"delta >= 10^{verdict.log_lower_bound / math.log(10):.3f}"
-    return f"{bound}: {f'REFUTED, delta over claim less 1 is {excess:.1g}' if verdict.refuted else 'consistent'}"
+    if not verdict.refuted:
+        return f"{bound}: consistent"
+    return f"{bound}: REFUTED, proven, by a factor of 1 + {excess:.1g}"
 
 
 def analytic_gaussian() -> None:
