@@ -77,13 +77,13 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
         not given. "newton", "adassp" and "hessian-mixing" use it, the others only clip.
     method : str, default "auto"
         "auto" is "newton", in the benchmark the best or close to it at all epsilons and sizes.
-        "newton" releases a noisy Hessian and `n_rounds` noisy gradients of clipped residuals, and
-        reads the table `n_rounds` times. "noisy-gram" and "adassp" (Wang 2018) read it once.
-        "sketch" solves on a private projection; "als" releases the solution of a sketched problem
-        only, and "gaussian-limit" draws from the limit law of that. "linear-mixing" and
-        "hessian-mixing" are those of Lev et al. (2025). "lsv" and "mutual-information" are
-        published baselines. "relative-limit", "relative-sketch", "relative-als" and
-        "relative-gaussian" protect this database and its neighbours only.
+        "newton" releases a noisy Hessian and `n_rounds` noisy gradients of residuals, clipped by
+        what has been released before, and reads the table `n_rounds` times. "noisy-gram" and
+        "adassp" (Wang 2018) read it once. "sketch" solves on a private projection; "als" releases
+        the solution of a sketched problem only, and "gaussian-limit" draws from the limit law of
+        that. "linear-mixing" and "hessian-mixing" are those of Lev et al. (2025). "lsv" and
+        "mutual-information" are published baselines. "relative-limit", "relative-sketch",
+        "relative-als" and "relative-gaussian" protect this database and its neighbours only.
     n_components : int, optional
         Size of the sketch, for methods that have one.
     n_rounds : int, default 3
