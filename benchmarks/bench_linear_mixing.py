@@ -16,7 +16,8 @@ import math
 from scipy.optimize import brentq
 
 from ndis.mechanisms.projection_methods import least_ratio, sketch_loss
-from ndis.mechanisms.regression_methods import LinearMixing, Task, renyi_epsilon
+from ndis.mechanisms.regression_methods import Task
+from ndis.mechanisms.regression_methods.mixing import LinearMixing, renyi_epsilon
 
 ROWS = (10**3, 10**4, 10**5, 10**6)
 EPSILONS = (0.1, 0.316, 1.0, 3.16, 10.0)

@@ -15,7 +15,7 @@ from ndis.loss import QuadraticLoss
 from ndis.loss.least_squares import removal_loss
 from ndis.mechanisms.additive import noise_multiplier
 from ndis.mechanisms.projection_methods import least_ratio
-from ndis.mechanisms.regression_methods import ridged_law
+from ndis.mechanisms.regression_methods.sketches import ridged_law
 
 FloatArray = NDArray[np.float64]
 Law = Callable[[FloatArray], Gaussian]

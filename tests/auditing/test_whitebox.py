@@ -27,7 +27,7 @@ from ndis.auditing.whitebox import _highest, _Search, chi_square_delta
 from ndis.gaussian import log_delta_bounds, privacy_loss
 from ndis.loss.least_squares import LeastSquaresLoss
 from ndis.mechanisms.additive import noise_multiplier
-from ndis.mechanisms.regression_methods import ridged_law
+from ndis.mechanisms.regression_methods.sketches import ridged_law
 
 CLAIM = (EPSILON, DELTA)
 TABLE = np.random.default_rng(0).uniform(-0.5, 0.5, (12, 3))

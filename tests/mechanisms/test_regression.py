@@ -13,20 +13,15 @@ from ndis.loss.least_squares import LeastSquaresLoss, removal_loss
 from ndis.loss.student import SketchAndSolveLoss
 from ndis.mechanisms.projection_methods import least_ratio, lsv_ratio, sketch_loss
 from ndis.mechanisms.regression_forecast import FORESEEN
-from ndis.mechanisms.regression_methods import (
-    METHODS,
-    HessianMixing,
-    LinearMixing,
-    Moments,
-    Newton,
-    Table,
-    Task,
+from ndis.mechanisms.regression_methods import METHODS, Table, Task
+from ndis.mechanisms.regression_methods.base import unit_noise
+from ndis.mechanisms.regression_methods.mixing import HessianMixing, LinearMixing, renyi_epsilon
+from ndis.mechanisms.regression_methods.moments import Moments, Newton
+from ndis.mechanisms.regression_methods.relative import worst_record
+from ndis.mechanisms.regression_methods.sketches import (
     least_triangle_ratio,
     published_ratio,
-    renyi_epsilon,
     ridged_law,
-    unit_noise,
-    worst_record,
 )
 from ndis.tables import read_gram
 
@@ -217,7 +212,7 @@ def test_adassp_is_one_mean_shift() -> None:
 
 
 def test_symmetric_noise_law() -> None:
-    from ndis.mechanisms.regression_methods import symmetric_noise
+    from ndis.mechanisms.regression_methods.moments import symmetric_noise
 
     rng = np.random.default_rng(0)
     draws = np.array([symmetric_noise(np.zeros((2, 2)), 3.0, rng) for _ in range(20_000)])

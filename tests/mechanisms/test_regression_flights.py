@@ -11,7 +11,8 @@ from scipy.stats import beta
 from flights import flights
 from ndis.loss.student import SketchAndSolveLoss
 from ndis.mechanisms.projection import draw_sketch
-from ndis.mechanisms.regression_methods import METHODS, Table, Task, solve
+from ndis.mechanisms.regression_methods import METHODS, Table, Task
+from ndis.mechanisms.regression_methods.base import solve
 from ndis.tables import read_gram
 
 R, TRIALS = 1269, 400

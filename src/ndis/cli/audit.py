@@ -223,7 +223,8 @@ def _with_noise(ours: Any, noise_scale: float, intercept: bool) -> Any:
     from ndis.loss import QuadraticLoss
     from ndis.loss.least_squares import removal_loss
     from ndis.mechanisms.projection import PrivateProjection
-    from ndis.mechanisms.regression_methods import Table, ridged_law
+    from ndis.mechanisms.regression_methods import Table
+    from ndis.mechanisms.regression_methods.sketches import ridged_law
     from ndis.tables import leverages_and_residuals, read_gram, row_leverages
 
     ridge = positive("noise_scale", noise_scale) ** 2

@@ -18,7 +18,8 @@ from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss import QuadraticLoss
 from ndis.loss.least_squares import removal_loss
 from ndis.mechanisms.base import PrivateEstimator
-from ndis.mechanisms.regression_methods import METHODS, Method, Relative, Table, Task
+from ndis.mechanisms.regression_methods import METHODS, Method, Table, Task
+from ndis.mechanisms.regression_methods.relative import Relative
 from ndis.randomness import RandomState
 from ndis.tables import batches, leverages_and_residuals, read_gram
 from ndis.tables.rows import default_names

@@ -14,17 +14,13 @@ import numpy as np
 from ndis._validate import FloatArray
 from ndis.mechanisms.projection import draw_sketch
 from ndis.mechanisms.projection_methods import least_ratio, lsv_ratio
-from ndis.mechanisms.regression_methods import (
-    METHODS,
-    Method,
+from ndis.mechanisms.regression_methods import METHODS, Method, Table, Task
+from ndis.mechanisms.regression_methods.base import solve
+from ndis.mechanisms.regression_methods.relative import Relative, RelativeGaussian
+from ndis.mechanisms.regression_methods.sketches import (
     MutualInformation,
-    Relative,
-    RelativeGaussian,
-    Table,
-    Task,
     published_ratio,
     ridged_law,
-    solve,
 )
 from ndis.reproduce._output import Row
 from ndis.reproduce.ndis_2024_data import (

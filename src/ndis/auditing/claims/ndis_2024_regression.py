@@ -22,7 +22,7 @@ from ndis.loss import Profile
 from ndis.loss.least_squares import LeastSquaresLoss, removal_loss
 from ndis.loss.student import SketchAndSolveLoss
 from ndis.mechanisms.projection_methods import least_ratio
-from ndis.mechanisms.regression_methods import (
+from ndis.mechanisms.regression_methods.sketches import (
     least_triangle_ratio,
     published_ratio,
     ridged_law,

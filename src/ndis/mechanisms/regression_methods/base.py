@@ -1,0 +1,148 @@
+"""What is asked of a method of least squares, the data as it sees them, and what it must say."""
+
+from __future__ import annotations
+
+import functools
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ndis._validate import FloatArray
+from ndis.calibration import least_noise
+from ndis.gaussian import Gaussian
+from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+from ndis.tables import Gram, batches, leverage_error, leverages_and_residuals
+
+# Coefficients drawn from a law that depends on the data are put on a grid this much finer than
+# the standard deviation they have on an empty table, 1/sqrt(r): there the spread is largest.
+FINER = 2.0**-8
+
+Arrays = dict[str, FloatArray]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked of a method, all of it public."""
+
+    epsilon: float
+    delta: float
+    n_features: int  # intercept included
+    data_norm: float
+    label_bound: float
+    n_components: int | None
+    n_rounds: int
+    published: bool
+
+    @property
+    def failure(self) -> float:
+        """The probability with which published methods may fail to be accurate."""
+        return self.delta / 10.0
+
+    def components(self, default: float) -> int:
+        """The number of components asked for, or a method's own."""
+        if self.n_components is not None:
+            return self.n_components
+        return math.ceil(default)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The data as a method sees them: Gram matrix of [features, label], and ways to read again."""
+
+    source: Any
+    gram: Gram
+    label: str
+
+    @property
+    def order(self) -> list[int]:
+        """Positions of the features, then of the label."""
+        last = self.gram.columns.index(self.label)
+        return [i for i in range(len(self.gram.columns)) if i != last] + [last]
+
+    @property
+    def moments(self) -> FloatArray:
+        """The Gram matrix with the label last."""
+        return np.asarray(self.gram.matrix[np.ix_(self.order, self.order)])
+
+    def blocks(self) -> Any:
+        """Rows [features, label] in blocks, in one more pass."""
+        order, seen = self.order, 0
+        rows = self.gram.rows
+        for batch in batches(self.source, rows.columns, levels=rows.levels):
+            for block in rows.blocks(batch):
+                seen += len(block)
+                yield block[:, order]
+        if seen != self.gram.n_rows:
+            raise ValueError(
+                "Expected a table that can be read more than once, got one that cannot; "
+                "hand over the table itself, or take method='adassp', which reads it once."
+            )
+
+    def gradient(self, theta: FloatArray, clip: float) -> FloatArray:
+        """X^T clip(y - X theta, -clip, clip)."""
+        total = np.zeros(len(theta))
+        for block in self.blocks():
+            total += block[:, :-1].T @ np.clip(block[:, -1] - block[:, :-1] @ theta, -clip, clip)
+        return total
+
+    def leverages(self) -> tuple[FloatArray, FloatArray, float]:
+        """p, q of every row, and a bound on their relative error."""
+        p, q = leverages_and_residuals(self.source, self.gram, self.label)
+        return p, q, leverage_error(self.gram, label=self.label)
+
+
+class Method(ABC):
+    """What differs between the methods.
+
+    Attributes
+    ----------
+    noise_scale : float
+        The noise, in the method's own terms (see `PrivateLeastSquares`).
+    loss : PrivacyLoss or None
+        The worst case; None where it depends on the data.
+    """
+
+    noise_scale: float
+    loss: PrivacyLoss | None = None
+    basis = "proven"
+    note = ""
+    passes = 1
+
+    @abstractmethod
+    def __init__(self, task: Task) -> None: ...
+
+    @abstractmethod
+    def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
+        """Draw what is released: "coef" (intercept first, if any) and what it was computed from."""
+
+    def law(self, table: Table) -> Gaussian:
+        """The law of "coef", where that is Gaussian."""
+        raise ValueError(
+            "Expected a method whose coefficients have a Gaussian law, got one for which they do "
+            "not; audit it by samples."
+        )
+
+
+def solve(second_moments: FloatArray) -> FloatArray:
+    """Coefficients of the last column on the others, from second moments; least norm if many."""
+    X = second_moments[:-1, :-1]
+    return np.asarray(np.linalg.lstsq(X, second_moments[:-1, -1], rcond=None)[0])
+
+
+def enough(n_components: int, n_features: int) -> int:
+    """The number of components, if a sketch of that many can be solved."""
+    if n_components < n_features:
+        raise ValueError(
+            f"Expected at least as many components as coefficients, got n_components="
+            f"{n_components} and {n_features} coefficients; take more components."
+        )
+    return n_components
+
+
+@functools.cache
+def unit_noise(epsilon: float, delta: float) -> float:
+    """The noise of a mean shift by one (the analytic Gaussian mechanism)."""
+    return least_noise(lambda s: Profile.both(QuadraticLoss.from_shift(1.0 / s)), epsilon, delta)
