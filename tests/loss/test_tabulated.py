@@ -100,3 +100,16 @@ def test_bad_input_gets_one_sentence(make: object, words: str) -> None:
         make()
     assert words in str(caught.value)
     assert str(caught.value).startswith("Expected")
+
+
+@pytest.mark.parametrize("distance", [10.0, 30.0, 40.0])
+def test_losses_beyond_the_range_of_exp_are_never_understated(distance: float) -> None:
+    gauss = QuadraticLoss.from_shift(distance)
+    middle = distance**2 / 2
+    table = TabulatedLoss.from_profile(
+        gauss.delta, gauss.delta, step=0.5, high=middle + 20 * distance
+    )
+    eps = np.linspace(0.0, middle + 6 * distance, 60)
+    for way in (table, table.reversed(), table.reversed().reversed()):
+        assert np.all(way.log_delta(eps) >= gauss.log_delta(eps) - 1e-15)
+    assert np.all(table.log_delta(eps) <= gauss.log_delta(eps) + 0.1)

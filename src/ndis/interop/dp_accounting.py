@@ -121,7 +121,7 @@ def _fine_step(losses: list[PrivacyLoss], accuracy: float) -> float:
 def _tables(loss: PrivacyLoss, accuracy: float, step: float) -> tuple[TabulatedLoss, TabulatedLoss]:
     """The table of a loss, and of its reverse from the same deltas.
 
-    Reversing the first would pass through e^-loss, which underflows beyond some 700.
+    Reversing the first would give up what lies beyond a loss of 600.
     """
     pair = loss, loss.reversed()
     negligible = _SMALLEST_DELTA * accuracy * 1e-3
@@ -140,7 +140,12 @@ def _tables(loss: PrivacyLoss, accuracy: float, step: float) -> tuple[TabulatedL
     )
 
     def table(after: FloatArray, before: FloatArray) -> TabulatedLoss:
-        return TabulatedLoss.from_profile(lambda _: after, lambda _: before, step=step, high=high)
+        return TabulatedLoss.from_profile(
+            lambda points: after[: points.size],
+            lambda points: before[: points.size],
+            step=step,
+            high=high,
+        )
 
     return table(present, absent), table(absent, present)
 

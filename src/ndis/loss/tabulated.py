@@ -32,6 +32,8 @@ FloatArray = NDArray[np.float64]
 
 # What a composition may move to +infinity (and so add to delta) to keep its table short.
 _CUT = 1e-45
+# No loss below minus this is tabulated: P's mass there, times e^loss at least, has no digits left.
+_REACH = 600.0
 # Up to this many products a convolution is done directly, with relative accuracy everywhere.
 _DIRECT = 3e7
 
@@ -111,15 +113,16 @@ class TabulatedLoss(PrivacyLoss):
         h = _validate.positive("step", step)
         last = math.ceil(_validate.positive("high", high) / h)
         right: FloatArray = h * np.arange(last + 1, dtype=np.float64)
-        after, before = (_rounded_up(profile, right) for profile in (delta, delta_reversed))
+        left = right[: max(2, math.floor(_REACH / h) + 1)]
+        after, before = _rounded_up(delta, right), _rounded_up(delta_reversed, left)
         after[0] = before[0] = max(after[0], before[0])  # both are the total variation distance
         mass_after, slope_after = _kinks(right, after)
-        mass_before, slope_before = _kinks(right, before)
+        mass_before, slope_before = _kinks(left, before)
         # P's masses add up to 1. What is left for the loss 0 is at least 0 but for rounding, and
         # more mass there changes no delta at epsilon >= 0, in either direction.
         at_zero = max(1.0 - after[0] + slope_after + slope_before, 0.0)
-        mass = np.concatenate([(mass_before * np.exp(-right))[:0:-1], [at_zero], mass_after[1:]])
-        return cls(h, -last, mass, float(after[-1]), float(before[-1]), exact)
+        mass = np.concatenate([(mass_before * np.exp(-left))[:0:-1], [at_zero], mass_after[1:]])
+        return cls(h, 1 - left.size, mass, float(after[-1]), float(before[-1]), exact)
 
     # -- algebra -----------------------------------------------------------------------------
 
@@ -130,13 +133,19 @@ class TabulatedLoss(PrivacyLoss):
         return result
 
     def reversed(self) -> TabulatedLoss:
-        """The loss of the reversed pair."""
+        """The loss of the reversed pair.
+
+        Losses beyond 600 become minus infinity, which only raises delta: what the other law has
+        there is below any double worth keeping, and is counted as infinite.
+        """
+        other = self.mass * np.exp(-self.grid)
+        kept = max(1, int(np.count_nonzero(self.grid <= _REACH)))
         return TabulatedLoss(
             self.step,
-            -(self.start + self.mass.size - 1),
-            (self.mass * np.exp(-self.grid))[::-1],
-            self.absent,
-            self.infinite,
+            -(self.start + kept - 1),
+            other[:kept][::-1],
+            self.absent + float(other[kept:].sum()),
+            self.infinite + float(self.mass[kept:].sum()),
             None if self.exact is None else self.exact.reversed(),
         )
 
