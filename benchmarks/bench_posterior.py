@@ -326,7 +326,7 @@ def draw_figure(path: str, classified: dict, regressed: dict) -> None:
                 axes.set_xlabel("epsilon")
         grid[0][0].set_ylabel("area under the ROC curve")
         grid[1][0].set_ylabel("RMSE (cut at 2)")
-        picture.legend(lines.values(), lines, loc="outside lower center", ncols=len(lines))
+        picture.legend(lines.values(), lines, loc="outside lower center", ncols=4)
         picture.savefig(path)
 
 
