@@ -20,9 +20,8 @@ def register(app: typer.Typer) -> None:
         cls=Commands, no_args_is_help=True, help="Tell the error of a release beforehand."
     )
     for name, kind in KINDS.items():
-        if kind.expectations is not None:
-            options = list(dict.fromkeys([*kind.parameters, *kind.expectations]))
-            group.command(name)(with_options(_command(kind, options), options, name, kind.summary))
+        options = list(dict.fromkeys([*kind.parameters, *kind.expectations]))
+        group.command(name)(with_options(_command(kind, options), options, name, kind.summary))
     app.add_typer(group, name="forecast")
 
 

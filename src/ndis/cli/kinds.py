@@ -31,13 +31,13 @@ class Kind(ABC):
     sizes : tuple of str
         What else `noise` has to know where there are no data.
     expectations : tuple of str
-        What else `forecast` has to know; None where a mechanism cannot tell beforehand.
+        What else `forecast` has to know.
     """
 
     summary: str
     parameters: ClassVar[dict[str, str]]
     sizes: tuple[str, ...] = ()
-    expectations: tuple[str, ...] | None = ()
+    expectations: tuple[str, ...] = ()
 
     @abstractmethod
     def make(self, settings: Settings, **more: Any) -> Any:
@@ -51,9 +51,9 @@ class Kind(ABC):
         """Its worst-case privacy loss, without data, if it can be told."""
         return None
 
+    @abstractmethod
     def forecast(self, settings: Settings) -> dict[str, float]:
         """Errors to be expected, by name."""
-        raise NotImplementedError
 
     def release(self, settings: Settings, source: Any, **more: Any) -> Release:
         """Read the data, spend, publish."""

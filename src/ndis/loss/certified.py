@@ -7,7 +7,7 @@ hyperbola's tangent, along which the exponent falls linearly. The derivation sta
 docs/proofs/certified-bounds.md.
 
 What is enclosed is the integral of the numbers that a `Cumulant` holds, taken as exact, or of
-whatever lies within its own `error` of them.
+whatever lies within its `uncertainty` of them.
 """
 
 from __future__ import annotations
@@ -48,8 +48,18 @@ def precision(bits: int) -> Iterator[None]:
         flint.ctx.prec = before
 
 
+class Uncertainty(Protocol):
+    """How far a cumulant function in ball arithmetic may be from the one meant."""
+
+    def error(self, s: acb) -> arb:
+        """A bound on the distance to the K(s) meant, NaN where it has none."""
+
+    def rise(self, s: acb) -> arb:
+        """How far ln|e^K| meant may rise above this one's value at s on the ray straight up."""
+
+
 class Cumulant(Protocol):
-    """A cumulant function in ball arithmetic, and how far it may be from the one meant."""
+    """A cumulant function in ball arithmetic."""
 
     def cumulant(self, s: arb) -> arb:
         """K(s) inside the strip of convergence."""
@@ -60,11 +70,9 @@ class Cumulant(Protocol):
     def expansion(self, c: arb) -> list[tuple[arb, arb, arb]]:
         """The triples (n, q, g) of `contour.Local` around c."""
 
-    def error(self, s: acb) -> arb | None:
-        """A bound on the distance to the K(s) meant, NaN where it has none; None if exact."""
-
-    def rise(self, s: acb) -> arb:
-        """How far ln|e^K| meant may rise above this one's value at s on the ray straight up."""
+    @property
+    def uncertainty(self) -> Uncertainty | None:
+        """None where this is exactly the function meant."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +114,10 @@ class LossCumulant:
             triples.append((n, q, h * (1 + z) / scale**3))
         return triples
 
-    def error(self, s: acb) -> arb | None:
-        """Nothing: the stored numbers are the loss."""
+    @property
+    def uncertainty(self) -> Uncertainty | None:
+        """None: the stored numbers are the loss."""
         return None
-
-    def rise(self, s: acb) -> arb:
-        """Not asked of what is exact: its own factors are bounded one by one."""
-        raise NotImplementedError
 
     def supremum(self) -> arb | None:
         """The largest value of the loss, None if it has none."""
@@ -231,8 +236,9 @@ def log_integral_bounds(
         # Beyond ln delta of some -1e28 a double cannot name the saddle point.
         c = arb(path.c if path is not None else _distant_saddle(terms, problem, t))
         with precision(_BITS[-1]):
-            radius = terms.error(acb(c))
-            exponent = terms.cumulant(c) - c * t + (0 if radius is None else radius.abs_upper())
+            exponent = terms.cumulant(c) - c * t
+            if terms.uncertainty is not None:
+                exponent += terms.uncertainty.error(acb(c)).abs_upper()
             return -math.inf, _up(exponent) if exponent.is_finite() else math.inf
     return best
 
@@ -325,6 +331,7 @@ def _log_integral(
 ) -> arb | None:
     c, A, B = arb(path.c), arb(path.bend), arb(path.scale)
     exponent = _Exponent(terms.slope(c) - t, terms.expansion(c), [c - pole for pole in poles])
+    doubt = terms.uncertainty
 
     def integrand(u: acb, analytic: bool) -> acb:
         sinh, cosh = u.sinh(), u.cosh()
@@ -332,8 +339,8 @@ def _log_integral(
         value = exponent(w, analytic).exp() * (acb(0, 1) * B * cosh + A * sinh)
         for gap in exponent.gaps:
             value /= 1 + w / gap
-        radius = terms.error(c + w)
-        if radius is not None:
+        if doubt is not None:
+            radius = doubt.error(c + w)
             around = arb(0, radius.abs_upper()) if radius.is_finite() else radius
             value *= acb(around, around).exp()
         return value
@@ -351,10 +358,10 @@ def _log_integral(
     end = arb(path.end)
     foot = acb(A * (end.cosh() - 1), B * end.sinh())
     tangent = acb(A * end.sinh(), B * end.cosh())
-    if terms.error(acb(c)) is None:
+    if doubt is None:
         bounds = exponent.tangent_ray(foot, tangent / abs(tangent)) + exponent.vertical_ray(foot)
     else:
-        bounds = exponent.vertical_ray(foot, terms.rise(c + foot))
+        bounds = exponent.vertical_ray(foot, doubt.rise(c + foot))
     whole = (body + arb(0, min(bounds, default=arb("inf")))) / arb.pi()
     if not whole > 0:
         return None

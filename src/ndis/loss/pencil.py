@@ -88,7 +88,12 @@ class _PairCumulant(certified.LossCumulant):
     off_second: arb
     copies: int
 
-    def error(self, s: acb) -> arb | None:
+    @property
+    def uncertainty(self) -> certified.Uncertainty:
+        """What the matrices have off their diagonals."""
+        return self
+
+    def error(self, s: acb) -> arb:
         """A bound on |Lambda(s) of the matrices - Lambda(s) of the diagonals|."""
         e1, e2 = self.off_first, self.off_second
         size, size_1 = abs(s), abs(1 + s)
@@ -113,9 +118,7 @@ class _PairCumulant(certified.LossCumulant):
             if not 1 - s.real * x > 0:
                 worst = worst.max((1 + x) / abs(x) ** 3)
         whole = sum((q / v2 for q, v2 in zip(self.squares, self.v2, strict=True)), arb(0))
-        radius = self.error(s)
-        assert radius is not None
-        return radius + whole / (1 - e2) * worst / (4 * s.imag)
+        return self.error(s) + whole / (1 - e2) * worst / (4 * s.imag)
 
 
 def _log_det(f: arb) -> arb:
