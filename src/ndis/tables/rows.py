@@ -29,7 +29,7 @@ INTERCEPT = "intercept"
 # Most rows of a block. It bounds the rounding error of a block's Gram matrix (see gram.py).
 BLOCK_ROWS = 4096
 # Most entries of a block, so that it stays near the processor's cache.
-BLOCK_ENTRIES = 1 << 17
+BLOCK_ENTRIES = 1 << 20
 UNIT_ROUNDOFF = 2.0**-53
 # Between these, squares of norms neither overflow nor lose digits to underflow.
 ROW_NORM_RANGE = (1e-140, 1e140)
