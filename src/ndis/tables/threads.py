@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -39,7 +39,10 @@ def map_in_order(
         yield from map(function, items)
         return
     pending: deque[Future[Result]] = deque()
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+    with (
+        _libraries().limit(limits=1, user_api="blas"),
+        ThreadPoolExecutor(n_threads) as pool,
+    ):
         try:
             for item in items:
                 pending.append(pool.submit(function, item))
