@@ -49,8 +49,8 @@ _REPLACEMENTS = 20_000
 # The worst neighbours that a verdict lists.
 _LISTED = 10
 # Orders at which a batch of losses is bounded before any delta is computed, rows of the sample that
-# chooses among them, and how many deltas are computed at a time.
-_ORDERS, _SAMPLED = np.geomspace(0.05, 5e4, 48), 256
+# chooses among them, how many it chooses, and how many deltas are computed at a time.
+_ORDERS, _SAMPLED, _CHOSEN = np.geomspace(0.05, 5e4, 600), 256, 8
 _AT_ONCE = 2048
 
 # What neighbours are called: which comes first is part of it.
@@ -453,11 +453,13 @@ def _highest(losses: QuadraticLoss, epsilon: float) -> tuple[NDArray[np.intp], F
 
     Every row is first bounded by min_s exp(Lambda(s) - s eps) s^s / (1+s)^(1+s); deltas are
     computed in the order of these bounds, until no bound is left above the worst that are known.
-    Any s will do, and those are tried that are best for some row of a sample.
+    Any s will do; tried are quantiles of those that are best for the rows of a sample.
     """
-    sample = losses[np.linspace(0, losses.batch_shape[0] - 1, _SAMPLED).astype(np.intp)]
+    (n,) = losses.batch_shape
+    sample = losses[np.linspace(0, n - 1, min(n, _SAMPLED)).astype(np.intp)]
     best = np.argmin(_bounds(sample, epsilon, _ORDERS), axis=0)
-    bound = _bounds(losses, epsilon, _ORDERS[np.unique(best)]).min(axis=0)
+    chosen = np.unique(np.quantile(best, np.linspace(0.0, 1.0, _CHOSEN), method="nearest"))
+    bound = _bounds(losses, epsilon, _ORDERS[chosen]).min(axis=0)
     order = np.argsort(-bound)
     rows, heights = order[:0], np.empty(0)
     while order.size:
