@@ -186,6 +186,18 @@ def t_pairs(rng: np.random.Generator, n: int, d: int, r: int) -> Pairs:
     return Pairs(v, w, mu, rng.choice([-0.3, 0.0, 0.2, 1.0], n), d, r)
 
 
+@pytest.mark.parametrize("d", [2, 3, 8])
+def test_equal_scales_are_no_gap_in_the_bounds(d: int) -> None:
+    """At v = w = 1 and epsilon = 0 the odds do not matter at all: a mean shift is still seen."""
+    one = np.ones(1)
+    at, near = (
+        Pairs(v * one, one, 0.5 * one, 0.0 * one, d, 30).log_bounds(lower=True)
+        for v in (1.0, 1.0 - 1e-12)
+    )
+    np.testing.assert_allclose(at, near, rtol=1e-9)
+    assert at[0][0] > -0.3
+
+
 def slow_delta(pairs: Pairs, i: int) -> float:
     """Delta by mpmath: over y and over the squared norm of the others, of (f - e^eps g)_+."""
     import mpmath as mp

@@ -168,7 +168,7 @@ def chi_square_delta(loss: QuadraticLoss, epsilon: float) -> float:
     if np.isinf(loss.excess).any():
         return 1.0
     if not (loss.excess.any() or loss.shift.any()):  # one law
-        return max(0.0, -math.expm1(epsilon))
+        return max(0.0, -math.expm1(epsilon))  # delta of one law against itself, not a clip
     above = float(loss_law(loss).sf(epsilon))
     under_q = float(loss_law(loss.reversed()).cdf(-epsilon))
     return above - math.exp(epsilon) * under_q if under_q else above

@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(call, prog_name="ndis", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         raise SystemExit(ExitCode.INTERRUPTED) from None
-    except Exception as error:
+    except Exception as error:  # told in a sentence; --debug shows it whole
         if debug:
             raise
         raise SystemExit(complain(error, call)) from None

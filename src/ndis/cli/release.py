@@ -128,7 +128,7 @@ def _session(master: str) -> Any:
     with nullcontext() if debugging() else _silent_children():
         try:
             return builder.getOrCreate()
-        except Exception as error:
+        except Exception as error:  # Java, the network, the address: whatever Spark says
             raise ConnectionError(
                 f"Expected Spark at {master}, but it did not start ({_first_line(error)}); check "
                 "the address, or see more with --debug."
@@ -154,7 +154,7 @@ def _read(session: Any, source: str) -> Any:
         if source.lower().endswith((".csv", ".csv.gz")):
             return session.read.csv(source, header=True, inferSchema=True)
         return session.read.parquet(source)
-    except Exception as error:
+    except Exception as error:  # Spark has a class of error for each cause
         raise FileNotFoundError(
             f"Expected a table that Spark can read at {source}, got none ({_first_line(error)}); "
             "check the path as the cluster sees it."

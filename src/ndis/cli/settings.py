@@ -172,7 +172,7 @@ def _read_file(path: Path) -> dict[str, Any]:
             "Expected PyYAML to read a YAML file, but it is not installed; "
             "run: pip install pyyaml, or write TOML or JSON."
         ) from None
-    except Exception as error:
+    except Exception as error:  # each of the three formats has its own
         raise ValueError(
             f"Expected a file of settings, got {path}, which cannot be read ({error}); correct it."
         ) from None

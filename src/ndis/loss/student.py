@@ -202,9 +202,11 @@ class Pairs:
         if d == 1:
             return np.asarray(self._limit < T, dtype=np.float64)
         slope = 1.0 / self.v[:, None] - self._limit
+        # With no slope X does not depend on o: all odds or none, as for d = 1.
+        bound = (self._limit - T) / np.where(slope == 0, 1.0, slope)
         with np.errstate(divide="ignore", invalid="ignore"):
-            bound = np.nan_to_num((self._limit - T) / slope, nan=0.0, posinf=np.inf)
-            return _half_line(np.maximum(bound, 0.0) / scale, slope > 0, d - 1, r - d + 2)
+            some = _half_line(np.maximum(bound, 0.0) / scale, slope > 0, d - 1, r - d + 2)
+        return np.where(slope == 0, self._limit < T, some)
 
     def _other(self, limit: FloatArray, T: FloatArray) -> FloatArray:
         """E (x/X)^{(r+1)/2} at T, over the odds for which X > x at the T of `limit`."""
@@ -285,6 +287,7 @@ class Pairs:
             mean = inverse + (first * squares - side * second * products) / mass
             error = (1e-15 + 4.0 * spare / mass) * reach
         mean, error = np.where(mass > 0, mean, high), np.where(mass > 0, error, np.inf)
+        # A mean lies between the extremes: that is a theorem, not a clip.
         return _Cells(
             np.maximum(mass - spare, 0.0),
             mass + spare,
