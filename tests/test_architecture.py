@@ -21,7 +21,7 @@ LAYERS = (
     {"loss", "tables"},
     {"gaussian", "randomness"},
     {"calibration", "chi_square", "guarantee"},
-    {"ledger"},
+    {"ledger", "release"},
     {"mechanisms"},
     {"auditing", "interop", "plots"},
     {"report"},

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ndis.auditing.claims import claims
     from ndis.chi_square import GeneralizedChiSquare
     from ndis.gaussian import Gaussian, monte_carlo_delta, privacy_loss, profile
-    from ndis.guarantee import Guarantee, NeighbourRelation, Release
+    from ndis.guarantee import Guarantee, NeighbourRelation
     from ndis.ledger import BudgetExceeded, Ledger
     from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
     from ndis.mechanisms.additive import GaussianMechanism, MatrixGaussianMechanism
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.regression import PrivateLeastSquares
     from ndis.mechanisms.row_norm import PrivateNorm
     from ndis.mechanisms.sketch import Sketch
+    from ndis.release import Release
 
 __all__ = [
     "BudgetExceeded",
@@ -89,7 +90,7 @@ _HOME = {
     "Profile": "ndis.loss",
     "QuadraticLoss": "ndis.loss",
     "RankOneGaussianMechanism": "ndis.mechanisms.rank_one",
-    "Release": "ndis.guarantee",
+    "Release": "ndis.release",
     "Sketch": "ndis.mechanisms.sketch",
     "TabulatedLoss": "ndis.loss",
     "Verdict": "ndis.auditing",

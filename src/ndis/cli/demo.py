@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ndis._validate import FloatArray
-    from ndis.guarantee import Release
     from ndis.ledger import Ledger
+    from ndis.release import Release
 
 # Delays beyond three hours are clipped, rows longer than 3 scaled down: a punctual flight across
 # the country, with its intercept, has norm 2.7. The table is public; at a private one do not look.

@@ -12,8 +12,8 @@ from ndis.cli.settings import Settings
 
 if TYPE_CHECKING:
     from ndis._validate import FloatArray
-    from ndis.guarantee import Release
     from ndis.loss import PrivacyLoss
+    from ndis.release import Release
 
 _TABLE = {"columns": "columns", "levels": "levels", "clip": "clip", "public_rows": "n_rows"}
 _COMMON = {"epsilon": "epsilon", "delta": "delta"}

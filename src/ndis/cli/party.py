@@ -135,8 +135,8 @@ def combine(
     as_json: AsJson = False,
 ) -> None:
     """Check that the parties' files fit together and join them."""
-    from ndis.guarantee import Release
     from ndis.mechanisms import multiparty
+    from ndis.release import Release
 
     _require_new(out)
     loaded = multiparty.Agreement.load(agreement)
@@ -172,8 +172,8 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Fit a linear model to the combined release; costs no budget."""
-    from ndis.guarantee import Release
     from ndis.mechanisms import multiparty
+    from ndis.release import Release
 
     model = multiparty.train(Release.load(combined), label, feature or None)
     if as_json:

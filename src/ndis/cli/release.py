@@ -17,7 +17,7 @@ from ndis.cli.mistakes import Commands
 from ndis.cli.settings import Config, read_settings, with_options
 
 if TYPE_CHECKING:
-    from ndis.guarantee import Release
+    from ndis.release import Release
 
 Source = Annotated[
     str,

@@ -8,7 +8,7 @@ import typer
 from ndis.cli.console import AsJson, ExitCode, open_ledger, picture, print_json, print_table
 
 if TYPE_CHECKING:
-    from ndis.guarantee import Release
+    from ndis.release import Release
 
 Picture = Annotated[Path | None, picture("Write its privacy curve")]
 
@@ -31,7 +31,7 @@ def verify(
     Exit code 1 if the file was changed, the loss does not support the promise, the claim is a
     refuted one, the noise came from a known seed, or the ledger does not know the release.
     """
-    from ndis.guarantee import Release
+    from ndis.release import Release
 
     if not path.exists():
         raise FileNotFoundError(f"File {str(path)!r} is not there; check the path.")

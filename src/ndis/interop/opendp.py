@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ndis import _validate
-from ndis.guarantee import Guarantee, NeighbourRelation, Release
+from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss.base import SAFETY
+from ndis.release import Release
 
 try:
     import opendp.prelude as dp

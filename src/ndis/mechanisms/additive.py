@@ -22,10 +22,11 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP, least_noise, meets
 from ndis.gaussian import Gaussian
-from ndis.guarantee import Guarantee, NeighbourRelation, Release
+from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.mechanisms.publish import publish
 from ndis.randomness import RandomState, generator, round_to_grid
+from ndis.release import Release
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger

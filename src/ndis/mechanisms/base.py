@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ndis.guarantee import Guarantee, Release
+from ndis.guarantee import Guarantee
 from ndis.mechanisms.publish import publish
 from ndis.randomness import RandomState
+from ndis.release import Release
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.guarantee import Release
 from ndis.mechanisms.sketch import Estimate, PrincipalComponents, Sketch
+from ndis.release import Release
 
 MECHANISM = "PrivateCovariance"
 

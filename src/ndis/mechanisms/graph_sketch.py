@@ -17,8 +17,8 @@ import numpy as np
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.guarantee import Release
 from ndis.mechanisms.sketch import Estimate
+from ndis.release import Release
 from ndis.tables.edges import Node, masks
 
 MECHANISM = "PrivateGraph"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis.guarantee import Guarantee, Release
+from ndis.guarantee import Guarantee
 from ndis.randomness import RandomState, generator, is_secure
+from ndis.release import Release
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger

@@ -18,11 +18,12 @@ from numpy.typing import ArrayLike
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
-from ndis.guarantee import Guarantee, NeighbourRelation, Release
+from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.mechanisms.additive import noise_multiplier, shift_profile
 from ndis.mechanisms.covariance import read_moments
 from ndis.mechanisms.publish import publish
 from ndis.randomness import RandomState, add_noise, round_to_grid, subsample_mask
+from ndis.release import Release
 from ndis.tables import Rows, batches, read_edges
 from ndis.tables.edges import WEIGHT, Node
 

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.guarantee import Release
+from ndis.release import Release
 
 MECHANISM = "PrivateProjection"
 

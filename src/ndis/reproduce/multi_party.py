@@ -18,10 +18,10 @@ import numpy as np
 
 from ndis import plots
 from ndis._validate import FloatArray
-from ndis.guarantee import Release
 from ndis.mechanisms.multiparty import Agreement, MultiPartyRegression, train
 from ndis.mechanisms.multiparty.releasing import WHOLE, whole_parameters
 from ndis.mechanisms.multiparty.training import PUBLISHED_RIDGE
+from ndis.release import Release
 from ndis.reproduce._output import Row, save, write_rows
 from ndis.reproduce.data import YEAR_PREDICTION, OfficialFile, read_year_prediction
 from ndis.tables import track

@@ -13,10 +13,11 @@ import numpy as np
 
 from ndis._validate import FloatArray
 from ndis.gaussian import Gaussian
-from ndis.guarantee import Guarantee, Release
+from ndis.guarantee import Guarantee
 from ndis.mechanisms.multiparty.agreement import ENTRY_GRID, Agreement
 from ndis.mechanisms.publish import publish
 from ndis.randomness import RandomState, add_noise, sign_product
+from ndis.release import Release
 from ndis.tables import Rows, batches, track
 
 if TYPE_CHECKING:

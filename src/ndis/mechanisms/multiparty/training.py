@@ -17,9 +17,9 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.guarantee import Release
 from ndis.mechanisms.multiparty.agreement import Agreement
 from ndis.mechanisms.multiparty.releasing import WHOLE
+from ndis.release import Release
 
 # What the paper adds to every Hessian.
 PUBLISHED_RIDGE = 1e-5
