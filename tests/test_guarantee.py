@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import zipfile
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -24,12 +25,68 @@ def guarantee(**changes: object) -> Guarantee:
 
 def test_the_sentence_is_plain_and_complete() -> None:
     assert str(guarantee()) == (
-        "(1, 0.127)-differentially private for data sets that differ in the content of one row, "
-        "for every pair of neighbours, by proof and exact numerics."
+        "Changing any one row makes no result more than 2.72 times as likely, apart from a "
+        "probability of 0.127: (1, 0.127)-differentially private, whatever the other rows are; "
+        "proven."
     )
-    assert str(guarantee(private=False)).endswith("NOT PRIVATE: the noise came from a known seed.")
     for relation in NeighbourRelation:
-        assert relation.sentence in str(guarantee(relation=relation))
+        assert str(guarantee(relation=relation)).lower().startswith(relation.change)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "words"),
+    [
+        (0.0, 0.0, "no result more likely: (0, 0)-"),
+        (0.0, 1e-9, "no result more likely, apart from a probability of 1e-09: (0, 1e-09)-"),
+        (1e-300, 0.0, "no result more than 1.01 times as likely: (1e-300, 0)-"),
+        (1000.0, 0.5, "more than e^1000 times as likely, apart from a probability of 0.5: "),
+        (1e300, 1.0, "more than e^1e+300 times as likely"),
+        # Printed figures are rounded up: a promise is never read as more than it is.
+        (1.0000001, 1.00000001e-6, "more than 2.72 times"),
+        (1.0000001, 1.00000001e-6, "(1.00001, 1.00001e-06)-"),
+    ],
+)
+def test_figures_are_written_on_the_safe_side(epsilon: float, delta: float, words: str) -> None:
+    assert words in str(guarantee(epsilon=epsilon, delta=delta))
+
+
+@given(st.floats(0, 19), st.floats(0, 1))
+def test_no_figure_in_the_sentence_is_below_the_promise(eps: float, delta: float) -> None:
+    numbers = re.findall(r"\(([\d.e+-]+), ([\d.e+-]+)\)-", str(guarantee(epsilon=eps, delta=delta)))
+    (shown_eps, shown_delta), *others = numbers
+    assert not others
+    assert eps <= float(shown_eps) <= eps * (1 + 1e-5)
+    assert delta <= float(shown_delta) <= max(delta * (1 + 1e-5), 1e-318)
+
+
+def test_each_basis_says_what_it_stands_on() -> None:
+    assert str(guarantee(basis="relative")).endswith("for data in the declared set only; proven.")
+    kernel = guarantee(basis="declared", note="The kernel was declared positive semi-definite.")
+    assert str(kernel).endswith(
+        "proven if what was declared is true. The kernel was declared positive semi-definite."
+    )
+
+
+def test_what_is_no_promise_does_not_start_like_one() -> None:
+    refuted = guarantee(basis="refuted", delta=1e-5)
+    assert str(refuted) == "REFUTED: published as (1, 1e-05); the true delta is at least 0.126."
+    assert SHIFT.delta_bounds(1.0)[0] >= 0.126
+    unknown = guarantee(basis="refuted", loss=None, private=False, note="A note.")
+    assert str(unknown) == (
+        "REFUTED: published as (1, 0.127); our own computation contradicts it. A note. "
+        "NOT PRIVATE: the noise came from a known seed."
+    )
+    # Never a lower bound below what was claimed: it would read as a confirmation.
+    assert "contradicts" in str(guarantee(basis="refuted", delta=0.5))
+    seeded = str(guarantee(private=False, note="A note."))
+    assert seeded.startswith("NOT PRIVATE: the noise came from a known seed; if it were secret: ")
+    assert seeded.endswith("proven. A note.")
+
+
+def test_a_notebook_shows_the_sentence() -> None:
+    shown = guarantee(note="1 < 2 & more.")._repr_html_()
+    assert shown.startswith("<p>Changing any one row")
+    assert shown.endswith("<p>1 &lt; 2 &amp; more.</p>")
 
 
 @given(losses(), st.floats(0, 5), st.floats(1e-9, 0.5), st.booleans())
@@ -66,6 +123,7 @@ def test_conversions_say_what_they_are() -> None:
     assert replaced.relation is NeighbourRelation.REPLACE
     assert replaced.delta >= 1e-6 * (1 + math.exp(0.5))
     assert "removal followed by an addition" in str(replaced)
+    assert str(promised.for_group(2)).endswith("It holds for 2 such changes at once.")
     assert promised.for_group(1).epsilon == 0.5
     with pytest.raises(ValueError, match="add-remove"):
         replaced.to_replace()
@@ -82,6 +140,11 @@ def test_conversions_say_what_they_are() -> None:
         ({"delta": math.nan}, "finite"),
         ({"relation": "cousins"}, "'cousins'"),
         ({"basis": "hearsay"}, "'hearsay'"),
+        ({"basis": "asymptotic"}, "'asymptotic'"),
+        ({"private": "no"}, "'no'"),
+        ({"private": 1}, "private=1"),
+        ({"note": "\x1b[2J"}, "one line of text"),
+        ({"note": None}, "one line of text"),
     ],
 )
 def test_bad_guarantees_get_one_sentence(changes: dict, words: str) -> None:

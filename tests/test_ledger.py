@@ -232,7 +232,7 @@ def test_relations_are_not_mixed(ledger: Ledger, tmp_path: Path) -> None:
 
 
 def test_refuted_claims_are_never_counted(tmp_path: Path) -> None:
-    every = ["relative", "asymptotic", "seeded"]
+    every = ["relative", "declared", "seeded"]
     ledger = Ledger(tmp_path / "every", EPSILON, DELTA, "add-remove", accept=every)
     with pytest.raises(ValueError, match="refuted"):
         ledger.spend(Guarantee(0.1, 1e-9, "add-remove", "refuted"), "broken")
@@ -242,7 +242,7 @@ def test_refuted_claims_are_never_counted(tmp_path: Path) -> None:
     ("word", "change"),
     [
         ("relative", {"basis": "relative"}),
-        ("asymptotic", {"basis": "asymptotic"}),
+        ("declared", {"basis": "declared"}),
         ("seeded", {"private": False}),
     ],
 )

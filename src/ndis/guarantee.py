@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -24,25 +26,30 @@ class NeighbourRelation(StrEnum):
     PARTY = "party"
 
     @property
-    def sentence(self) -> str:
-        """The relation in words."""
-        return _RELATIONS[self]
+    def change(self) -> str:
+        """What makes a neighbour, in words."""
+        return _CHANGES[self][0]
 
 
-_RELATIONS = {
-    NeighbourRelation.ADD_REMOVE: "data sets that differ by the presence of one row",
-    NeighbourRelation.REPLACE: "data sets that differ in the content of one row",
-    NeighbourRelation.ROW_SHIFT: "data sets in which one row moves by a vector of norm at most 1",
-    NeighbourRelation.EDGE: "graphs in which the weight of one edge differs",
-    NeighbourRelation.PARTY: "data sets that differ in one person's attributes at one party",
+# What is done to a data set, and what stays as it was.
+_CHANGES = {
+    NeighbourRelation.ADD_REMOVE: ("adding or removing any one row", "rows"),
+    NeighbourRelation.REPLACE: ("changing any one row", "rows"),
+    NeighbourRelation.ROW_SHIFT: ("moving any one row by a vector of norm at most 1", "rows"),
+    NeighbourRelation.EDGE: ("changing the weight of any one edge", "edges"),
+    NeighbourRelation.PARTY: ("changing any one person's attributes at one party", "attributes"),
 }
 
+# The strongest first.
 _BASES = {
-    "proven": "for every pair of neighbours, by proof and exact numerics",
-    "relative": "for this database and its neighbours only",
-    "asymptotic": "in the limit of a large sketch only",
-    "refuted": "which is a published claim that our own computation contradicts",
+    "proven": "whatever the other {others} are; proven",
+    "relative": "for data in the declared set only; proven",
+    "declared": "proven if what was declared is true",
+    "refuted": "",
 }
+BASES = tuple(_BASES)
+# e^epsilon is written out below this; above it nobody reads the figure.
+_PLAIN = 20.0
 
 
 @dataclass(frozen=True)
@@ -55,21 +62,23 @@ class Guarantee:
         The guarantee; `str(guarantee)` is the sentence.
     relation : NeighbourRelation or str
         Which data sets count as neighbours.
-    basis : {"proven", "relative", "asymptotic", "refuted"}
-        What stands behind it.
+    basis : {"proven", "relative", "declared", "refuted"}
+        What stands behind it: a proof for all data sets; a proof for the data sets in a declared
+        set; a proof that rests on something the caller declared, which `note` names; or nothing,
+        since our own computation contradicts it.
     loss : PrivacyLoss, optional
         The worst-case privacy loss, from which every other (epsilon, delta) follows. None where
         it depends on the data and is not published.
     private : bool
         False if the noise came from a seed that somebody knows.
     note : str
-        One more sentence, such as the true delta of a refuted claim.
+        One more sentence, such as what was declared.
 
     Examples
     --------
     >>> from ndis import Guarantee
     >>> print(Guarantee(1.0, 1e-6, "add-remove", "proven"))
-    (1, 1e-06)-differentially private for data sets that differ by the presence of one row, for every pair of neighbours, by proof and exact numerics.
+    Adding or removing any one row makes no result more than 2.72 times as likely, apart from a probability of 1e-06: (1, 1e-06)-differentially private, whatever the other rows are; proven.
     """  # noqa: E501 - the sentence is one line
 
     epsilon: float
@@ -87,16 +96,57 @@ class Guarantee:
         set_(self, "delta", float(delta))
         _validate.one_of("relation", str(self.relation), [str(r) for r in NeighbourRelation])
         set_(self, "relation", NeighbourRelation(self.relation))
-        _validate.one_of("basis", self.basis, _BASES)
+        _validate.one_of("basis", self.basis, BASES)
+        if not isinstance(self.private, bool | np.bool_):
+            raise TypeError(
+                f"Expected private to be true or false, got private={self.private!r}; pass a bool."
+            )
+        set_(self, "private", bool(self.private))
+        if not (isinstance(self.note, str) and self.note.isprintable()):
+            raise ValueError(
+                f"Expected note to be one line of text, got {self.note!r}; rewrite it."
+            )
 
     def __str__(self) -> str:
-        claim = f"({self.epsilon:.6g}, {self.delta:.6g})-differentially private"
-        sentence = f"{claim} for {self.relation.sentence}, {_BASES[self.basis]}."
-        if self.note:
-            sentence += f" {self.note}"
+        return " ".join(self.sentences())
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences())
+
+    def sentences(self) -> list[str]:
+        """The promise in words: what somebody may rely on comes first, then what else to know."""
+        seeded = "NOT PRIVATE: the noise came from a known seed"
+        notes = [self.note] if self.note else []
+        if self.basis == "refuted":
+            return [self._refutation(), *notes, *([] if self.private else [f"{seeded}."])]
+        promise = f"{self._in_plain_words()}: {self._claim()}, {self._basis()}."
         if not self.private:
-            sentence += " NOT PRIVATE: the noise came from a known seed."
-        return sentence
+            promise = f"{seeded}; if it were secret: {promise[0].lower()}{promise[1:]}"
+        return [promise, *notes]
+
+    def _claim(self) -> str:
+        return f"({_at_most(self.epsilon)}, {_at_most(self.delta)})-differentially private"
+
+    def _basis(self) -> str:
+        return _BASES[self.basis].format(others=_CHANGES[self.relation][1])
+
+    def _in_plain_words(self) -> str:
+        """P(S) <= e^epsilon Q(S) + delta, for somebody who does not know what epsilon is."""
+        change = self.relation.change
+        if self.epsilon < _PLAIN:
+            factor = _at_most(math.nextafter(math.exp(self.epsilon), math.inf), 3)
+        else:
+            factor = f"e^{_at_most(self.epsilon)}"
+        times = f"more than {factor} times as likely" if self.epsilon else "more likely"
+        but = f", apart from a probability of {_at_most(self.delta)}" if self.delta else ""
+        return f"{change[0].upper()}{change[1:]} makes no result {times}{but}"
+
+    def _refutation(self) -> str:
+        published = f"REFUTED: published as ({self.epsilon:.6g}, {self.delta:.6g})"
+        low = 0.0 if self.loss is None else float(self.loss.delta_bounds(self.epsilon)[0])
+        if low <= self.delta:
+            return f"{published}; our own computation contradicts it."
+        return f"{published}; the true delta is at least {_at_least(low)}."
 
     # -- in other words ----------------------------------------------------------------------
 
@@ -147,7 +197,9 @@ class Guarantee:
                 f"Expected a group for which something can be promised, got size={k}: "
                 f"delta would be {total:.3g}; use a smaller group or a smaller epsilon."
             )
-        note = f"For groups of {k}: {self.note}".rstrip(": ") + "." if k > 1 else self.note
+        note = (
+            f"It holds for {k} such changes at once. {self.note}".rstrip() if k > 1 else self.note
+        )
         return replace(self, epsilon=k * self.epsilon, delta=total, loss=None, note=note)
 
     def to_replace(self) -> Guarantee:
@@ -187,3 +239,13 @@ class Guarantee:
             stored["private"],
             stored["note"],
         )
+
+
+def _at_most(value: float, digits: int = 6) -> str:
+    """A number in so many digits, never below it."""
+    return f"{float(Context(digits, ROUND_CEILING).plus(Decimal(repr(value)))):.6g}"
+
+
+def _at_least(value: float, digits: int = 3) -> str:
+    """A number in so many digits, never above it."""
+    return f"{float(Context(digits, ROUND_FLOOR).plus(Decimal(repr(value)))):.6g}"

@@ -35,7 +35,7 @@ def init(
     ] = "adaptive",
     accept: Annotated[
         list[str] | None,
-        typer.Option(help="Also count relative, asymptotic or seeded releases; repeatable."),
+        typer.Option(help="Also count relative, declared or seeded releases; repeatable."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

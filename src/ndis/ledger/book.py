@@ -19,9 +19,9 @@ from ndis.ledger.modes import Adaptive, Mode, Planned, Remaining, State
 
 SCHEMA = "ndis-ledger/1"
 # What a ledger counts only if told so at its creation.
-_ACCEPTABLE = ("relative", "asymptotic", "seeded")
+_ACCEPTABLE = ("relative", "declared", "seeded")
 # The strongest promise first; all releases together are as good as the weakest of them.
-_BASES = ("proven", "relative", "asymptotic")
+_BASES = ("proven", "relative", "declared")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Ledger:
     mode : {"adaptive", "plan"}
         "adaptive" (default): later releases may depend on earlier outputs, and each passes a
         privacy filter. "plan": all releases are fixed beforehand with `plan`, and add up exactly.
-    accept : iterable of {"relative", "asymptotic", "seeded"}
+    accept : iterable of {"relative", "declared", "seeded"}
         Guarantees that are not unconditional and are to be counted all the same. Refuted
         claims are never counted.
 

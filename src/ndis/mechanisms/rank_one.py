@@ -142,8 +142,7 @@ class RankOneGaussianMechanism(AdditiveMechanism):
         loss = self.loss(shape)
         if meets(loss, self.epsilon, self.delta):
             return self._promise(Profile.both(loss))
-        note = f"The true delta at this epsilon is {self.true_delta(shape):.6g}."
-        return self._promise(Profile.both(loss), "refuted", note)
+        return self._promise(Profile.both(loss), "refuted")
 
     def noise(self, shape: Shape, rng: np.random.Generator) -> FloatArray:
         """One draw of the noise, as published: a direction, then a length."""

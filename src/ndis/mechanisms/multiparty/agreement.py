@@ -76,7 +76,7 @@ class Agreement:
     >>> agreement.n_components
     53
     >>> print(agreement.joint_guarantee())
-    (1.45467, 1e-06)-differentially private for data sets that differ in the content of one row...
+    Changing any one row makes no result ...: (1.45468, 1e-06)-differentially private, ...
     """
 
     n_rows: int
