@@ -482,7 +482,7 @@ def test_the_estimator_is_the_workflow_in_one_process() -> None:
     assert model.guarantee_.epsilon > 4.0
     html = model._repr_html_()
     assert "at one party" in html
-    assert "content of one row" in html
+    assert "hanging any one row" in html
 
 
 def test_the_estimator_obeys_scikit_learn() -> None:
