@@ -104,7 +104,7 @@ def speed(place: str, parent: str | None, rows: int = 10_000) -> None:
     release = proven(QuadraticLoss.from_leverage(1e-5, 10))
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         path, spent = Path(folder) / "ledger", []
-        with Ledger(path, 1.0, 1e-6, "add-remove") as ledger:
+        with Ledger.create(path, 1.0, 1e-6, "add-remove") as ledger:
             fill(ledger, release, rows)
             taken = {"spend": milliseconds(lambda: spent.append(ledger.spend(release, "x")))}
             taken["complete"] = milliseconds(lambda: ledger.complete(spent.pop(), "0" * 64))

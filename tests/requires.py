@@ -23,6 +23,13 @@ def require_chromium() -> str:
     _missing("Chromium", "install the package chromium")
 
 
+def require_mounts() -> None:
+    """Go on only where this user may mount inside a namespace of its own (Linux)."""
+    probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"]
+    if shutil.which("unshare") is None or subprocess.run(probe, capture_output=True).returncode:
+        _missing("a mount namespace", "run as root, or allow user namespaces")
+
+
 def _missing(what: str, remedy: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(f"CI must run this test, but {what} is missing; {remedy}.")

@@ -55,7 +55,7 @@ def test_without_matplotlib_the_error_says_what_to_install(
 
 def test_burn_down_draws_what_remained_after_each_release(tmp_path: Path) -> None:
     release = Guarantee(1.0, 0.1, "replace", "proven", Profile.both(QuadraticLoss.from_shift(0.1)))
-    with Ledger(tmp_path / "ledger", 1.0, 1e-6, "replace") as ledger:
+    with Ledger.create(tmp_path / "ledger", 1.0, 1e-6, "replace") as ledger:
         left = [ledger.remaining().epsilon]
         for _ in range(3):
             ledger.spend(release, "example")

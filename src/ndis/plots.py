@@ -223,7 +223,7 @@ def burn_down(ledger: "Ledger") -> "Figure":
     >>> import pathlib, tempfile
     >>> from ndis import Ledger, plots
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with Ledger(pathlib.Path(folder) / "budget", 1.0, 1e-6, "replace") as ledger:
+    ...     with Ledger.create(pathlib.Path(folder) / "budget", 1.0, 1e-6, "replace") as ledger:
     ...         figure = plots.burn_down(ledger)
     >>> figure.axes[0].get_xlabel()
     'releases'

@@ -21,7 +21,7 @@ def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
 def path(tmp_path: Path) -> str:
     """A ledger with two releases, one of them completed."""
     loss = Profile.both(QuadraticLoss.from_shift(0.1))
-    with Ledger(tmp_path / "ledger", 1.0, 1e-6, "replace") as ledger:
+    with Ledger.create(tmp_path / "ledger", 1.0, 1e-6, "replace") as ledger:
         ledger.complete(ledger.spend(Guarantee(0.5, 1e-6, "replace", "proven", loss), "one"), "ab")
         ledger.spend(Guarantee(0.01, 0.0, "replace", "proven"), "two")
     return str(ledger.path)

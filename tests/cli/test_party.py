@@ -178,7 +178,7 @@ def test_a_release_may_spend_from_a_ledger_that_is_there(
     clinic: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call(capsys, *init(rows=500, epsilon=0.5))
-    with Ledger(clinic / "budget", 2.0, 1e-5, "party") as ledger:
+    with Ledger.create(clinic / "budget", 2.0, 1e-5, "party") as ledger:
         words = ("party", "release", "--party", "clinic-a", "data.parquet", "--ledger", "budget")
         assert call(capsys, *words)[0] == ExitCode.DONE
         assert [entry.guarantee.epsilon for entry in ledger.history()] == [0.5]

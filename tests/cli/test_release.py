@@ -154,7 +154,7 @@ def test_a_pattern_is_released_by_settings_in_a_file_and_found_in_the_ledger(
     Path("settings.yaml").write_text(
         "epsilon: 1\ndelta: 1e-6\ndata-norm: 2.0\ncomponents: 50\nclip: {y: 1.5}\n"
     )
-    Ledger("budget", 3.0, 1e-5, "add-remove").close()
+    Ledger.create("budget", 3.0, 1e-5, "add-remove").close()
     words = ("--config", "settings.yaml", "--ledger", "budget", "--out", "sketch.npz")
     code, out, err = call(capsys, "release", "projection", "part-*.parquet", *words)
     assert (code, err) == (ExitCode.DONE, "")
@@ -235,7 +235,7 @@ def test_a_promise_beyond_its_loss_does_not_verify(capsys, folder: Path) -> None
 
 def test_a_release_is_not_in_another_ledger(capsys, folder: Path) -> None:
     call(capsys, "release", "projection", "people.csv", *PROJECTION, "--out", "s.npz")
-    Ledger("budget", 3.0, 1e-5, "add-remove").close()
+    Ledger.create("budget", 3.0, 1e-5, "add-remove").close()
     assert call(capsys, "verify", "s.npz", "--ledger", "budget")[0] == ExitCode.CHECK_FAILED
 
 

@@ -141,7 +141,7 @@ def test_a_sampled_gaussian_comes_in_on_or_above_dp_accountings_curve(tmp_path) 
         assert 1.0 <= loss.delta(epsilon) / pld.get_delta_for_epsilon(epsilon) < 1.0 + 1e-3
     exact = (10 * loss).delta(1.0) / pld.self_compose(10).get_delta_for_epsilon(1.0)
     assert exact == pytest.approx(1.0, abs=1e-3)
-    with Ledger(tmp_path / "ledger", 3.0, 1e-5, "add-remove") as ledger:
+    with Ledger.create(tmp_path / "ledger", 3.0, 1e-5, "add-remove") as ledger:
         before = ledger.remaining().epsilon
         epsilon = float(loss.epsilon(1e-6))
         ledger.spend(Guarantee(epsilon, 1e-6, "add-remove", "proven", loss), "DP-SGD")

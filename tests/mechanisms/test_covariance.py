@@ -331,7 +331,9 @@ def test_the_public_reads_the_same_from_the_file(tmp_path) -> None:
 
 def test_fits_like_an_estimator_and_spends_from_a_ledger(tmp_path) -> None:
     table = np.random.default_rng(14).standard_normal((30, 2))
-    with Ledger(tmp_path / "budget.ndis", 1.5, 1e-5, "row-shift", accept=["seeded"]) as ledger:
+    with Ledger.create(
+        tmp_path / "budget.ndis", 1.5, 1e-5, "row-shift", accept=["seeded"]
+    ) as ledger:
         private(ledger=ledger).fit(table)
         with pytest.raises(BudgetExceeded):
             private(ledger=ledger, epsilon=1.4).fit(table)

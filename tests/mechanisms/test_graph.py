@@ -376,7 +376,7 @@ def test_bad_questions() -> None:
 
 def test_spends_from_a_ledger(tmp_path) -> None:
     graph = nx.path_graph(20)
-    with Ledger(tmp_path / "budget.ndis", 1.5, 1e-5, "edge", accept=["seeded"]) as ledger:
+    with Ledger.create(tmp_path / "budget.ndis", 1.5, 1e-5, "edge", accept=["seeded"]) as ledger:
         private(ledger=ledger).fit(graph)
         assert ledger.remaining().epsilon < 1.5
         with pytest.raises(BudgetExceeded):

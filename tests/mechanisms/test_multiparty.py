@@ -314,7 +314,7 @@ def test_parts_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.parametrize("n_rows", [99, 101, 5000])
 def test_another_number_of_rows_is_refused_and_costs_nothing(n_rows: int, tmp_path: Path) -> None:
-    with Ledger(tmp_path / "ledger", 2.0, 1e-4, "party") as ledger:
+    with Ledger.create(tmp_path / "ledger", 2.0, 1e-4, "party") as ledger:
         with pytest.raises(ValueError, match="Expected 100 rows as agreed, got another number"):
             release_party(agreement(100), "a", people(n_rows)[:, :2], ledger=ledger)
         assert ledger.history() == []
@@ -506,7 +506,7 @@ def test_the_estimator_obeys_scikit_learn() -> None:
 
 def test_the_estimator_spends_the_joint_guarantee(tmp_path: Path) -> None:
     X, y = people(500)[:, :2], people(500)[:, 2]
-    with Ledger(tmp_path / "ledger", 1.7, 1e-5, "replace") as ledger:
+    with Ledger.create(tmp_path / "ledger", 1.7, 1e-5, "replace") as ledger:
         model = MultiPartyRegression(epsilon=1.0, delta=1e-5, ledger=ledger)
         model.fit(X, y)
         assert ledger.history()[0].guarantee.epsilon == model.guarantee_.epsilon

@@ -214,7 +214,7 @@ def test_the_wider_side_is_remembered() -> None:
 
 
 def test_release_is_accounted_and_saved(tmp_path) -> None:
-    ledger = Ledger(tmp_path / "book.jsonl", epsilon=2.0, delta=1e-5, relation="add-remove")
+    ledger = Ledger.create(tmp_path / "book.jsonl", epsilon=2.0, delta=1e-5, relation="add-remove")
     wrapper = simple(ledger=ledger, random_state=None).fit(np.zeros(3))
     assert wrapper.guarantee_.private
     loaded = Release.load(wrapper.release_.save(tmp_path / "release.npz"))

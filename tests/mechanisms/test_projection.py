@@ -480,7 +480,7 @@ def test_released_numbers_lie_on_the_grid():
 
 @pytest.mark.parametrize("method", ["ridge", "subsample", "ptr"])
 def test_a_budget_of_exactly_its_price_buys_one_release(method, tmp_path):
-    ledger = Ledger(tmp_path / "budget", epsilon=1.0, delta=1e-5, relation="add-remove")
+    ledger = Ledger.create(tmp_path / "budget", epsilon=1.0, delta=1e-5, relation="add-remove")
     mechanism = projection(method=method, random_state=None, ledger=ledger)
     ledger.preview(mechanism)
     mechanism.fit(np.ones((5, 2)))

@@ -62,7 +62,7 @@ def test_a_refuted_release_survives_the_file(tmp_path: Path) -> None:
 
 
 def test_a_ledger_never_counts_the_refuted_claim(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "budget", 3.0, 0.2, "replace") as ledger:
+    with Ledger.create(tmp_path / "budget", 3.0, 0.2, "replace") as ledger:
         common: dict[str, Any] = {"relation": "replace", "ledger": ledger}
         refuted = RankOneGaussianMechanism(1e-3, 1e-5, 1.0, acknowledge_refuted=True, **common)
         with pytest.raises(ValueError, match="refuted"):

@@ -47,7 +47,9 @@ def demo(
     for old in out.glob("budget.ndis*"):
         old.unlink()  # a demonstration starts with a full budget
     flights = read_flights()
-    with Ledger(out / "budget.ndis", BUDGET["epsilon"], BUDGET["delta"], "add-remove") as ledger:
+    with Ledger.create(
+        out / "budget.ndis", BUDGET["epsilon"], BUDGET["delta"], "add-remove"
+    ) as ledger:
         releases, estimates = _publish(flights, ledger)
         left = ledger.remaining().epsilon
         for name, release in releases.items():

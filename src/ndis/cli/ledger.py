@@ -35,16 +35,16 @@ def init(
     ] = "adaptive",
     accept: Annotated[
         list[str] | None,
-        typer.Option(help="Also count relative, declared or seeded releases; repeatable."),
+        typer.Option(
+            help="Also count relative, declared or seeded releases, or use a network disk; repeatable."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Start a ledger in a new file."""
     from ndis.ledger import Ledger
 
-    if path.exists() and path.stat().st_size:
-        raise FileExistsError(f"Expected a new file, got {path}, which exists; choose another.")
-    with Ledger(path, epsilon, delta, relation, mode=mode, accept=accept or []) as ledger:
+    with Ledger.create(path, epsilon, delta, relation, mode=mode, accept=accept or []) as ledger:
         if as_json:
             print_json(_budget(ledger))
         else:

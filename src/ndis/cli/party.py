@@ -221,7 +221,7 @@ def _budget(path: Path, agreement: "Agreement", party: str) -> "Ledger":
     if path.exists():
         return Ledger(path)
     promise = agreement.guarantee(party)
-    ledger = Ledger(path, promise.epsilon, promise.delta, promise.relation, mode="plan")
+    ledger = Ledger.create(path, promise.epsilon, promise.delta, promise.relation, mode="plan")
     ledger.plan([promise])
     return ledger
 
@@ -234,7 +234,7 @@ def _require_room(ledger: "Ledger", promise: "Guarantee") -> None:
         ledger.preview(promise)
     except BudgetExceeded as refusal:
         raise BudgetExceeded(
-            f"Expected room for this release in {ledger.path.name}, got a spent budget: these "
+            f"Expected room for this release in {ledger.path}, got a spent budget: these "
             "columns were released before; use that file, or agree on a larger budget.",
             refusal.asked,
             refusal.left,

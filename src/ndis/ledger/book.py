@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from html import escape
+from json import JSONDecodeError
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ndis import _validate
-from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.ledger.chain import Chain, DamagedLedger
+from ndis.guarantee import BASES, Guarantee, NeighbourRelation
+from ndis.ledger.chain import Chain
 from ndis.ledger.filter import Filter
 from ndis.ledger.modes import Adaptive, Mode, Planned, Remaining, State
+from ndis.ledger.sqlite import SQLiteFile
+from ndis.ledger.storage import VERSION, Storage
+from ndis.loss import Profile
 
-SCHEMA = "ndis-ledger/1"
-# What a ledger counts only if told so at its creation.
-_ACCEPTABLE = ("relative", "declared", "seeded")
-# The strongest promise first; all releases together are as good as the weakest of them.
-_BASES = ("proven", "relative", "declared")
+Result = TypeVar("Result")
+
+# What a ledger counts, or puts up with, only if told so at its creation.
+_ACCEPTABLE = ("relative", "declared", "seeded", "network")
+_NOT_OURS = "it holds what this version of ndis does not write"
+# What reading raises where a ledger holds something else than the library writes.
+_MISREAD = (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -32,25 +41,22 @@ class Entry:
     time: str
     mechanism: str
     guarantee: Guarantee
+    note: str = ""
     digest: str | None = None
 
 
 class Ledger:
-    """A privacy budget in a file that several processes may spend from at once.
+    """A privacy budget that several processes may spend from at once.
+
+    Opening and creating are two calls: `Ledger(path)` opens what is there and makes nothing,
+    `Ledger.create` makes a new ledger and adopts nothing.
 
     Parameters
     ----------
     path : path-like
-        An SQLite file on a local disk; made if it is not there.
-    epsilon, delta, relation : float, float, NeighbourRelation or str
-        The budget and what counts as neighbours. May be left out for an existing file; if given
-        they must agree with it.
-    mode : {"adaptive", "plan"}
-        "adaptive" (default): later releases may depend on earlier outputs, and each passes a
-        privacy filter. "plan": all releases are fixed beforehand with `plan`, and add up exactly.
-    accept : iterable of {"relative", "declared", "seeded"}
-        Guarantees that are not unconditional and are to be counted all the same. Refuted
-        claims are never counted.
+        An SQLite file on a local disk.
+    note : str
+        Why releases are made, such as the name of a study; stored with each of them.
 
     Examples
     --------
@@ -60,77 +66,112 @@ class Ledger:
     >>> release = Guarantee(0.5, 1e-6, "add-remove", "proven", loss)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder) / "budget.ndis"
-    ...     with Ledger(path, 1.0, 1e-6, "add-remove") as ledger:
+    ...     with Ledger.create(path, 1.0, 1e-6, "add-remove") as ledger:
     ...         before = ledger.remaining().epsilon
     ...         entry = ledger.spend(release, "example")
     ...         print(entry.number, f"{before:.3f} {ledger.remaining().epsilon:.3f}")
     1 0.960 0.856
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        relation: NeighbourRelation | str | None = None,
-        *,
-        mode: str | None = None,
-        accept: Iterable[str] | None = None,
-    ) -> None:
-        asked = _asked(epsilon, delta, relation, mode, accept)
-        self._chain = Chain(path)
-        self.path = self._chain.path
-        if not self.path.exists() or self._is_empty():
-            self._create(asked)
-        with self._chain.transaction():
-            opening = self._chain.find("open", 0)
-        stored = {} if opening is None else opening.content()
-        if stored.get("schema") != SCHEMA:
-            raise DamagedLedger(
-                f"Expected a ledger of schema {SCHEMA}, got {self.path}; "
-                "use the version of ndis that wrote it."
-            )
-        for name, value in asked.items():
-            if value is not None and value != stored[name]:
-                self.close()
-                raise ValueError(
-                    f"Expected {name}={stored[name]!r} as {self.path} was made with, got {value!r};"
-                    " leave it out, or start another ledger."
-                )
+    def __init__(self, path: str | os.PathLike[str], *, note: str = "") -> None:
+        self._chain = Chain(_storage(path))
+        self._note = str(note)
+        stored = self._run(lambda _: self._opening())
         self.epsilon: float = stored["epsilon"]
         self.delta: float = stored["delta"]
         self.relation = NeighbourRelation(stored["relation"])
         self.mode: str = stored["mode"]
         self.accept: tuple[str, ...] = tuple(stored["accept"])
+        self._refuse_network(self._chain.storage, self.accept)
         self._mode: Mode | None = None
         if stored["filter"] is not None:
             self._mode = Adaptive(self.epsilon, self.delta, Filter.from_dict(stored["filter"]))
 
-    def _is_empty(self) -> bool:
-        with self._chain.transaction() as state:
-            return state is None
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        epsilon: float,
+        delta: float,
+        relation: NeighbourRelation | str,
+        *,
+        mode: str = "adaptive",
+        accept: Iterable[str] = (),
+        note: str = "",
+    ) -> Ledger:
+        """Make a new ledger; nothing may be there yet.
 
-    def _create(self, asked: dict[str, Any]) -> None:
-        missing = [name for name in ("epsilon", "delta", "relation") if asked[name] is None]
-        if missing:
-            raise FileNotFoundError(
-                f"Expected a ledger at {self.path}, found none; "
-                f"to make one, pass {', '.join(missing)} too."
-            )
-        given = {"mode": asked["mode"] or "adaptive", "accept": asked["accept"] or []}
-        budget = {name: asked[name] for name in ("epsilon", "delta", "relation")} | given
-        limits = None
+        Parameters
+        ----------
+        path, note
+            As for opening it. A file is readable for its owner only.
+        epsilon, delta, relation : float, float, NeighbourRelation or str
+            The budget and what counts as neighbours.
+        mode : {"adaptive", "plan"}
+            "adaptive": later releases may depend on earlier outputs, and each passes a privacy
+            filter. "plan": all releases are fixed beforehand with `plan`, and add up exactly.
+        accept : iterable of {"relative", "declared", "seeded", "network"}
+            Guarantees that are not unconditional and are to be counted all the same (refuted
+            claims are never counted); "network": keep the file on a network file system, where
+            the caller knows that one machine alone uses it.
+
+        Raises
+        ------
+        FileExistsError
+            If anything is there, even an empty file.
+        """
+        budget: dict[str, Any] = {
+            "epsilon": _validate.positive("epsilon", epsilon),
+            "delta": _validate.probability("delta", delta),
+            "relation": _validate.one_of(
+                "relation", str(relation), [str(each) for each in NeighbourRelation]
+            ),
+            "mode": _validate.one_of("mode", mode, ("adaptive", "plan")),
+            "accept": sorted({_validate.one_of("accept", each, _ACCEPTABLE) for each in accept}),
+        }
         rules: Mode = Planned(budget["epsilon"], budget["delta"])
-        if budget["mode"] == "adaptive":
-            limits = Filter.design(budget["epsilon"], budget["delta"])
-            rules = Adaptive(budget["epsilon"], budget["delta"], limits)
-        stored = None if limits is None else limits.to_dict()
+        if mode == "adaptive":
+            limits = Filter.design(rules.epsilon, rules.delta)
+            rules = Adaptive(rules.epsilon, rules.delta, limits)
+            budget["filter"] = limits.to_dict()
+        body = {"version": VERSION, "time": _now(), "filter": None} | budget
         start = {"releases": 0, "basis": "proven", "private": True, "mode": rules.start()}
-        with self._chain.transaction(write=True) as state:
-            if state is None:  # no other process was quicker
-                self._chain.create_tables()
-                body = {"schema": SCHEMA, "time": _now(), "filter": stored} | budget
-                self._chain.append("open", 0, body, start)
+        storage = _storage(path)
+        chain = Chain(storage)
+        with storage.creation():
+            cls._refuse_network(storage, budget["accept"])
+            chain.append("open", 0, body, start)
+        storage.close()
+        return cls(path, note=note)
+
+    @property
+    def path(self) -> Path | str:
+        """Where the ledger is, for opening it again."""
+        return self._chain.storage.path
+
+    def _opening(self) -> dict[str, Any]:
+        opening = self._chain.find("open", 0)
+        stored = {} if opening is None else opening.content()
+        if stored.get("version") != VERSION:
+            raise self._chain.storage.other_version(stored.get("version"))
+        return stored
+
+    def _run(self, work: Callable[[State], Result], *, write: bool = False) -> Result:
+        """`work` in a transaction; its own errors are ValueErrors, others are the ledger's."""
+        try:
+            return self._chain.run(work, write=write)
+        except (*_MISREAD, JSONDecodeError):
+            raise self._chain.storage.damaged(_NOT_OURS) from None
+
+    @staticmethod
+    def _refuse_network(storage: Storage, accept: Iterable[str]) -> None:
+        if storage.network is not None and "network" not in accept:
+            raise OSError(
+                f"Expected a local disk, got a file system of type {storage.network} for "
+                f"{storage.name}, where two machines could overspend together; keep the ledger on "
+                "a PostgreSQL server (postgresql://...), or, if one machine alone uses it, create "
+                "it with accept=['network']."
+            )
 
     def _rules(self) -> Mode:
         """The mode, which no event changes any more once it is known; inside a transaction."""
@@ -142,9 +183,13 @@ class Ledger:
         self._mode = Planned.from_list(self.epsilon, self.delta, plan.content()["plan"])
         return self._mode
 
+    def _now(self) -> tuple[Mode, State]:
+        """The rules and the state."""
+        return self._run(lambda state: (self._rules(), state))
+
     # -- spending ----------------------------------------------------------------------------
 
-    def spend(self, guarantee: Guarantee, mechanism: str) -> Entry:
+    def spend(self, guarantee: Guarantee, mechanism: str, note: str | None = None) -> Entry:
         """Take a release out of the budget, before its noise is drawn.
 
         Atomic and durable: when this returns, the release is paid for, whatever happens next.
@@ -155,6 +200,8 @@ class Ledger:
             What the release promises; its loss counts if it has one, else its (epsilon, delta).
         mechanism : str
             The name of what makes the release.
+        note : str, optional
+            Why it is made; the ledger's own note if not given.
 
         Returns
         -------
@@ -167,24 +214,29 @@ class Ledger:
             If the budget, or the plan, has no room for it. Nothing is spent.
         """
         self._check(guarantee)
-        time, name = _now(), str(mechanism)
-        body = {"time": time, "mechanism": name, "guarantee": guarantee.to_dict()}
-        with self._chain.transaction():
+        body: dict[str, Any] = {"time": _now(), "mechanism": str(mechanism)}
+        body["note"] = self._note if note is None else str(note)
+        content = body | {"guarantee": guarantee.to_dict()}
+        cost = self._now()[0].cost(guarantee)  # may take long, and others need not wait for it
+
+        def pay(state: State) -> tuple[Mode, State, State | None]:
             rules = self._rules()
-        cost = rules.cost(guarantee)
-        with self._chain.transaction(write=True) as state:
-            rules, now = self._rules(), _there(state)
-            after = _after(rules, now, guarantee, cost)
+            after = _after(rules, state, guarantee, cost)
             if after is not None:
-                self._chain.append("spend", after["releases"], body, after)
+                self._chain.append("spend", after["releases"], content, after)
+            return rules, state, after
+
+        rules, state, after = self._run(pay, write=True)
         if after is None:
-            raise rules.refusal(now["mode"], guarantee)
-        return Entry(after["releases"], time, name, guarantee)
+            raise rules.refusal(state["mode"], guarantee)
+        return Entry(after["releases"], guarantee=guarantee, **body)
 
     def complete(self, entry: Entry | int, digest: str) -> None:
         """Record the digest of what a paid release put out; each release completes once."""
         number = entry.number if isinstance(entry, Entry) else _validate.count("entry", entry)
-        with self._chain.transaction(write=True) as state:
+        body = {"time": _now(), "digest": str(digest)}
+
+        def record(state: State) -> None:
             if self._chain.find("spend", number) is None:
                 raise ValueError(
                     f"Expected a release that was paid for, got number {number}; spend first."
@@ -194,8 +246,9 @@ class Ledger:
                     f"Expected a release that is not complete, got number {number}; "
                     "every output needs its own spend."
                 )
-            body = {"time": _now(), "digest": str(digest)}
-            self._chain.append("complete", number, body, _there(state))
+            self._chain.append("complete", number, body, state)
+
+        self._run(record, write=True)
 
     def plan(self, guarantees: Sequence[Guarantee]) -> None:
         """Fix all releases of a "plan" ledger beforehand; their exact total must be in the budget.
@@ -211,14 +264,17 @@ class Ledger:
         for guarantee in guarantees:
             self._check(guarantee)
         plan = Planned.of(self.epsilon, self.delta, guarantees)
-        with self._chain.transaction(write=True) as state:
+        body = {"time": _now(), "plan": plan.to_list()}
+
+        def fix(state: State) -> None:
             if self._chain.find("plan", 0) is not None:
                 raise ValueError(
-                    f"Expected a ledger without a plan, got {self.path}, which has one; "
-                    "a plan cannot be changed, start another ledger."
+                    f"Expected a ledger without a plan, got {self._chain.storage.name}, which has "
+                    "one; a plan cannot be changed, start another ledger."
                 )
-            body = {"time": _now(), "plan": plan.to_list()}
-            self._chain.append("plan", 0, body, _there(state) | {"mode": plan.start()})
+            self._chain.append("plan", 0, body, state | {"mode": plan.start()})
+
+        self._run(fix, write=True)
 
     def _check(self, guarantee: Guarantee) -> None:
         """Refuse what cannot be added to this ledger at all."""
@@ -228,8 +284,9 @@ class Ledger:
             )
         if guarantee.relation != self.relation:
             raise ValueError(
-                f"Expected a guarantee for {self.relation}, got one for {guarantee.relation}; "
-                "convert it (such as with `to_replace`) or use another ledger."
+                f"Expected a guarantee for {self.relation}, as this ledger counts, got one for "
+                f"{guarantee.relation}; convert it (such as with `to_replace`), or use another "
+                "ledger."
             )
         if guarantee.basis == "refuted":
             raise ValueError(
@@ -254,9 +311,16 @@ class Ledger:
         In adaptive mode, the largest Gaussian release that would be admitted; in plan mode,
         what the rest of the plan amounts to.
         """
-        with self._chain.transaction() as state:
-            rules, now = self._rules(), _there(state)
-        return rules.left(now["mode"])
+        rules, state = self._now()
+        return rules.left(state["mode"])
+
+    def would_allow(self, guarantee: Guarantee) -> bool:
+        """Whether `spend` would admit a release now, so that callers ask before they read data.
+
+        Another process may be quicker; only `spend` decides. A guarantee that this ledger never
+        counts raises, as it would there.
+        """
+        return self._look_ahead(guarantee)[2] is not None
 
     def preview(self, mechanism: Any) -> Remaining:
         """What would be left after a release; raises as `spend` would, and spends nothing.
@@ -268,28 +332,28 @@ class Ledger:
             one when it is called).
         """
         guarantee = _guarantee_of(mechanism)
-        self._check(guarantee)
-        with self._chain.transaction() as state:
-            rules, now = self._rules(), _there(state)
-        after = _after(rules, now, guarantee, rules.cost(guarantee))
+        rules, state, after = self._look_ahead(guarantee)
         if after is None:
-            raise rules.refusal(now["mode"], guarantee)
+            raise rules.refusal(state["mode"], guarantee)
         return rules.left(after["mode"])
+
+    def _look_ahead(self, guarantee: Guarantee) -> tuple[Mode, State, State | None]:
+        self._check(guarantee)
+        rules, state = self._now()
+        return rules, state, _after(rules, state, guarantee, rules.cost(guarantee))
 
     def history(self) -> list[Entry]:
         """All releases in the order of spending, those without an output included."""
-        with self._chain.transaction():
-            return self._entries()
+        return self._run(lambda _: self._entries())
 
     def burn_down(self, points: int = 200) -> tuple[list[int], list[float]]:
         """Numbers of releases, at most `points` of them, and the epsilon that then remained."""
-        with self._chain.transaction():
-            rules, entries = self._rules(), self._entries()
+        rules, entries = self._run(lambda _: (self._rules(), self._entries()))
         moments = np.linspace(0, len(entries), min(points, len(entries) + 1)).astype(int).tolist()
         return moments, rules.burn_down([entry.guarantee for entry in entries], moments)
 
     def verify(self) -> int:
-        """Check the whole file, totals computed afresh, and return the number of releases.
+        """Check the whole ledger, totals computed afresh, and return the number of releases.
 
         Raises
         ------
@@ -297,17 +361,26 @@ class Ledger:
             If anything is not as the library wrote it.
         """
         self._chain.check()
-        with self._chain.transaction() as state:
-            rules, now, entries = self._rules(), _there(state), self._entries()
-        whole = [entry.number for entry in entries] == list(range(1, now["releases"] + 1))
-        guarantees = [entry.guarantee for entry in entries]
-        why = rules.fault(now["mode"], guarantees) if whole else "releases are missing"
+        rules, state, entries = self._run(lambda state: (self._rules(), state, self._entries()))
+        try:
+            why = self._fault(rules, state, entries)
+        except (*_MISREAD, ValueError):
+            why = _NOT_OURS
         if why is not None:
-            raise DamagedLedger(
-                f"Expected a ledger that adds up, got {self.path}: {why}; restore the file, or "
-                "count its budget as spent."
-            )
+            raise self._chain.storage.damaged(why)
         return len(entries)
+
+    def _fault(self, rules: Mode, state: State, entries: Sequence[Entry]) -> str | None:
+        """What is wrong with a ledger whose chain is whole, None if nothing."""
+        guarantees = [entry.guarantee for entry in entries]
+        if [entry.number for entry in entries] != list(range(1, state["releases"] + 1)):
+            return "releases are missing"
+        for guarantee in guarantees:
+            self._check(guarantee)
+        basis = max((each.basis for each in guarantees), key=BASES.index, default="proven")
+        if (state["basis"], state["private"]) != (basis, all(each.private for each in guarantees)):
+            return "it promises more than its releases"
+        return rules.fault(state["mode"], guarantees)
 
     def guarantee(self) -> Guarantee:
         """What is promised about all releases together, past and future.
@@ -317,15 +390,51 @@ class Ledger:
         >>> import pathlib, tempfile
         >>> from ndis import Ledger
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with Ledger(pathlib.Path(folder) / "budget", 1.0, 1e-6, "replace") as ledger:
+        ...     with Ledger.create(pathlib.Path(folder) / "budget", 1.0, 1e-6, "replace") as ledger:
         ...         ledger.guarantee().epsilon
         1.0
         """
-        with self._chain.transaction() as state:
-            now = _there(state)
+        _, state = self._now()
         return Guarantee(
-            self.epsilon, self.delta, self.relation, now["basis"], private=now["private"]
+            self.epsilon, self.delta, self.relation, state["basis"], private=state["private"]
         )
+
+    def summary(self) -> dict[str, str]:
+        """The budget, what was spent and what is left, in words."""
+        entries, left = self.history(), self.remaining()
+        made = sum(entry.digest is not None for entry in entries)
+        return {
+            "budget": f"epsilon {self.epsilon:g} at delta {self.delta:g}",
+            "relation": str(self.relation),
+            "mode": self.mode,
+            "accepts": ", ".join(self.accept) or "proven promises only",
+            "releases": f"{len(entries)}, {made} with an output",
+            "left": str(left),
+            "all releases together": str(self.guarantee()),
+        }
+
+    def total(self) -> Profile:
+        """The loss of all releases made so far, added up as if they had been planned.
+
+        It dominates what was published, one direction after the other. It is no promise about
+        releases that were chosen by earlier outputs, for which only the whole budget stands:
+        see `guarantee`.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from ndis import Guarantee, Ledger, Profile, QuadraticLoss
+        >>> loss = Profile.both(QuadraticLoss.from_shift(0.3))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "budget"
+        ...     with Ledger.create(path, 4.0, 1e-6, "add-remove") as ledger:
+        ...         for _ in range(4):
+        ...             _ = ledger.spend(Guarantee(1.3, 1e-6, "add-remove", "proven", loss), "toy")
+        ...         round(float(ledger.total().gdp_mu(1e-6)), 6)
+        0.6
+        """
+        rules, entries = self._run(lambda _: (self._rules(), self._entries()))
+        return rules.total([entry.guarantee for entry in entries])
 
     def _entries(self) -> list[Entry]:
         """The releases; inside a transaction."""
@@ -333,10 +442,18 @@ class Ledger:
         entries = []
         for event in self._chain.events("spend"):
             body, output = event.content(), outputs.get(event.release, {})
-            guarantee = Guarantee.from_dict(body["guarantee"])
+            try:
+                guarantee = Guarantee.from_dict(body["guarantee"])
+            except ValueError:
+                raise self._chain.storage.damaged(_NOT_OURS) from None
             entries.append(
                 Entry(
-                    event.release, body["time"], body["mechanism"], guarantee, output.get("digest")
+                    event.release,
+                    str(body["time"]),
+                    str(body["mechanism"]),
+                    guarantee,
+                    str(body["note"]),
+                    output.get("digest"),
                 )
             )
         return entries
@@ -361,15 +478,27 @@ class Ledger:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy, also in another process, is the same file opened again."""
-        return type(self), (self.path,)
+        """A copy, also in another process, is the same ledger opened again."""
+        return partial(type(self), self.path, note=self._note), ()
 
     def __repr__(self) -> str:
         """The budget and where it is kept."""
         return (
-            f"Ledger({self.path.name!r}, epsilon={self.epsilon:g}, delta={self.delta:g}, "
-            f"relation={str(self.relation)!r}, mode={self.mode!r})"
+            f"Ledger({os.path.basename(self._chain.storage.name)!r}, epsilon={self.epsilon:g}, "
+            f"delta={self.delta:g}, relation={str(self.relation)!r}, mode={self.mode!r})"
         )
+
+    def _repr_html_(self) -> str:
+        """The budget and what is left of it, for notebooks."""
+        cells = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>"
+            for name, text in self.summary().items()
+        )
+        return f"<table>{cells}</table>"
+
+
+def _storage(path: str | os.PathLike[str]) -> Storage:
+    return SQLiteFile(path)
 
 
 def _after(rules: Mode, state: State, guarantee: Guarantee, cost: Any) -> State | None:
@@ -379,40 +508,11 @@ def _after(rules: Mode, state: State, guarantee: Guarantee, cost: Any) -> State 
         return None
     return {
         "releases": state["releases"] + 1,
-        "basis": max(state["basis"], guarantee.basis, key=_BASES.index),
+        # All releases together are as good as the weakest of them.
+        "basis": max(state["basis"], guarantee.basis, key=BASES.index),
         "private": state["private"] and guarantee.private,
         "mode": mode,
     }
-
-
-def _asked(
-    epsilon: float | None,
-    delta: float | None,
-    relation: NeighbourRelation | str | None,
-    mode: str | None,
-    accept: Iterable[str] | None,
-) -> dict[str, Any]:
-    """The parameters that were given, validated, as they stand in the file; None if not given."""
-    given: dict[str, Any] = dict.fromkeys(("epsilon", "delta", "relation", "mode", "accept"))
-    if epsilon is not None:
-        given["epsilon"] = _validate.positive("epsilon", epsilon)
-    if delta is not None:
-        given["delta"] = _validate.probability("delta", delta)
-    if relation is not None:
-        known = [str(each) for each in NeighbourRelation]
-        given["relation"] = _validate.one_of("relation", str(relation), known)
-    if mode is not None:
-        given["mode"] = _validate.one_of("mode", mode, ("adaptive", "plan"))
-    if accept is not None:
-        given["accept"] = sorted({_validate.one_of("accept", each, _ACCEPTABLE) for each in accept})
-    return given
-
-
-def _there(state: State | None) -> State:
-    """The state of a ledger that was opened before, and so is not empty."""
-    if state is None:
-        raise DamagedLedger("Expected a ledger, got an empty file; it was emptied while in use.")
-    return state
 
 
 def _guarantee_of(mechanism: Any) -> Guarantee:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.calibration import least_noise
+from ndis.calibration import least_noise, meets
 from ndis.guarantee import Guarantee
 from ndis.ledger.composition import directions, is_mean_shift
 from ndis.loss import PrivacyLoss, QuadraticLoss, TabulatedLoss
@@ -83,6 +83,20 @@ class Filter:
             tuple((best * 2.0 ** (0.5 * steps)).tolist()),
             # A little less than 1 in all, so that rounding cannot make it more.
             tuple((weights / (weights.sum() * (1.0 + _MARGIN))).tolist()),
+        )
+
+    def keeps(self, epsilon: float, delta: float) -> bool:
+        """Whether these numbers are those of some filter for the budget."""
+        parts = (self.delta_gaussian, self.delta_renyi, self.delta_infinite)
+        largest = QuadraticLoss.from_shift(math.sqrt(self.squared_shift))
+        return bool(
+            self.epsilon == epsilon
+            and min(*parts, *self.orders, *self.weights) > 0.0
+            and math.fsum(parts) <= delta * (1.0 + 1e-15)
+            and math.fsum(self.weights) < 1.0
+            and len(self.orders) == len(self.weights)
+            and list(self.orders) == sorted(self.orders)
+            and meets(largest, epsilon, self.delta_gaussian)
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -61,11 +62,19 @@ class Remaining:
         That release alone would be (epsilon, delta)-private, delta being the ledger's.
     shift : float
         Its sensitivity in standard deviations of its noise.
+    reason : str
+        Why an untouched budget leaves less than all of it.
     """
 
     epsilon: float
     delta: float
     shift: float
+    reason: str = ""
+
+    def __str__(self) -> str:
+        """Both numbers, and the reason."""
+        told = f"epsilon {self.epsilon:.4g} at delta {self.delta:g}"
+        return f"{told} ({self.reason})" if self.reason else told
 
 
 @dataclass(frozen=True)
@@ -99,6 +108,15 @@ class Mode(ABC):
     def fault(self, state: State, guarantees: Sequence[Guarantee]) -> str | None:
         """What is wrong with a state that these releases should have led to, None if nothing."""
 
+    def total(self, guarantees: Sequence[Guarantee]) -> Profile:
+        """The loss of these releases, added up as if they had been planned."""
+        if not guarantees:
+            return Profile.both(QuadraticLoss(0.0, 0.0, 0.0))
+        parts = {fingerprint(guarantee): guarantee for guarantee in guarantees}
+        times = Counter(map(fingerprint, guarantees))
+        used = [(guarantee, times[key]) for key, guarantee in parts.items()]
+        return compose(used, self.epsilon / _CELLS)
+
     def refusal(self, state: State, guarantee: Guarantee) -> BudgetExceeded:
         """The error for a release without room."""
         asked, left = self._epsilon_of(guarantee), self.left(state).epsilon
@@ -128,7 +146,7 @@ class Adaptive(Mode):
 
     def cost(self, guarantee: Guarantee) -> FloatArray:
         """What the release adds to the totals."""
-        return self.filter.cost(guarantee)
+        return _cost(self.filter, guarantee)
 
     def after(self, state: State, guarantee: Guarantee, cost: Any, *, first: bool) -> State | None:
         """Totals with the release, if the filter admits them."""
@@ -143,10 +161,16 @@ class Adaptive(Mode):
 
     def left(self, state: State) -> Remaining:
         """The largest Gaussian release that the filter would admit."""
-        squared = self.filter.largest_shift(read(state["totals"])[None])
-        shift = math.sqrt(float(squared[0]))
+        totals = read(state["totals"])
+        shift = math.sqrt(float(self.filter.largest_shift(totals[None])[0]))
         epsilon = float(QuadraticLoss.from_shift(shift).epsilon(self.delta))
-        return Remaining(epsilon, self.delta, shift)
+        if totals.any():
+            return Remaining(epsilon, self.delta, shift)
+        reason = (
+            f"nothing is spent: releases that may depend on earlier ones cost "
+            f"{1.0 - epsilon / self.epsilon:.1%} of {self.epsilon:g}; one alone may use it all"
+        )
+        return Remaining(epsilon, self.delta, shift, reason)
 
     def burn_down(self, guarantees: Sequence[Guarantee], moments: Sequence[int]) -> list[float]:
         """Epsilon of the largest Gaussian release at each moment."""
@@ -157,6 +181,8 @@ class Adaptive(Mode):
 
     def fault(self, state: State, guarantees: Sequence[Guarantee]) -> str | None:
         """Add everything up afresh."""
+        if not self.filter.keeps(self.epsilon, self.delta):
+            return "its filter does not keep its budget"
         stored = read(state["totals"])
         fresh = sum(self._costs(guarantees), np.zeros_like(stored))
         # Another processor may round another way.
@@ -282,6 +308,12 @@ class Planned(Mode):
             return Remaining(0.0, self.delta, 0.0)
         total = compose(used, self.epsilon / _CELLS)
         return _as_gaussian(float(total.epsilon(self.delta)), self.delta)
+
+
+@lru_cache(maxsize=64)
+def _cost(limits: Filter, guarantee: Guarantee) -> FloatArray:
+    """A release is asked for before its data are read and paid after: its cost is found once."""
+    return limits.cost(guarantee)
 
 
 def _as_gaussian(epsilon: float, delta: float) -> Remaining:

@@ -1,0 +1,236 @@
+"""A ledger in one SQLite file on a local disk.
+
+The journal is a rollback journal that is removed at each commit, with synchronous=EXTRA, which
+also forces that removal to the disk. So between payments the file is whole and lies alone: it can
+be copied, moved and put on read-only media. (A write-ahead log forces one write instead of four,
+but keeps recent payments beside the file for days.)
+
+SQLite finds the journal by the path of the file, and a process that was killed may leave one that
+the next must roll back. Whoever reaches the file by another path would miss it. Hence a file with
+several hard links, or mounted alone into a container, is refused; so are network file systems,
+on which two machines may not see each other's locks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ndis.ledger.storage import TABLES, VERSION, Storage, Waiting
+
+_APPLICATION = int.from_bytes(b"ndis", "big")
+_MARKS = (f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {VERSION}")
+# The largest event that is read: the loss of a release may be a table of 1e6 numbers.
+_LARGEST = 1 << 26
+# File systems that reach over a network, or from a container to its host. FUSE may be either.
+_NETWORK = re.compile(
+    r"nfs.*|cifs|smb.*|lustre|ceph|9p|afs|beegfs|gpfs|orangefs|virtiofs|vboxsf|prl_fs|fuse\..*"
+)
+
+
+class SQLiteFile(Storage):
+    """The file of a ledger."""
+
+    path: Path
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+        self.name = str(self.path)
+        self._db: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+
+    @contextmanager
+    def creation(self) -> Iterator[None]:
+        """Make the file, which nobody else may read."""
+        try:
+            if self._journal().exists():
+                raise FileExistsError
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except FileExistsError:
+            raise self.taken() from None
+        except OSError as error:
+            raise type(error)(
+                f"Cannot create the ledger at {self.name}: {error.strerror}; choose another folder."
+            ) from None
+        try:
+            with self._as_sentences():
+                self._connect(new=True)
+                with self._committed(write=True):
+                    for statement in (*TABLES, *_MARKS):
+                        self.query(statement)
+                    yield
+        except BaseException:
+            self.close()
+            for leftover in (self.path, self._journal()):
+                leftover.unlink(missing_ok=True)
+            raise
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Iterator[None]:
+        """A look at the file, or a change of it."""
+        with self._as_sentences():
+            self._connect()
+            with self._committed(write=write):
+                self._check_tables()
+                yield
+
+    def query(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a statement."""
+        assert self._db is not None
+        return self._db.execute(statement, values).fetchall()
+
+    def check(self) -> None:
+        """Check every page of the file."""
+        if self.query("PRAGMA integrity_check") != [("ok",)]:
+            raise self.damaged("the database is corrupt")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _journal(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-journal")
+
+    def _connect(self, *, new: bool = False) -> sqlite3.Connection:
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            raise self.missing() if self._db is None else self._replaced() from None
+        if not stat.S_ISREG(found.st_mode):
+            raise self.missing()
+        if self._db is not None and (found.st_dev, found.st_ino) != self._file:
+            raise self._replaced()
+        if found.st_size == 0 and not new and self._db is None:
+            raise self.damaged("it is empty")
+        writable = os.access(self.path, os.W_OK)
+        if found.st_nlink > 1 and writable:
+            raise OSError(
+                f"Expected a file with one name, got {self.name}, which has {found.st_nlink} (hard "
+                "links): a crash under one name is not seen under the other; remove the others."
+            )
+        if self._db is None:
+            if writable:
+                self._look_around()
+            db = sqlite3.connect(
+                f"{self.path.as_uri()}?mode=rw",
+                uri=True,
+                timeout=0.0,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            try:
+                self._configure(db)
+            except BaseException:
+                db.close()
+                raise
+            self._db, self._file = db, (found.st_dev, found.st_ino)
+        return self._db
+
+    def _configure(self, db: sqlite3.Connection) -> None:
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
+        for setting in ("synchronous = EXTRA", "trusted_schema = OFF", "cell_size_check = ON"):
+            self._patiently(db, f"PRAGMA {setting}")
+        if self._patiently(db, "PRAGMA journal_mode").fetchone() != ("delete",):
+            raise self.damaged("its journal is of another kind")
+
+    def _look_around(self) -> None:
+        """Refuse a file that is mounted by itself, and note a network file system."""
+        alone, kind = _mounted(self.path)
+        if alone:
+            raise OSError(
+                f"Expected a ledger in a folder, got {self.name}, which is mounted by itself: what "
+                "a crash leaves beside it is not seen elsewhere; mount its folder."
+            )
+        self.network = kind if _NETWORK.fullmatch(kind) else None
+
+    @contextmanager
+    def _committed(self, *, write: bool) -> Iterator[None]:
+        assert self._db is not None
+        db = self._db
+        self._patiently(db, "BEGIN IMMEDIATE" if write else "BEGIN")
+        try:
+            yield
+            self._patiently(db, "COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                with suppress(sqlite3.Error):  # the first error says more
+                    db.execute("ROLLBACK")
+            raise
+
+    def _patiently(self, db: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
+        """Execute what may have to wait for a lock."""
+        waiting = Waiting(self.name)
+        while True:
+            try:
+                return db.execute(statement)
+            except sqlite3.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_BUSY:
+                    raise
+            waiting.pause()
+
+    def _check_tables(self) -> None:
+        """Refuse a file with other tables, columns, views or triggers than ours."""
+        assert self._db is not None
+        found = self._patiently(self._db, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+        tables = sorted(str(sql) for (sql,) in found)
+        if self.query("PRAGMA application_id") != [(_APPLICATION,)]:
+            raise self.damaged("it is not a ledger")
+        if (version := self.query("PRAGMA user_version")[0][0]) != VERSION:
+            raise self.other_version(version)
+        if tables != sorted(TABLES):
+            raise self.damaged("its tables were changed")
+
+    def _replaced(self) -> Exception:
+        return self.damaged("the file was replaced while it was in use")
+
+    @contextmanager
+    def _as_sentences(self) -> Iterator[None]:
+        """Say in one sentence what SQLite says, and nothing of what the file holds."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            code = _code(error)
+            if code == sqlite3.SQLITE_FULL:
+                raise self.failed("a full disk") from None
+            if code == sqlite3.SQLITE_READONLY:
+                half = self._journal().exists()
+                raise self.failed(
+                    "half a payment that must be undone where the file can be written"
+                    if half
+                    else "a file that cannot be written"
+                ) from None
+            if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM):
+                raise self.failed(f"{error}; its folder must be writable too") from None
+            raise self.damaged("the database is corrupt") from None
+
+
+def _code(error: sqlite3.Error) -> int | None:
+    """The kind of an error; None for those of Python's own, such as of text that is no text."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def _mounted(path: Path) -> tuple[bool, str]:
+    """Whether a file is itself a mount point, and the type of its file system, as Linux says."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return False, ""
+    real, nearest, kind = path.resolve(), Path("/"), ""
+    for line in lines:
+        mount, _, source = line.partition(" - ")
+        point = Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), mount.split()[4]))
+        # Of mounts at one point the last is seen.
+        if real.is_relative_to(point) and len(point.parts) >= len(nearest.parts):
+            nearest, kind = point, source.split()[0]
+    return nearest == real, kind

@@ -1,0 +1,124 @@
+"""Where a ledger is kept: what its chain asks of a database, and patience with other processes."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+# The version of the format, in every kind of storage.
+VERSION = 2
+# Understood by SQLite and PostgreSQL alike. Both keep the text as it stands here.
+TABLES = (
+    "CREATE TABLE events (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, "
+    "release INTEGER NOT NULL, body TEXT NOT NULL, state TEXT NOT NULL, hash TEXT NOT NULL, "
+    "UNIQUE (release, kind))",
+    "CREATE TABLE state (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), body TEXT NOT NULL)",
+)
+_QUIET, _PATIENCE = 2.0, 120.0  # seconds of waiting before a word, and before giving up
+
+
+class DamagedLedger(ValueError):
+    """The ledger is not what the library wrote: edited, emptied, truncated or corrupted."""
+
+
+class OtherVersion(ValueError):
+    """The ledger was written by another version of the library, which can read it."""
+
+
+class Interrupted(Exception):
+    """A transaction ended for no fault of its own, maybe after its commit; look, and try again."""
+
+
+class Storage(ABC):
+    """Transactions on the two tables of one ledger.
+
+    Attributes
+    ----------
+    path : Path or str
+        The place, for opening it again.
+    name : str
+        The place, for messages; never a password.
+    network : str or None
+        The type of the file system, where two machines might not see each other's locks.
+    """
+
+    path: Path | str
+    name: str
+    network: str | None = None
+
+    @abstractmethod
+    def creation(self) -> AbstractContextManager[None]:
+        """A transaction in a new place with empty tables; leaves nothing behind if it fails."""
+
+    @abstractmethod
+    def transaction(self, *, write: bool) -> AbstractContextManager[None]:
+        """A transaction that sees no half of another's; a writing one excludes other writers."""
+
+    @abstractmethod
+    def query(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a statement, `?` standing for values; only inside a transaction."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Check what lies below the tables; only inside a transaction."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the place; the next transaction opens it again."""
+
+    def damaged(self, why: str) -> DamagedLedger:
+        """The error for a ledger that is not as it was written."""
+        return DamagedLedger(
+            f"Expected a ledger as ndis wrote it, got {self.name}: {why}; restore it, or count "
+            "its budget as spent."
+        )
+
+    def other_version(self, found: Any) -> OtherVersion:
+        """The error for a ledger of another format."""
+        return OtherVersion(
+            f"Expected a ledger of format {VERSION}, got format {found} in {self.name}; use the "
+            "version of ndis that wrote it."
+        )
+
+    def missing(self) -> FileNotFoundError:
+        """The error where there is no ledger."""
+        return FileNotFoundError(
+            f"Expected a ledger at {self.name}, found none; make one with `Ledger.create`."
+        )
+
+    def taken(self) -> FileExistsError:
+        """The error where a new ledger cannot be, since something is there."""
+        return FileExistsError(
+            f"Expected a new place for the ledger, got {self.name}, which exists; open it with "
+            "`Ledger`, or choose another."
+        )
+
+    def failed(self, why: Any) -> OSError:
+        """The error for a place that cannot be used as it should."""
+        return OSError(f"Expected to use {self.name}, got {why}; do not make the release.")
+
+
+class Waiting:
+    """Short pauses: others are told of them after two seconds, and they end after two minutes."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._start, self._told = name, time.monotonic(), False
+
+    def pause(self) -> None:
+        """Sleep for some milliseconds, or give up."""
+        waited = time.monotonic() - self._start
+        if waited > _PATIENCE:
+            raise TimeoutError(
+                f"Waited {_PATIENCE:g} s for {self._name}, which others hold; do not make the "
+                "release, and try again later."
+            )
+        if waited > _QUIET and not self._told:
+            print(f"ndis: waiting for {self._name}, which others hold ...", file=sys.stderr)
+            self._told = True
+        time.sleep(random.uniform(0.001, 0.01))
