@@ -1,4 +1,4 @@
-"""Speed of the secure generator and of the sign matrix, as ratios within one run.
+"""Speed of the secure generator, of exact noise and of signs, as ratios within one run.
 
     python benchmarks/bench_randomness.py
 
@@ -18,7 +18,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from timing import best_times
 
-from ndis.randomness import generator, sign_product, signs
+from ndis.randomness import add_laplace_noise, add_noise, generator, sign_product, signs
 
 
 def normals(size: int) -> float:
@@ -33,6 +33,20 @@ def normals(size: int) -> float:
         rounds=9,
     )
     return best["pcg64"] / best["secure"]
+
+
+def exact_noise(size: int) -> dict[str, float]:
+    """Return the time of exact, correctly rounded noise as a multiple of numpy's normals."""
+    values, rng = np.arange(size) / 7.0, generator()
+    best = best_times(
+        {
+            "normal": lambda: add_noise(values, 1.3, rng),
+            "laplace": lambda: add_laplace_noise(values, 1.3, rng),
+            "numpy": lambda: rng.standard_normal(size),
+        },
+        rounds=5,
+    )
+    return {name: best[name] / best["numpy"] for name in ("normal", "laplace")}
 
 
 def sign_products(n_rows: int, n_features: int, n_components: int) -> float:
@@ -65,6 +79,9 @@ def main() -> None:
     """Print one line for each figure."""
     for size in (10**6, 10**7):
         print(f"secure normals, blocks of {size:>8}: {normals(size):.2f} x PCG64 (target >= 0.8)")
+    for size in (10**5, 10**7):
+        for name, ratio in exact_noise(size).items():
+            print(f"exact {name} noise, {size:>8} numbers: {ratio:.1f} x normals (target <= 5)")
     ratio = sign_products(n_rows=200_000, n_features=10, n_components=1000)
     print(f"sign_product, k = 1000, d = 10: {ratio:.2f} x make + multiply (target <= 1.5)")
 

@@ -25,7 +25,7 @@ from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.mechanisms.publish import publish
-from ndis.randomness import RandomState, generator, round_to_grid
+from ndis.randomness import RandomState, add_noise, generator, round_to_grid
 from ndis.release import Release
 
 if TYPE_CHECKING:
@@ -187,15 +187,16 @@ class AdditiveMechanism(ABC):
         """
         answer = _validate.floats("value", value)
         guarantee = self.guarantee(answer.shape)
-        return self._publish(lambda rng: answer + self.noise(answer.shape, rng), guarantee)
+        return self._publish(lambda rng: self._noisy(answer, rng), guarantee)
+
+    def _noisy(self, answer: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """The answer with its noise, on the release grid."""
+        noisy = answer + self.noise(answer.shape, rng)
+        return round_to_grid(noisy, self._grid_scale(noisy.shape))
 
     def _publish(self, draw: Any, guarantee: Guarantee) -> Release:
-        def rounded(rng: np.random.Generator) -> FloatArray:
-            noisy = draw(rng)
-            return round_to_grid(noisy, self._grid_scale(noisy.shape))
-
         return publish(
-            rounded,
+            draw,
             guarantee,
             type(self).__name__,
             self._parameters(),
@@ -341,9 +342,15 @@ class GaussianMechanism(AdditiveMechanism):
                 "pass a public bound that covers them."
             )
         scale = local * self._multiplier()
-        return self._publish(
-            lambda rng: answer + scale * rng.standard_normal(answer.shape), self.guarantee()
-        )
+
+        def draw(rng: np.random.Generator) -> FloatArray:
+            noisy = answer + scale * rng.standard_normal(answer.shape)
+            return round_to_grid(noisy, self._grid_scale(noisy.shape))
+
+        return self._publish(draw, self.guarantee())
+
+    def _noisy(self, answer: FloatArray, rng: np.random.Generator) -> FloatArray:
+        return add_noise(answer, self.calibrate(), rng)
 
     def noise(self, shape: Shape, rng: np.random.Generator) -> FloatArray:
         """One draw of the noise."""

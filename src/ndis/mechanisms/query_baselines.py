@@ -22,7 +22,13 @@ from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.mechanisms.additive import noise_multiplier, shift_profile
 from ndis.mechanisms.covariance import read_moments
 from ndis.mechanisms.publish import publish
-from ndis.randomness import RandomState, add_noise, round_to_grid, subsample_mask
+from ndis.randomness import (
+    RandomState,
+    add_laplace_noise,
+    add_noise,
+    add_symmetric_noise,
+    subsample_mask,
+)
 from ndis.release import Release
 from ndis.tables import Rows, batches, read_edges
 from ndis.tables.edges import WEIGHT, Node
@@ -59,15 +65,15 @@ def laplace_answers(
     --------
     >>> from ndis.mechanisms.query_baselines import laplace_answers
     >>> release = laplace_answers([10.0, 20.0], sensitivity=1.0, epsilon=1.0, relation="edge")
-    >>> release.parameters["noise_scale"]
-    2.0
+    >>> f"{release.parameters['noise_scale']:.3f}"
+    '2.000'
     """
     true = _validate.floats("answers", answers, ndim=1)
     eps = _validate.positive("epsilon", epsilon)
-    scale = true.size * _validate.positive("sensitivity", sensitivity) / eps
+    scale = true.size * _validate.positive("sensitivity", sensitivity) / eps * ROUND_UP
 
     def draw(rng: np.random.Generator) -> FloatArray:
-        return round_to_grid(true + rng.laplace(0.0, scale, true.size), scale)
+        return add_laplace_noise(true, scale, rng)
 
     guarantee = Guarantee(eps, 0.0, NeighbourRelation(relation), "proven")
     parameters = {"noise_scale": scale}
@@ -210,15 +216,9 @@ def analyze_gauss(
     scale = 4.0 * norm**2 * ratio * ROUND_UP
     names = batches(table, columns).columns
     moments = read_moments(table, Rows(names, row_norm=norm))
-    d = len(names)
 
     def draw(rng: np.random.Generator) -> FloatArray:
-        above = np.triu_indices(d, 1)
-        matrix = np.zeros((d, d))
-        matrix[above] = add_noise(moments.scatter[above], scale / math.sqrt(2.0), rng)
-        matrix += matrix.T
-        np.fill_diagonal(matrix, add_noise(np.diag(moments.scatter), scale, rng))
-        return matrix
+        return add_symmetric_noise(moments.scatter, scale, rng)
 
     loss = shift_profile(1.0 / ratio)
     guarantee = Guarantee(epsilon, delta, NeighbourRelation.ADD_REMOVE, "proven", loss)

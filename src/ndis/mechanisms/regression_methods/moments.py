@@ -15,7 +15,7 @@ from ndis.mechanisms.regression_methods.base import (
     Task,
     unit_noise,
 )
-from ndis.randomness import add_noise, round_to_grid
+from ndis.randomness import add_noise, add_symmetric_noise
 
 # Of the budget of "newton" these shares go into the Hessian, which only steers, and into the
 # number of rows and the sum of squared labels, which only set clips.
@@ -24,18 +24,6 @@ _HESSIAN_SHARE, _SIZE_SHARE = 0.15, 0.02
 # that the noise itself has; and a step must seem to pay by so many standard errors.
 _FLOOR, _CAUTION = 2.0, 1.0
 _LADDER = np.concatenate([[0.0], np.geomspace(0.1, 1e4, 40)])
-
-
-def symmetric_noise(values: FloatArray, scale: float, rng: np.random.Generator) -> FloatArray:
-    """Add symmetric noise: variance scale^2 on the diagonal, half of it off the diagonal.
-
-    A row changes the matrix by x x^T, whose squared distance in this noise is
-    (sum_i x_i^4 + 2 sum_{i<j} x_i^2 x_j^2)/scale^2 = |x|^4/scale^2: with equal variances on and off
-    the diagonal the worst case would be the same and the noise larger.
-    """
-    normal = rng.standard_normal(values.shape)
-    noisy = values + scale * (normal + normal.T) / 2.0
-    return round_to_grid(noisy, scale / math.sqrt(2.0))
 
 
 class Moments(Method):
@@ -62,7 +50,7 @@ class Moments(Method):
             upper = np.triu(add_noise(X, self.noise_scale, rng))
             noisy = upper + np.triu(upper, 1).T
         else:
-            noisy = symmetric_noise(X, self.noise_scale, rng)
+            noisy = add_symmetric_noise(X, self.noise_scale, rng)
         moment = add_noise(b, self._moment_scale, rng)
         least = add_noise(np.linalg.eigvalsh(X)[0], self.noise_scale, rng)
         low = max(float(least) - self.noise_scale * math.sqrt(math.log(6.0 / task.delta)), 0.0)
@@ -86,7 +74,7 @@ class NoisyGram(Method):
 
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Release the noisy Gram matrix."""
-        noisy = symmetric_noise(table.moments, self.noise_scale, rng)
+        noisy = add_symmetric_noise(table.moments, self.noise_scale, rng)
         hessian = Hessian(noisy[:-1, :-1], self.noise_scale)
         coef = Descent(hessian, noisy[:-1, -1], self.noise_scale**2 / 2.0).coef
         return {"coef": coef, "moments": noisy}
@@ -192,7 +180,7 @@ class Newton(Method):
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Release the Hessian and the size, then a gradient a round."""
         task, moments = self._task, table.moments
-        noisy = symmetric_noise(moments[:-1, :-1], self.noise_scale, rng)
+        noisy = add_symmetric_noise(moments[:-1, :-1], self.noise_scale, rng)
         size = np.array([table.gram.n_rows, moments[-1, -1] / task.label_bound**2])
         size = add_noise(size, self.size_scale, rng)
         points, clips = [np.zeros(len(noisy))], [task.label_bound]
