@@ -2,7 +2,7 @@ import os
 
 from hypothesis import settings
 
-from ledger_places import place  # noqa: F401 - a fixture
+from ledger_places import place, server  # noqa: F401 - fixtures
 
 # Two workers on two cores: a linear algebra pool inside each would only get in the way.
 for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

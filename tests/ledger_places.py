@@ -2,10 +2,14 @@
 
 import sqlite3
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+
+from postgresql_server import Server
 
 Address = Path | str
 
@@ -39,6 +43,35 @@ class Folder(Place):
         db.close()
 
 
-@pytest.fixture(params=["sqlite"])
+class Database(Place):
+    """Schemas on a PostgreSQL server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def new(self) -> str:
+        return f"{self._server.url}#ledger_{uuid4().hex}"
+
+    def edit(self, address: Address, *statements: str) -> None:
+        import psycopg
+
+        url, _, schema = str(address).partition("#")
+        with psycopg.connect(url) as db:
+            db.execute(f"SET search_path = {schema}")
+            for statement in statements:
+                db.execute(statement)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    pytest.importorskip("psycopg")
+    running = Server()
+    yield running
+    running.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return Folder(tmp_path)
+    if request.param == "sqlite":
+        return Folder(tmp_path)
+    return Database(request.getfixturevalue("server"))

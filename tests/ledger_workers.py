@@ -19,6 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from ndis import BudgetExceeded, Guarantee, Ledger, Profile, QuadraticLoss
+from ndis.calibration import meets
+from ndis.ledger.composition import compose
 from ndis.ledger.modes import Adaptive, written
 
 RELEASE = Guarantee(
@@ -84,9 +86,12 @@ def start(folder: Path, name: int, addresses: list[str]) -> int:
 
 def main(folder: Path, kills: int, addresses: list[str]) -> None:
     chance = random.Random(8)
+    for address in addresses:
+        Ledger(address).close()  # imports, before the forks, what children need
     workers = {start(folder, name, addresses): name for name in range(8)}
     for name in range(8, 8 + kills):
-        time.sleep(chance.expovariate(1 / 0.005))
+        wait_for_notes(folder, chance.randint(1, 6))
+        time.sleep(chance.uniform(0.0, 0.01))
         victim = chance.choice(list(workers))
         os.kill(victim, signal.SIGKILL)
         os.waitpid(victim, 0)
@@ -96,10 +101,52 @@ def main(folder: Path, kills: int, addresses: list[str]) -> None:
         os.waitpid(child, 0)
 
 
+def wait_for_notes(folder: Path, more: int) -> None:
+    """Kills keep step with payments, however slow the machine is."""
+    start = noted(folder)
+    while len(now := noted(folder)) < len(start) + more:
+        assert "refused" not in now, "the budget was used up before the last kill"
+        assert not list(folder.glob("fault-*"))
+        time.sleep(0.001)
+
+
+def noted(folder: Path) -> list[str]:
+    """The first words of all notes so far."""
+    files = (file.read_text() for file in folder.glob("notes-*"))
+    return [line.partition(" ")[0] for text in files for line in text.splitlines()]
+
+
 def run(folder: Path, kills: int, *addresses: object) -> None:
     """The program, in a process of its own."""
     command = [sys.executable, __file__, folder, str(kills), *map(str, addresses)]
     subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def check(folder: Path, ledger: Ledger, kills: int) -> None:
+    """Compare what workers noted down with what the ledger says."""
+    assert [fault.read_text() for fault in folder.glob("fault-*")] == []
+    notes = [
+        line.split() for file in folder.glob("notes-*") for line in file.read_text().splitlines()
+    ]
+    kinds = [kind for kind, *_ in notes]
+    assert kinds.count("refused") == 8  # all who were left came to the end of the budget
+    assert kinds.count("opened") > kills / 2
+    history = ledger.history()
+    assert ledger.verify() == len(history)
+    total = compose([(RELEASE, len(history))], EPSILON / 1000)
+    assert meets(total, ledger.epsilon, ledger.delta)
+    assert not ledger.would_allow(RELEASE)
+    spent = [int(number) for kind, number, _ in notes if kind == "spent"]
+    assert len(set(spent)) == len(spent) > 100
+    assert set(spent) <= {entry.number for entry in history}
+    recorded = {entry.number: entry.digest for entry in history if entry.digest is not None}
+    completed = [(int(number), digest) for kind, number, digest in notes if kind == "completed"]
+    assert len({number for number, _ in completed}) == len(completed) > 100
+    assert set(completed) <= set(recorded.items())
+    assert len(set(recorded.values())) == len(recorded)
+    # Killed between paying and noting, or between completing and noting.
+    assert len(history) - len(spent) <= kills
+    assert len(recorded) - len(completed) <= kills
 
 
 if __name__ == "__main__":

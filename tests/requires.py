@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -21,6 +22,21 @@ def require_chromium() -> str:
         if path := shutil.which(name):
             return path
     _missing("Chromium", "install the package chromium")
+
+
+def require_postgresql() -> Path:
+    """Go on only where there is a PostgreSQL server, and return the folder of its programs."""
+    debian = ":".join(map(str, Path("/usr/lib/postgresql").glob("*/bin")))
+    if found := shutil.which("initdb", path=f"{os.environ.get('PATH', '')}:{debian}"):
+        return Path(found).resolve().parent
+    _missing("PostgreSQL", "install the package postgresql")
+
+
+def require_pgbouncer() -> Path:
+    """Go on only where there is PgBouncer, and return its path."""
+    if found := shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin"):
+        return Path(found)
+    _missing("PgBouncer", "install the package pgbouncer")
 
 
 def require_mounts() -> None:

@@ -512,13 +512,13 @@ def test_threads_share_a_ledger(ledger: Ledger) -> None:
     assert ledger.verify() == 20
 
 
-def test_copies_are_the_same_file(ledger: Ledger) -> None:
+def test_copies_are_the_same_ledger(ledger: Ledger) -> None:
     for other in (copy.deepcopy(ledger), pickle.loads(pickle.dumps(ledger))):
         other.spend(shift(0.01), "toy")
     assert ledger.verify() == 2
 
 
-def test_a_fork_opens_the_file_anew(ledger: Ledger) -> None:
+def test_a_fork_opens_the_ledger_anew(ledger: Ledger) -> None:
     ledger.spend(shift(0.01), "before")
     program = (
         "import os, sys, ndis\n"
@@ -532,38 +532,11 @@ def test_a_fork_opens_the_file_anew(ledger: Ledger) -> None:
     assert ledger.verify() == 11
 
 
-def check_notes(folder: Path, ledger: Ledger, kills: int) -> None:
-    """Compare what workers noted down with what the ledger says."""
-    assert [fault.read_text() for fault in folder.glob("fault-*")] == []
-    notes = [
-        line.split() for file in folder.glob("notes-*") for line in file.read_text().splitlines()
-    ]
-    kinds = [kind for kind, *_ in notes]
-    assert kinds.count("refused") == 8  # all who were left came to the end of the budget
-    assert kinds.count("opened") > kills / 4
-    history = ledger.history()
-    assert ledger.verify() == len(history)
-    total = compose([(ledger_workers.RELEASE, len(history))], EPSILON / 1000)
-    assert meets(total, ledger.epsilon, ledger.delta)
-    assert not ledger.would_allow(ledger_workers.RELEASE)
-    spent = [int(number) for kind, number, _ in notes if kind == "spent"]
-    assert len(set(spent)) == len(spent) > 100
-    assert set(spent) <= {entry.number for entry in history}
-    recorded = {entry.number: entry.digest for entry in history if entry.digest is not None}
-    completed = [(int(number), digest) for kind, number, digest in notes if kind == "completed"]
-    assert len({number for number, _ in completed}) == len(completed) > 100
-    assert set(completed) <= set(recorded.items())
-    assert len(set(recorded.values())) == len(recorded)
-    # Killed between paying and noting, or between completing and noting.
-    assert len(history) - len(spent) <= kills
-    assert len(recorded) - len(completed) <= kills
-
-
 def test_killed_processes_never_overspend_lose_or_double(tmp_path: Path) -> None:
     kills, path = 200, tmp_path / "ledger"
     with Ledger.create(path, EPSILON, DELTA, "add-remove") as ledger:
         ledger_workers.run(tmp_path, kills, path)
-        check_notes(tmp_path, ledger, kills)
+        ledger_workers.check(tmp_path, ledger, kills)
 
 
 def test_a_payment_reads_the_end_of_a_long_ledger_only(

@@ -36,7 +36,7 @@ def init(
     accept: Annotated[
         list[str] | None,
         typer.Option(
-            help="Also count relative, declared or seeded releases, or use a network disk; repeatable."
+            help="Count relative, declared or seeded releases too, or use a network disk."
         ),
     ] = None,
     as_json: AsJson = False,

@@ -20,6 +20,7 @@ from ndis.guarantee import BASES, Guarantee, NeighbourRelation
 from ndis.ledger.chain import Chain
 from ndis.ledger.filter import Filter
 from ndis.ledger.modes import Adaptive, Mode, Planned, Remaining, State
+from ndis.ledger.postgresql import PREFIXES, PostgreSQLSchema
 from ndis.ledger.sqlite import SQLiteFile
 from ndis.ledger.storage import VERSION, Storage
 from ndis.loss import Profile
@@ -53,8 +54,9 @@ class Ledger:
 
     Parameters
     ----------
-    path : path-like
-        An SQLite file on a local disk.
+    path : path-like or str
+        An SQLite file on a local disk; or, for several machines, a schema of a PostgreSQL database
+        as `postgresql://user@host/database#schema` (extra `postgresql`).
     note : str
         Why releases are made, such as the name of a study; stored with each of them.
 
@@ -498,6 +500,8 @@ class Ledger:
 
 
 def _storage(path: str | os.PathLike[str]) -> Storage:
+    if str(path).startswith(PREFIXES):
+        return PostgreSQLSchema(str(path))
     return SQLiteFile(path)
 
 

@@ -42,7 +42,6 @@ class SQLiteFile(Storage):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
         self.name = str(self.path)
-        self._db: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
 
     @contextmanager
@@ -82,26 +81,20 @@ class SQLiteFile(Storage):
 
     def query(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of a statement."""
-        assert self._db is not None
-        return self._db.execute(statement, values).fetchall()
+        rows: list[tuple[Any, ...]] = self._db.execute(statement, values).fetchall()
+        return rows
 
     def check(self) -> None:
         """Check every page of the file."""
         if self.query("PRAGMA integrity_check") != [("ok",)]:
             raise self.damaged("the database is corrupt")
 
-    def close(self) -> None:
-        """Let go of the file."""
-        if self._db is not None:
-            self._db.close()
-            self._db = None
-
     # -- inside ------------------------------------------------------------------------------
 
     def _journal(self) -> Path:
         return self.path.with_name(f"{self.path.name}-journal")
 
-    def _connect(self, *, new: bool = False) -> sqlite3.Connection:
+    def _connect(self, *, new: bool = False) -> None:
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -134,7 +127,6 @@ class SQLiteFile(Storage):
                 db.close()
                 raise
             self._db, self._file = db, (found.st_dev, found.st_ino)
-        return self._db
 
     def _configure(self, db: sqlite3.Connection) -> None:
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
@@ -155,8 +147,7 @@ class SQLiteFile(Storage):
 
     @contextmanager
     def _committed(self, *, write: bool) -> Iterator[None]:
-        assert self._db is not None
-        db = self._db
+        db: sqlite3.Connection = self._db
         self._patiently(db, "BEGIN IMMEDIATE" if write else "BEGIN")
         try:
             yield
@@ -180,7 +171,6 @@ class SQLiteFile(Storage):
 
     def _check_tables(self) -> None:
         """Refuse a file with other tables, columns, views or triggers than ours."""
-        assert self._db is not None
         found = self._patiently(self._db, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
         tables = sorted(str(sql) for (sql,) in found)
         if self.query("PRAGMA application_id") != [(_APPLICATION,)]:

@@ -51,6 +51,7 @@ class Storage(ABC):
     path: Path | str
     name: str
     network: str | None = None
+    _db: Any = None
 
     @abstractmethod
     def creation(self) -> AbstractContextManager[None]:
@@ -68,9 +69,14 @@ class Storage(ABC):
     def check(self) -> None:
         """Check what lies below the tables; only inside a transaction."""
 
-    @abstractmethod
     def close(self) -> None:
         """Let go of the place; the next transaction opens it again."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def __del__(self) -> None:
+        self.close()
 
     def damaged(self, why: str) -> DamagedLedger:
         """The error for a ledger that is not as it was written."""
@@ -115,8 +121,8 @@ class Waiting:
         waited = time.monotonic() - self._start
         if waited > _PATIENCE:
             raise TimeoutError(
-                f"Waited {_PATIENCE:g} s for {self._name}, which others hold; do not make the "
-                "release, and try again later."
+                f"Waited {_PATIENCE:g} s for {self._name}, which others hold or which is gone; do "
+                "not make the release, and try again later."
             )
         if waited > _QUIET and not self._told:
             print(f"ndis: waiting for {self._name}, which others hold ...", file=sys.stderr)
