@@ -72,7 +72,7 @@ def _looks(
         yield _last_bit(a), _last_bit(b)
         yield from ((look(a), look(b)) for look in looks)
         # A value's residue modulo some spacing, for those close to 0 and those far away.
-        step = 2.0 ** np.floor(np.log2(np.std(a)))
+        step = 2.0 ** np.floor(np.log2(max(np.std(a), np.std(b))))
         for exponent in (-4, -10, -20, -30, -40):
             grain = math.ldexp(step, exponent)
             yield np.fmod(a, grain), np.fmod(b, grain)

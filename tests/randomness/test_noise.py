@@ -157,6 +157,14 @@ def test_larger_integers_are_refused():
         add_noise([2**90], 1.0, generator(1))
 
 
+def test_an_offset_is_added_exactly():
+    rng = generator(13)
+    values, offset = rng.standard_normal((2, 1000)) * [[1e12], [1e3]]
+    exact = [Fraction(v) + Fraction(o) for v, o in zip(values, offset, strict=True)]
+    noisy = add_noise(values, 0.01, generator(14), offset=offset)
+    assert np.array_equal(noisy, expected(exact, 0.01, NORMAL.draw(1000, generator(14))))
+
+
 def test_shapes_are_kept():
     assert add_noise(3.0, 1.0, generator(1)).shape == ()
     assert add_noise([], 1.0, generator(1)).shape == (0,)

@@ -216,5 +216,5 @@ def test_rejected_places_are_filled_from_the_surplus():
 def test_draws_repeat_on_every_platform():
     # The digits are decided exactly, so a seed means the same numbers everywhere.
     reals = NORMAL.draw(100_000, generator(7))
-    assert reals.floors[:2].tolist() == [-29621119333317364, 141446669125527709]
-    assert int(np.bitwise_xor.reduce(reals.floors)) == 336544176354558531
+    assert reals.floors[:2].tolist() == [31267491596786089, -141354432649041774]
+    assert int(np.bitwise_xor.reduce(reals.floors)) == 628606528263851767

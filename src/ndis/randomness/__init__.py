@@ -23,6 +23,12 @@ from ndis.randomness.noise import (
     grid_spacing,
     round_to_grid,
 )
+from ndis.randomness.products import (
+    draw_combinations,
+    draw_gaussian,
+    draw_sketch,
+    least_ridge,
+)
 from ndis.randomness.signs import sign_product, signs
 from ndis.randomness.sources import (
     RandomState,
@@ -39,9 +45,13 @@ __all__ = [
     "add_noise",
     "add_symmetric_noise",
     "directions",
+    "draw_combinations",
+    "draw_gaussian",
+    "draw_sketch",
     "generator",
     "grid_spacing",
     "is_secure",
+    "least_ridge",
     "round_to_grid",
     "sign_product",
     "signs",

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.randomness.reals import LAPLACE, NORMAL, Law, Reals
+from ndis.randomness.reals import BLOCK, LAPLACE, NORMAL, Law, Reals
 
 GRID_BITS = 8
 """The grid of released numbers is 2**GRID_BITS times finer than the noise.
@@ -25,8 +25,6 @@ GRID_BITS = 8
 Rounding adds at most 2**-16/12 = 1.3e-6 of the noise variance.
 """
 
-# Larger blocks leave the cache, smaller ones pay for calls.
-_BLOCK = 2**16
 # A step of the grid at least so far from a tie is decided by doubles; they are off by less than
 # 2^-30 steps (scale < 2^9 steps, |Z| < 2^11, and three roundings of relative size 2^-53).
 _MARGIN = 2.0**-29
@@ -111,7 +109,9 @@ def round_to_grid(values: ArrayLike, scale: float) -> FloatArray:
     return rounded
 
 
-def add_noise(values: Exact, scale: float, rng: np.random.Generator) -> FloatArray:
+def add_noise(
+    values: Exact, scale: float, rng: np.random.Generator, *, offset: ArrayLike | None = None
+) -> FloatArray:
     """Return `values` plus independent N(0, scale**2) noise, correctly rounded.
 
     Parameters
@@ -123,6 +123,8 @@ def add_noise(values: Exact, scale: float, rng: np.random.Generator) -> FloatArr
         The public standard deviation of the noise.
     rng : numpy.random.Generator
         From `generator`.
+    offset : array_like, optional
+        Doubles that do not depend on the data, such as further noise, to be added exactly.
 
     Returns
     -------
@@ -136,7 +138,10 @@ def add_noise(values: Exact, scale: float, rng: np.random.Generator) -> FloatArr
     >>> add_noise([10.0, 20.0], scale=0.5, rng=generator()).shape
     (2,)
     """
-    return _added(NORMAL, _parts(values), scale, rng)
+    parts = parts_of(values)
+    if offset is not None:
+        parts.append(np.broadcast_to(_validate.floats("offset", offset), parts[0].shape))
+    return _added(NORMAL, parts, scale, rng)
 
 
 def add_laplace_noise(values: Exact, scale: float, rng: np.random.Generator) -> FloatArray:
@@ -150,7 +155,7 @@ def add_laplace_noise(values: Exact, scale: float, rng: np.random.Generator) -> 
     >>> add_laplace_noise([10.0, 20.0], scale=0.5, rng=generator()).shape
     (2,)
     """
-    return _added(LAPLACE, _parts(values), scale, rng)
+    return _added(LAPLACE, parts_of(values), scale, rng)
 
 
 def add_symmetric_noise(values: Any, scale: float, rng: np.random.Generator) -> FloatArray:
@@ -182,7 +187,7 @@ def add_symmetric_noise(values: Any, scale: float, rng: np.random.Generator) -> 
     >>> bool(np.all(noisy == noisy.T))
     True
     """
-    parts = _parts(values)
+    parts = parts_of(values)
     above = np.triu_indices(len(parts[0]), 1)
     noisy = np.zeros(parts[0].shape)
     off_diagonal = scale * math.sqrt(0.5) * (1.0 + 2.0**-50)
@@ -192,7 +197,7 @@ def add_symmetric_noise(values: Any, scale: float, rng: np.random.Generator) -> 
     return noisy
 
 
-def _parts(values: Exact) -> list[FloatArray]:
+def parts_of(values: Exact) -> list[FloatArray]:
     """One or two arrays of doubles whose exact sum is `values`."""
     if hasattr(values, "high"):
         pairs = cast(Integers, values)
@@ -211,8 +216,8 @@ def _added(law: Law, parts: list[FloatArray], scale: float, rng: np.random.Gener
     spacing = grid_spacing(scale)
     result = np.empty(parts[0].size)
     flat = [part.reshape(-1) for part in parts]
-    for start in range(0, result.size, _BLOCK):
-        block = [part[start : start + _BLOCK] for part in flat]
+    for start in range(0, result.size, BLOCK):
+        block = [part[start : start + BLOCK] for part in flat]
         bases, rest = split(block, spacing)
         draws = law.draw(rest.size, rng)
         steps = draws.doubles()
@@ -222,7 +227,7 @@ def _added(law: Law, parts: list[FloatArray], scale: float, rng: np.random.Gener
         steps -= nearest
         for i in np.flatnonzero(np.abs(steps) > 0.5 - _MARGIN).tolist():
             nearest[i] = _nearest(exact_rest(block, bases, i, spacing), scale / spacing, draws, i)
-        result[start : start + _BLOCK] = joined(bases, nearest, spacing)
+        result[start : start + BLOCK] = joined(bases, nearest, spacing)
     return result.reshape(parts[0].shape)
 
 
@@ -256,7 +261,7 @@ def split(parts: list[FloatArray], spacing: float) -> tuple[list[FloatArray], Fl
 
 
 def exact_rest(
-    parts: list[FloatArray], bases: list[FloatArray], index: int, spacing: float
+    parts: list[FloatArray], bases: list[FloatArray], index: Any, spacing: float
 ) -> Fraction:
     """What `split` leaves over of one number, exactly."""
     left = sum((Fraction(part[index]) for part in parts), Fraction(0))

@@ -1,0 +1,406 @@
+"""Noise that is multiplied, correctly rounded.
+
+A sketch of a table has columns N(0, G + ridge I), G its Gram matrix. Computed in doubles as a
+factor times normals, the ridge can drown in the rounding errors of G. Here the columns follow
+that law exactly, and are rounded once, to a public grid. The idea: any factor F of nearly
+G + ridge I will do, because what F F^T lacks is made up for by further noise,
+
+    G + ridge I = F F^T + c^2 (I - X),    X = (F F^T - G - (ridge - c^2) I)/c^2  small,
+    column      = F Z + c (I - X)^(1/2) Z',
+
+and X, a matrix of rounding errors, can be had exactly. Doubles tell most roundings. Those that they
+leave open are decided with integers and, in the last resort, in ball arithmetic.
+docs/proofs/rounding.md has the proofs.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import flint
+import numpy as np
+from flint import arb, arb_mat, fmpq
+from numpy.typing import ArrayLike
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.randomness.noise import Exact, exact_rest, grid_spacing, joined, parts_of, split
+from ndis.randomness.reals import NORMAL, Reals, ball
+
+# Columns are drawn in blocks of about this many normals.
+_BLOCK = 2**21
+_EPS = 2.0**-53
+# Integers of 53 bits are cut into three slices of 18, whose products doubles add up exactly.
+_SLICE = 18
+# Rows of a block of the matrix X.
+_ROWS = 512
+# What is left out of the series for (I - X)^(1/2) is at most 2 to minus this.
+_SERIES_BITS = 60
+# If more roundings than this share would be left open, doubles take X into account.
+_SHARE = 2.0**-16
+
+
+def draw_sketch(
+    gram: Exact, ridge: float, n_components: int, rng: np.random.Generator
+) -> FloatArray:
+    """Draw independent columns N(0, gram + ridge I), correctly rounded.
+
+    Parameters
+    ----------
+    gram : array_like of shape (d, d), or pairs of integers
+        A symmetric matrix, taken as exact (see `add_noise`), with no eigenvalue below -ridge/4.
+    ridge : float
+        The public variance of the noise.
+    n_components : int
+        How many columns.
+    rng : numpy.random.Generator
+        From `generator`.
+
+    Returns
+    -------
+    ndarray of float64, of shape (d, n_components)
+        The multiples of `grid_spacing(sqrt(ridge))` nearest to a real draw.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is so large beside the ridge that doubles cannot factorise it. With
+        ridge >= `least_ridge(trace, d)` and a positive semi-definite matrix this never happens.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.randomness import draw_sketch, generator
+    >>> draw_sketch(np.ones((2, 2)), 4.0, 3, generator()).shape
+    (2, 3)
+    """
+    ridge = _validate.positive("ridge", ridge)
+    columns = _Root(parts_of(gram), ridge)
+    return columns.draw(n_components, grid_spacing(math.sqrt(ridge)), rng)
+
+
+def draw_gaussian(
+    mean: ArrayLike, cov: ArrayLike, noise_scale: float, n_draws: int, rng: np.random.Generator
+) -> FloatArray:
+    """Draw independent vectors N(mean, cov + noise_scale^2 I), correctly rounded.
+
+    Parameters
+    ----------
+    mean : array_like of shape (d,)
+        Taken as exact.
+    cov : array_like of shape (d, d)
+        Taken as exact; see `draw_sketch`, also for what is raised.
+    noise_scale : float
+        The public standard deviation of the noise, whose square is rounded up.
+    n_draws : int
+        How many vectors.
+    rng : numpy.random.Generator
+        From `generator`.
+
+    Returns
+    -------
+    ndarray of float64, of shape (n_draws, d)
+
+    Examples
+    --------
+    >>> from ndis.randomness import draw_gaussian, generator
+    >>> draw_gaussian([1.0, 2.0], [[4.0, 0.0], [0.0, 0.0]], 0.1, 3, generator()).shape
+    (3, 2)
+    """
+    scale = _validate.positive("noise_scale", noise_scale)
+    columns = _Root(parts_of(cov), scale**2 * (1.0 + 2.0**-50))
+    return columns.draw(n_draws, grid_spacing(scale), rng, _validate.floats("mean", mean)).T
+
+
+def draw_combinations(
+    factor: Any, noise_scale: float, n_components: int, rng: np.random.Generator
+) -> FloatArray:
+    """Draw independent columns N(0, factor factor^T + noise_scale^2 I), correctly rounded.
+
+    Parameters
+    ----------
+    factor : ndarray or scipy.sparse array, of shape (d, k)
+        Taken as exact.
+    noise_scale : float
+        The public standard deviation of the noise.
+    n_components : int
+        How many columns.
+    rng : numpy.random.Generator
+        From `generator`.
+
+    Returns
+    -------
+    ndarray of float64, of shape (d, n_components)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.randomness import draw_combinations, generator
+    >>> draw_combinations(np.ones((2, 5)), 4.0, 3, generator()).shape
+    (2, 3)
+    """
+    scale = _validate.positive("noise_scale", noise_scale)
+    return _Columns(factor, scale).draw(n_components, grid_spacing(scale), rng)
+
+
+def least_ridge(trace: float, dimension: int) -> float:
+    """Return a ridge with which every positive semi-definite matrix of this trace can be drawn.
+
+    Parameters
+    ----------
+    trace : float
+        A public bound: the cap on rows times the squared bound on a row's norm.
+    dimension : int
+        The number of columns of the table.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from ndis.randomness import least_ridge
+    >>> f"{least_ridge(2.0**40, 100):.2f}"
+    '0.81'
+    """
+    d = _validate.count("dimension", dimension)
+    share = (d + 4) * 2.0**-47
+    # The ridge itself adds to the trace of what is factorised.
+    return _validate.positive("trace", trace) * share / (1.0 - d * share) * (1.0 + 2.0**-40)
+
+
+class _Columns:
+    """Columns factor Z + noise Z', of real normals Z and Z', and how they are rounded.
+
+    Parameters
+    ----------
+    factor : array of shape (d, k), dense or sparse
+    noise : float
+    unit : float
+        A power of two: what is released is this times the columns.
+    """
+
+    def __init__(self, factor: Any, noise: float, unit: float = 1.0) -> None:
+        self.factor, self.noise, self.unit = factor, noise, unit
+        norms = np.sqrt(np.asarray((factor * factor).sum(axis=1)).reshape(-1))
+        # In doubles an entry is off by at most this, for its row, times the size of its column.
+        self.errors = 1.01 * _EPS * (factor.shape[1] + 12) * (norms + noise)
+
+    def draw(
+        self,
+        n_columns: int,
+        spacing: float,
+        rng: np.random.Generator,
+        centre: FloatArray | None = None,
+    ) -> FloatArray:
+        """Draw columns around a centre, on the grid of this spacing."""
+        d, k = self.factor.shape
+        centres = [np.zeros((d, 1)) if centre is None else centre.reshape(d, 1)]
+        bases, rest = split(centres, spacing)
+        step = spacing / self.unit
+        columns = np.empty((d, _validate.count("n_columns", n_columns)))
+        width = max(1, _BLOCK // (d + k))
+        for start in range(0, n_columns, width):
+            part = columns[:, start : start + width]
+            reals = NORMAL.draw((k + d) * part.shape[1], rng)
+            values, errors = self.approximate(reals.doubles().reshape(k + d, -1))
+            values /= step
+            values += rest
+            nearest = np.rint(values)
+            values -= nearest
+            for i, j in np.argwhere(np.abs(values) > 0.5 - 2.0**-45 - errors / step).tolist():
+                offset = exact_rest(centres, bases, (i, 0), spacing)
+                nearest[i, j] = self._nearest(i, _Column(reals, j, part.shape[1]), offset, step)
+            part[:] = joined(bases, nearest, spacing)
+        return columns
+
+    def approximate(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The columns in doubles, and a bound on how far off they are."""
+        k = self.factor.shape[1]
+        first, second = z[:k], z[k:]
+        sizes = np.linalg.norm(first, axis=0) + np.linalg.norm(second, axis=0) + math.sqrt(k) + 1.0
+        return self.factor @ first + self.noise * second, np.outer(self.errors, sizes)
+
+    def enclose(self, i: int, column: _Column, bits: int) -> arb:
+        """Hold entry i of a column, by so many digits of its normals."""
+        floors, k = column.floors(bits), self.factor.shape[1]
+        return _dot(self.factor[[i]], floors[:k], bits) + arb(self.noise) * ball(
+            floors[k + i], bits
+        )
+
+    def _nearest(self, i: int, column: _Column, offset: Fraction, step: float) -> int:
+        """The integer nearest to offset + entry/step, by as many digits as it takes."""
+        bits = NORMAL.bits
+        while True:
+            with flint.ctx.workprec(bits + 256):
+                place = self.enclose(i, column, bits) / step
+                place += fmpq(offset.numerator, offset.denominator) + arb(0.5)
+                whole = place.floor().unique_fmpz()
+            if whole is not None:
+                return int(whole)
+            bits += 64
+
+
+class _Root(_Columns):
+    """Columns N(0, gram + ridge I), by the factorisation at the top of this file."""
+
+    def __init__(self, gram: list[FloatArray], ridge: float) -> None:
+        unit = math.ldexp(1.0, (math.frexp(ridge)[1] - 2) // 2)
+        self.ridge = ridge / unit**2 - 1.0  # in [1, 7], exact
+        self.gram = [np.tril(part / unit**2) for part in gram]
+        self.gram = [part + np.tril(part, -1).T for part in self.gram]
+        factor = self._factor()
+        super().__init__(factor, noise=1.0, unit=unit)
+        self._correct()
+
+    def _factor(self) -> FloatArray:
+        """A factor of nearly gram + ridge I whose entries are integers of 53 bits, scaled."""
+        matrix = np.sum(self.gram, axis=0)
+        matrix[np.diag_indices_from(matrix)] += self.ridge
+        try:
+            factor = np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            raise _too_large() from None
+        self.exponent = math.frexp(float(np.max(np.abs(factor))))[1] - 53
+        return np.asarray(np.ldexp(np.rint(np.ldexp(factor, -self.exponent)), self.exponent))
+
+    def _correct(self) -> None:
+        """Find the correction I - (I - X)^(1/2), by its power series, and how well it is known."""
+        d, X = len(self.factor), self._residual()
+        size = float(np.linalg.norm(X)) * (1.0 + 2.0**-40)
+        missed = _EPS * size + d * 2.0**-98 * float(np.max(np.sum(self.factor**2, axis=1)))
+        self.theta = size + missed
+        if not self.theta <= 0.5:
+            raise _too_large()
+        coefficients = _coefficients(self.theta, _SERIES_BITS)
+        self.correction, power = 0.5 * X, X
+        for coefficient in coefficients[1:]:
+            power = power @ X
+            self.correction += float(coefficient) * power
+        self.doubt = missed + 2.0**-_SERIES_BITS
+        if len(coefficients) > 1:
+            self.doubt += (d + 4) * _EPS * self.theta**2 + 2.0**-46 * self.theta
+        rows = 1.01 * np.linalg.norm(self.correction, axis=1) + self.doubt
+        # A step of the grid is at least 2^-9. Few roundings are open if the correction is left out.
+        self.corrects = float(np.max(rows)) * 4.0 * math.sqrt(d) * 2.0**9 > _SHARE
+        self.errors += self.doubt + (d + 12) * _EPS * (1.0 + rows) if self.corrects else rows
+
+    def _residual(self) -> FloatArray:
+        """X = F F^T - gram - ridge I, off by at most 2^-98 of the largest entry and 2^-53 of X."""
+        d, slices, rest = len(self.factor), [], np.ldexp(self.factor, -self.exponent)
+        for shift in (2 * _SLICE, _SLICE, 0):
+            slices.append(np.rint(np.ldexp(rest, -shift)))
+            rest = rest - np.ldexp(slices[-1], shift)
+        X = np.empty((d, d))
+        for start in range(0, d, _ROWS):
+            stop = min(start + _ROWS, d)  # F is lower triangular
+            high, low = np.zeros((2, stop - start, stop))
+            for term in self._terms(slices, start, stop):
+                total = high + term
+                moved = total - high
+                low += (high - (total - moved)) + (term - moved)
+                high = total
+            X[start:stop, :stop] = high + low
+            X[:stop, start:stop] = X[start:stop, :stop].T
+        return X
+
+    def _terms(self, slices: list[FloatArray], start: int, stop: int) -> Iterator[FloatArray]:
+        """Matrices whose sum is a block of X; each is exact."""
+        for weight in range(5):
+            products = sum(
+                slices[k][start:stop, :stop] @ slices[weight - k][:stop, :stop].T
+                for k in range(3)
+                if 0 <= weight - k < 3
+            )
+            yield np.ldexp(products, 2 * self.exponent + _SLICE * (4 - weight))
+        for part in self.gram:
+            yield -part[start:stop, :stop]
+        yield -self.ridge * np.eye(stop - start, stop, start)
+
+    def approximate(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        values, errors = super().approximate(z)
+        if self.corrects:
+            values -= self.correction @ z[len(self.factor) :]
+        return values, errors
+
+    def enclose(self, i: int, column: _Column, bits: int) -> arb:
+        if bits > NORMAL.bits:
+            return self._enclose_exactly(i, column, bits)
+        second = column.floors(bits)[len(self.factor) :]
+        size = float(np.linalg.norm(np.array(second, dtype=np.float64))) * 2.0**-bits + 1.0
+        missing = _dot(self.correction[[i]], second, bits) + arb(0, self.doubt * size)
+        return super().enclose(i, column, bits) - missing
+
+    def _enclose_exactly(self, i: int, column: _Column, bits: int) -> arb:
+        """Apply the power series to the normals: X times a vector takes no product of matrices."""
+        d, floors = len(self.factor), column.floors(bits)
+        coefficients = _coefficients(self.theta, bits)
+        # Each product with X loses as many bits as F F^T has more than X.
+        lost = 64 + 2 * math.ceil(math.log2(float(np.linalg.norm(self.factor)) + 2.0))
+        with flint.ctx.workprec(bits + 64 + lost * len(coefficients)):
+            middles = [arb(2 * f + 1) * arb(2) ** (-bits - 1) for f in floors]
+            first, total = (arb_mat(d, 1, part) for part in (middles[:d], middles[d:]))
+            size = sum((z * z for z in middles[d:]), arb(0)).sqrt()
+            power, (factor, matrix) = total, self._balls
+            for coefficient in coefficients:
+                power = factor * (factor.transpose() * power) - matrix * power
+                total -= power * arb(fmpq(coefficient.numerator, coefficient.denominator))
+            row = arb_mat(1, d, self.factor[i].tolist())
+            unknown = size + float(np.sum(np.abs(self.factor[i]))) + 2.0 * math.sqrt(d)
+            return (row * first)[0, 0] + total[i, 0] + arb(0, 1) * unknown * arb(2) ** -bits
+
+    @functools.cached_property
+    def _balls(self) -> tuple[arb_mat, arb_mat]:
+        """F, and gram + ridge I, as exact balls."""
+        d = len(self.factor)
+        factor, *parts = (arb_mat(d, d, m.reshape(-1).tolist()) for m in (self.factor, *self.gram))
+        ridge = arb_mat(d, d, (self.ridge * np.eye(d)).reshape(-1).tolist())
+        with flint.ctx.workprec(4096):
+            return factor, sum(parts, ridge)
+
+
+class _Column(NamedTuple):
+    """The normals of one column, among those of a block."""
+
+    reals: Reals
+    start: int
+    width: int
+
+    def floors(self, bits: int) -> list[int]:
+        """What is known of the normals by so many digits."""
+        if bits == self.reals.bits:
+            return list(self.reals.floors[self.start :: self.width].tolist())
+        places = range(self.start, self.reals.floors.size, self.width)
+        return [self.reals.floor(place, bits) for place in places]
+
+
+def _dot(row: Any, floors: list[int], bits: int) -> arb:
+    """Hold the product of a row of doubles, dense or sparse, with normals."""
+    where = row.nonzero()[-1]
+    mantissa, exponent = np.frexp(np.asarray(row[[0] * where.size, where]).reshape(-1))
+    least = int(np.min(exponent, initial=0))
+    integers = np.ldexp(mantissa, 53).astype(np.int64).tolist()
+    weights = [m << e - least for m, e in zip(integers, exponent.tolist(), strict=True)]
+    middle = sum(w * (2 * floors[k] + 1) for w, k in zip(weights, where.tolist(), strict=True))
+    return arb(middle, sum(map(abs, weights))) * arb(2) ** (least - 53 - bits - 1)
+
+
+def _coefficients(theta: float, bits: int) -> list[Fraction]:
+    """The first coefficients of 1 - (1 - x)^(1/2): the others sum to 2^-bits if |x| <= theta."""
+    found = [Fraction(1, 2)]
+    # From x^(k+1) on they sum to at most theta^(k+1)/4 for theta <= 1/2.
+    while (len(found) + 1) * math.log2(theta) > -bits:
+        k = len(found)
+        found.append(found[-1] * Fraction(2 * k - 1, 2 * k + 2))
+    return found
+
+
+def _too_large() -> ValueError:
+    return ValueError(
+        "Expected a matrix that doubles can factorise beside the ridge, got one too large; lower "
+        "max_rows or the bounds on the data, or raise the noise to least_ridge."
+    )
