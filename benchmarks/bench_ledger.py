@@ -4,15 +4,19 @@
 
 The first table repeats one release for as long as each mode admits it. "used" is epsilon of the
 exact total of what was admitted, at the budget's delta, as a share of the budget's epsilon. The
-second table is wall-clock time on a ledger of 10,000 rows; most of it is the disk's forced write,
-which is therefore measured beside it, as is a ledger on a file system in memory.
+second table is wall-clock time on a ledger of 10,000 rows; most of it is the disk's forced writes,
+of which one is therefore measured beside it, as are a ledger on a file system in memory and one on
+a PostgreSQL server on the same machine. The third compares SQLite's journals.
 """
 
 import math
 import os
+import shutil
+import sqlite3
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +28,7 @@ from ndis.ledger.filter import Filter
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from ledger_workers import fill
+from postgresql_server import Server
 
 BUDGETS = [(1.0, 1e-6), (0.3, 1e-8), (4.0, 1e-5)]
 
@@ -100,29 +105,65 @@ def milliseconds(action, times: int = 200) -> np.ndarray:
     return np.array(taken)
 
 
-def speed(place: str, parent: str | None, rows: int = 10_000) -> None:
+def speed(place: str, address: Path | str, folder: str, rows: int = 10_000) -> None:
     release = proven(QuadraticLoss.from_leverage(1e-5, 10))
-    with tempfile.TemporaryDirectory(dir=parent) as folder:
-        path, spent = Path(folder) / "ledger", []
-        with Ledger.create(path, 1.0, 1e-6, "add-remove") as ledger:
-            fill(ledger, release, rows)
-            taken = {"spend": milliseconds(lambda: spent.append(ledger.spend(release, "x")))}
-            taken["complete"] = milliseconds(lambda: ledger.complete(spent.pop(), "0" * 64))
-            taken["remaining"] = milliseconds(ledger.remaining, 5)
-        taken["open"] = milliseconds(lambda: Ledger(path).close(), 5)
-        with Ledger(path) as ledger:
-            taken["verify"] = milliseconds(ledger.verify, 2)
-        with open(Path(folder) / "raw", "wb", buffering=0) as raw:
-            taken["a forced write of 4 kB alone"] = milliseconds(
-                lambda: (raw.write(bytes(4096)), os.fsync(raw.fileno()))
-            )
+    spent = []
+    with Ledger.create(address, 1.0, 1e-6, "add-remove") as ledger:
+        fill(ledger, release, rows)
+        taken = {"spend": milliseconds(lambda: spent.append(ledger.spend(release, "x")))}
+        taken["complete"] = milliseconds(lambda: ledger.complete(spent.pop(), "0" * 64))
+        taken["would_allow"] = milliseconds(lambda: ledger.would_allow(release))
+        taken["remaining"] = milliseconds(ledger.remaining, 5)
+    taken["open"] = milliseconds(lambda: Ledger(address).close(), 5)
+    with Ledger(address) as ledger:
+        taken["verify"] = milliseconds(ledger.verify, 2)
+    with open(Path(folder) / "raw", "wb", buffering=0) as raw:
+        taken["a forced write of 4 kB alone"] = milliseconds(
+            lambda: (raw.write(bytes(4096)), os.fsync(raw.fileno()))
+        )
     for name, values in taken.items():
         print(f"| {name} | {place} | {np.median(values):.2f} | {np.quantile(values, 0.95):.2f} |")
 
 
+def journals(folder: str) -> None:
+    """A payment's two statements under each way of SQLite to make them durable."""
+    settings = {
+        "write-ahead log": ("WAL", "FULL", 1000),
+        "write-ahead log, copied at once": ("WAL", "FULL", 1),
+        "rollback journal, removed (ours)": ("DELETE", "EXTRA", 0),
+        "rollback journal, emptied": ("TRUNCATE", "FULL", 0),
+    }
+    for name, (mode, forced, checkpoint) in settings.items():
+        db = sqlite3.connect(Path(folder) / name, isolation_level=None)
+        db.execute(f"PRAGMA journal_mode = {mode}")
+        db.execute(f"PRAGMA synchronous = {forced}")
+        db.execute(f"PRAGMA wal_autocheckpoint = {checkpoint}")
+        db.execute("CREATE TABLE events (body TEXT)")
+        db.execute("CREATE TABLE state (number INTEGER PRIMARY KEY, body TEXT)")
+
+        def pay(db: sqlite3.Connection = db) -> None:
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("INSERT INTO events VALUES (?)", ("x" * 1000,))
+            db.execute("REPLACE INTO state VALUES (1, ?)", ("x" * 1500,))
+            db.execute("COMMIT")
+
+        taken = milliseconds(pay, 400)
+        print(f"| {name} | {np.median(taken):.2f} | {np.quantile(taken, 0.95):.2f} |")
+        db.close()
+
+
 if __name__ == "__main__":
     unused()
-    print("\n| milliseconds, 10,000 rows | file | median | 95% |\n| --- | --- | ---: | ---: |")
-    speed("on disk", None)
+    print("\n| milliseconds, 10,000 rows | place | median | 95% |\n| --- | --- | ---: | ---: |")
+    with tempfile.TemporaryDirectory() as folder:
+        speed("on disk", Path(folder) / "ledger", folder)
     if Path("/dev/shm").exists():
-        speed("in memory", "/dev/shm")
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            speed("in memory", Path(folder) / "ledger", folder)
+    if shutil.which("initdb") and find_spec("psycopg"):
+        server = Server()
+        speed("on a PostgreSQL server", server.url, tempfile.gettempdir())
+        server.close()
+    print("\n| milliseconds a commit | median | 95% |\n| --- | ---: | ---: |")
+    with tempfile.TemporaryDirectory() as folder:
+        journals(folder)

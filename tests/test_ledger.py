@@ -198,8 +198,8 @@ def test_an_untouched_budget_says_why_less_is_left(ledger: Ledger) -> None:
     left = ledger.remaining()
     price = 1 - left.epsilon / EPSILON
     assert str(left) == (
-        f"epsilon {left.epsilon:.4g} at delta 1e-06 (nothing is spent: releases that may depend "
-        f"on earlier ones cost {price:.1%} of 1; one alone may use it all)"
+        f"epsilon {left.epsilon:.4g} at delta 1e-06 (nothing is spent; deciding release by "
+        f"release costs {price:.1%} of 1, a single release may use it all)"
     )
     ledger.spend(shift(0.1), "first")
     assert ledger.remaining().reason == ""

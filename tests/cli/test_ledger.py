@@ -7,6 +7,7 @@ import pytest
 from ndis import Guarantee, Ledger, Profile, QuadraticLoss
 from ndis.cli import main
 from ndis.cli.console import ExitCode
+from postgresql_server import Server
 
 
 def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -48,7 +49,20 @@ def test_show_tells_what_is_left(capsys: pytest.CaptureFixture[str], path: str) 
     assert answer["remaining_epsilon"] == Ledger(path).remaining().epsilon
     _, out, _ = call(capsys, "ledger", "show", path)
     assert "2, 1 with an output" in out
-    assert ": (1, 1e-06)-differentially private" in out
+    assert "(1, 1e-06)-differentially private" in " ".join(out.split())
+    assert f"epsilon {answer['remaining_epsilon']:.4g} at delta 1e-06" in out
+
+
+def test_an_untouched_budget_says_why_less_is_left(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = str(tmp_path / "new")
+    Ledger.create(path, 2.0, 1e-6, "replace").close()
+    _, out, _ = call(capsys, "ledger", "show", path)
+    told = " ".join(out.split())
+    assert "epsilon 1.927 at delta 1e-06 (nothing is spent; deciding release by release" in told
+    _, out, _ = call(capsys, "ledger", "show", path, "--json")
+    assert "costs 3.7% of 2" in json.loads(out)["remaining_reason"]
 
 
 def test_show_draws(capsys: pytest.CaptureFixture[str], path: str, tmp_path: Path) -> None:
@@ -72,6 +86,114 @@ def test_history_lists_releases(capsys: pytest.CaptureFixture[str], path: str) -
     assert [row.split()[-1] for row in out.splitlines() if row.strip()][-2:] == ["ab", "none"]
 
 
+def test_history_is_legible_at_80_columns(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    loss = Profile.both(QuadraticLoss.from_shift(0.0123456))
+    release = Guarantee(0.0123456789, 1.23456e-07, "replace", "proven", loss)
+    note = "survey of winter 2024, third wave, for the ministry"
+    with Ledger.create(tmp_path / "ledger", 1.0, 1e-6, "replace") as ledger:
+        for number in range(12):
+            entry = ledger.spend(release, "PrivateLogisticRegression", note)
+            ledger.complete(entry, f"{number:064x}"[::-1])
+    code, out, _ = call(capsys, "ledger", "history", str(ledger.path))
+    assert code == ExitCode.DONE
+    assert max(map(len, out.splitlines())) <= 80
+    assert "…" not in out
+    (row,) = [line for line in out.splitlines() if line.startswith("  12   2")]
+    assert row.split()[2:] == ["PrivateLogisticRegression", "0.01235", "1.2e-07", "b0000000"]
+    assert " ".join(out.split()).count(note) == 12
+
+
+def test_a_plan_is_filled_from_the_command_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("answers.csv").write_text("count\n10\n")
+    promise = ("--epsilon", "0.5", "--delta", "1e-7", "--sensitivity", "1")
+    relation = ("--relation", "replace")
+    budget = ("--epsilon", "2", "--delta", "1e-6", *relation, "--mode", "plan")
+    assert call(capsys, "ledger", "init", "budget", *budget)[0] == ExitCode.DONE
+    release = ("release", "gaussian", "answers.csv", *promise, *relation)
+    code, _, err = call(capsys, *release, "--out", "early.npz", "--ledger", "budget")
+    assert (code, Path("early.npz").exists()) == (ExitCode.WRONG_CALL, False)
+    assert "fill it with `ndis ledger plan`" in err
+    _, printed, _ = call(capsys, "calibrate", "gaussian", *promise, *relation, "--json")
+    Path("promise.json").write_text(printed)
+    call(capsys, *release, "--out", "rehearsal.npz", "--seed", "1")
+    code, out, err = call(capsys, "ledger", "plan", "budget", "promise.json:2", "rehearsal.npz")
+    assert (code, err) == (ExitCode.DONE, "")
+    assert out.startswith("3 releases are planned: epsilon 0.")
+    for number in range(3):
+        words = ("--out", f"{number}.npz", "--ledger", "budget", "--note", "count of the week")
+        code, out, err = call(capsys, *release, *words)
+        assert (code, err) == (ExitCode.DONE, "")
+        left = Ledger("budget").remaining()
+        assert f"Left of the budget: {left}" in out
+    assert call(capsys, *release, "--out", "4.npz", "--ledger", "budget")[0] == ExitCode.NO_BUDGET
+    assert {entry.note for entry in Ledger("budget").history()} == {"count of the week"}
+    code, _, err = call(capsys, "ledger", "plan", "budget", "answers.csv")
+    assert code == ExitCode.WRONG_CALL
+    assert "got answers.csv without a guarantee" in err
+
+
+@pytest.mark.parametrize(
+    ("budget", "words", "remedy"),
+    [
+        ({}, ("--seed", "1"), "leave out --seed, or use a ledger started with --accept seeded"),
+        ({}, ("--relation", "add-remove"), "pass another --relation, or use another ledger"),
+        ({"mode": "plan"}, (), "fill it with `ndis ledger plan`"),
+    ],
+)
+def test_errors_name_options(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    budget: dict,
+    words: tuple,
+    remedy: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("answers.csv").write_text("count\n10\n")
+    Ledger.create("budget", 2.0, 1e-6, "replace", **budget).close()
+    release = ("release", "gaussian", "answers.csv", "--epsilon", "0.5", "--delta", "1e-7")
+    release += ("--sensitivity", "1", "--out", "r.npz", "--ledger", "budget")
+    relation = () if "--relation" in words else ("--relation", "replace")
+    code, _, err = call(capsys, *release, *relation, *words)
+    assert code == ExitCode.WRONG_CALL
+    assert remedy in err
+    assert err.count("\n") == 1
+    assert "`" not in err.replace("`ndis ledger plan`", "")
+
+
+def test_a_folder_that_cannot_be_written_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ("--epsilon", "1", "--delta", "1e-6", "--relation", "replace")
+    code, _, err = call(capsys, "ledger", "init", str(tmp_path / "no" / "ledger"), *words)
+    assert code == ExitCode.WRONG_CALL
+    assert err.startswith("ndis: Cannot create the ledger at ")
+    assert "release" not in err
+
+
+def test_a_ledger_on_a_server(capsys: pytest.CaptureFixture[str], server: Server) -> None:
+    address = f"{server.url}#by_command_line"
+    words = ("--epsilon", "1", "--delta", "1e-6", "--relation", "replace")
+    code, out, _ = call(capsys, "ledger", "init", address, *words)
+    assert (code, out.split(",")[0]) == (ExitCode.DONE, "Ledger('postgres#by_command_line'")
+    assert call(capsys, "ledger", "verify", address)[:2] == (
+        ExitCode.DONE,
+        "0 releases, all in order and within the budget.\n",
+    )
+    code, _, err = call(capsys, "ledger", "show", "postgresql:///nothing?host=/nowhere")
+    assert code == ExitCode.WRONG_CALL
+    assert "got no connection" in err
+    code, _, err = call(capsys, "ledger", "init", address, *words)
+    assert code == ExitCode.WRONG_CALL
+    assert err.endswith("which exists; choose another.\n")
+
+
 def test_verify_fails_on_an_edited_file(capsys: pytest.CaptureFixture[str], path: str) -> None:
     code, out, _ = call(capsys, "ledger", "verify", path)
     assert (code, out) == (ExitCode.DONE, "2 releases, all in order and within the budget.\n")
@@ -88,8 +210,17 @@ def test_verify_fails_on_an_edited_file(capsys: pytest.CaptureFixture[str], path
     assert (code, err, json.loads(out)["verified"]) == (ExitCode.CHECK_FAILED, "", False)
 
 
+def test_another_version_is_not_checkable(capsys: pytest.CaptureFixture[str], path: str) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+    code, out, err = call(capsys, "ledger", "verify", path)
+    assert (code, out) == (ExitCode.NOT_CHECKABLE, "")
+    assert "use the version of ndis that wrote it" in err
+
+
 def test_a_missing_ledger_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = call(capsys, "ledger", "show", "nowhere")
     assert code == ExitCode.WRONG_CALL
-    assert "start one with: ndis ledger init" in err
+    assert "start one with `ndis ledger init`" in err
     assert not Path("nowhere").exists()

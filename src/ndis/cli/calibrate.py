@@ -48,7 +48,9 @@ def _command(kind: Kind, options: list[str]) -> Any:
             _draw(kind, settings, plot)
         if as_json:
             document = {"epsilon": epsilon, "delta": settings["delta"], "noise_scale": noise}
-            print_json(document | {"kept": kept})
+            promise = kind.promise(settings)
+            planned = None if promise is None else promise.to_dict()
+            print_json(document | {"kept": kept, "guarantee": planned})
             return
         rows = [[f"{e:g}", "-" if value is None else f"{value:.6g}"] for e, value in around]
         print_table(

@@ -1,6 +1,7 @@
 """What all commands share: exit codes, the ``--json`` option, tables, errors as sentences."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from importlib.util import find_spec
@@ -23,12 +24,23 @@ class ExitCode(IntEnum):
     WRONG_CALL = 2
     FAULT = 3
     NO_BUDGET = 4
+    NOT_CHECKABLE = 5
     INTERRUPTED = 130
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 _FORESEEN = (ValueError, TypeError, OSError, ImportError, LookupError)
+# What errors of the ledger call by their Python names, as a user of the command line knows it.
+_IN_OPTIONS = {
+    r"make one with `Ledger\.create`": "start one with `ndis ledger init`",
+    r"open it with `Ledger`, or choose another": "choose another",
+    r"create it with accept=\['(\w+)'\]": r"start it with --accept \1",
+    r"made with accept=\['(\w+)'\]": r"started with --accept \1",
+    r"leave random_state unset": "leave out --seed",
+    r"convert it \(such as with `to_replace`\), or use": "pass another --relation, or use",
+    r"call `plan` with all guarantees": "fill it with `ndis ledger plan`",
+}
 _SHOWN = {"debug": False}
 _PICTURES = (".png", ".svg", ".pdf")
 
@@ -87,6 +99,8 @@ def _told(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"Expected JSON, got something else ({error}); correct the file."
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    for python, option in _IN_OPTIONS.items():
+        text = re.sub(python, option, text)
     return " ".join(text.split()) or type(error).__name__
 
 
@@ -96,15 +110,11 @@ def _say(words: str, code: ExitCode) -> ExitCode:
     return code
 
 
-def open_ledger(path: Path) -> "Ledger":
-    """The ledger in a file, which must be there."""
+def open_ledger(path: str, note: str = "") -> "Ledger":
+    """The ledger, which must be there."""
     from ndis.ledger import Ledger
 
-    if not path.exists():
-        raise FileNotFoundError(
-            f"Expected a ledger at {path}, got no such file; start one with: ndis ledger init."
-        )
-    return Ledger(path)
+    return Ledger(path, note=note)
 
 
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -122,7 +132,12 @@ def print_table(
 
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for heading in headings:
-        table.add_column(heading, justify="left" if wrap else "right", no_wrap=not wrap)
+        table.add_column(
+            heading,
+            justify="left" if wrap else "right",
+            no_wrap=not wrap,
+            overflow="fold" if wrap else "ellipsis",
+        )
     for row in rows:
         table.add_row(*row)
     Console().print(table)

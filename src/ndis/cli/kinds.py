@@ -12,6 +12,7 @@ from ndis.cli.settings import Settings
 
 if TYPE_CHECKING:
     from ndis._validate import FloatArray
+    from ndis.guarantee import Guarantee
     from ndis.loss import PrivacyLoss
     from ndis.release import Release
 
@@ -49,6 +50,10 @@ class Kind(ABC):
 
     def loss(self, settings: Settings) -> PrivacyLoss | None:
         """Its worst-case privacy loss, without data, if it can be told."""
+        return None
+
+    def promise(self, settings: Settings) -> Guarantee | None:
+        """What a release will promise, without data, if it can be told; a plan is made of these."""
         return None
 
     @abstractmethod
@@ -91,6 +96,11 @@ class Projection(Kind):
         settings.need("data_norm")
         settings.need("components")
         return PrivateProjection(**self._arguments(settings), **more)
+
+    def promise(self, settings: Settings) -> Guarantee | None:
+        """The same whatever the table is."""
+        result: Guarantee = self.make(settings).guarantee()
+        return result
 
     def loss(self, settings: Settings) -> PrivacyLoss | None:
         """The loss of the guarantee, where it has one."""
@@ -255,6 +265,11 @@ class Gaussian(Kind):
 
         settings.need("sensitivity")
         return GaussianMechanism(**self._arguments(settings), **more)
+
+    def promise(self, settings: Settings) -> Guarantee | None:
+        """The same whatever the answers are."""
+        result: Guarantee = self.make(settings).guarantee()
+        return result
 
     def loss(self, settings: Settings) -> PrivacyLoss | None:
         """Its worst case."""

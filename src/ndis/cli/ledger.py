@@ -1,5 +1,7 @@
-"""``ndis ledger``: start a privacy budget, see what is left of it, check its file."""
+"""``ndis ledger``: start a privacy budget, plan, see what is left of it, check it."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,10 +11,18 @@ from ndis.cli.console import AsJson, ExitCode, open_ledger, picture, print_json,
 from ndis.cli.mistakes import Commands
 
 if TYPE_CHECKING:
+    from ndis.guarantee import Guarantee
     from ndis.ledger import Ledger
 
 Picture = Annotated[Path | None, picture("Write the burn-down")]
-Where = Annotated[Path, typer.Argument(help="The file of the ledger.", show_default=False)]
+Where = Annotated[
+    str,
+    typer.Argument(
+        metavar="LEDGER",
+        help="A file, or postgresql://user@host/database#schema.",
+        show_default=False,
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +30,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(
         cls=Commands, no_args_is_help=True, help="Start, show and check a privacy budget."
     )
-    for command in (init, show, history, verify):
+    for command in (init, plan, show, history, verify):
         group.command()(command)
     app.add_typer(group, name="ledger")
 
@@ -36,12 +46,13 @@ def init(
     accept: Annotated[
         list[str] | None,
         typer.Option(
-            help="Count relative, declared or seeded releases too, or use a network disk."
+            help="Count relative, declared or seeded releases too, or use a network disk; "
+            "repeatable."
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a ledger in a new file."""
+    """Start a ledger in a new place."""
     from ndis.ledger import Ledger
 
     with Ledger.create(path, epsilon, delta, relation, mode=mode, accept=accept or []) as ledger:
@@ -51,6 +62,50 @@ def init(
             typer.echo(f"{ledger!r} is ready.")
 
 
+def plan(
+    path: Where,
+    releases: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE[:TIMES]...",
+            help="What `ndis calibrate ... --json` printed, or a release with the same settings "
+            "(of a made-up table, say); and how often it will be made.",
+            show_default=False,
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Fix all releases of a ledger of mode plan, in one call; it cannot be changed later."""
+    planned = [guarantee for words in releases for guarantee in _planned(words)]
+    with open_ledger(path) as ledger:
+        ledger.plan(planned)
+        left = ledger.remaining()
+    if as_json:
+        print_json({"releases": len(planned), "epsilon": left.epsilon, "delta": left.delta})
+    else:
+        typer.echo(f"{len(planned)} releases are planned: {left} in all.")
+
+
+def _planned(words: str) -> "list[Guarantee]":
+    """The guarantee in a file, as often as it is to be released."""
+    from ndis.guarantee import Guarantee
+    from ndis.release import Release
+
+    file, colon, times = words.rpartition(":")
+    if not colon or not times.isdigit():
+        file, times = words, "1"
+    if file.endswith(".npz"):
+        return [replace(Release.load(file).guarantee, private=True)] * int(times)
+    try:
+        promise = Guarantee.from_dict(json.loads(Path(file).read_text())["guarantee"])
+    except (LookupError, TypeError, ValueError):
+        raise ValueError(
+            f"Expected what `ndis calibrate ... --json` printed, got {file} without a guarantee; "
+            "use a release of a made-up table with the same settings."
+        ) from None
+    return [promise] * int(times)
+
+
 def show(
     path: Where,
     plot: Picture = None,
@@ -58,32 +113,26 @@ def show(
 ) -> None:
     """Show the budget and what is left of it."""
     with open_ledger(path) as ledger:
-        entries, left, promise = ledger.history(), ledger.remaining(), ledger.guarantee()
         if plot is not None:
             from ndis import plots
 
             plots.burn_down(ledger).savefig(plot)
-    document = _budget(ledger) | {
-        "releases": len(entries),
-        "completed": sum(entry.digest is not None for entry in entries),
-        "remaining_epsilon": left.epsilon,
-        "remaining_shift": left.shift,
-        "guarantee": str(promise),
-    }
-    if as_json:
-        print_json(document)
-        return
-    counted = f"{document['releases']}, {document['completed']} with an output"
-    rows = [
-        ["budget", f"epsilon {ledger.epsilon:g} at delta {ledger.delta:g}"],
-        ["relation", str(ledger.relation)],
-        ["mode", ledger.mode],
-        ["also counted", ", ".join(ledger.accept) or "nothing"],
-        ["releases", counted],
-        ["left", f"epsilon {left.epsilon:.6g} at delta {ledger.delta:g}"],
-    ]
-    print_table("Ledger", ["", ""], rows)
-    typer.echo(f"All releases together: {promise}")
+        if not as_json:
+            rows = [[name, text] for name, text in ledger.summary().items()]
+            print_table("Ledger", ["", ""], rows, wrap=True)
+            return
+        entries, left = ledger.history(), ledger.remaining()
+        print_json(
+            _budget(ledger)
+            | {
+                "releases": len(entries),
+                "completed": sum(entry.digest is not None for entry in entries),
+                "remaining_epsilon": left.epsilon,
+                "remaining_shift": left.shift,
+                "remaining_reason": left.reason,
+                "guarantee": str(ledger.guarantee()),
+            }
+        )
 
 
 def _budget(ledger: "Ledger") -> dict[str, Any]:
@@ -108,6 +157,7 @@ def history(path: Where, as_json: AsJson = False) -> None:
                         "number": entry.number,
                         "time": entry.time,
                         "mechanism": entry.mechanism,
+                        "note": entry.note,
                         "guarantee": entry.guarantee.to_dict(),
                         "digest": entry.digest,
                     }
@@ -118,34 +168,39 @@ def history(path: Where, as_json: AsJson = False) -> None:
         return
     print_table(
         f"{len(entries)} releases",
-        ["number", "time", "mechanism", "epsilon", "delta", "output"],
+        ["", "paid", "what and why", "epsilon", "delta", "output"],
         [
             [
                 str(entry.number),
-                entry.time[:19],
-                entry.mechanism,
-                f"{entry.guarantee.epsilon:.6g}",
-                f"{entry.guarantee.delta:.3g}",
-                "none" if entry.digest is None else entry.digest[:12],
+                entry.time[:10],
+                "\n".join(filter(None, (entry.mechanism, entry.note))),
+                f"{entry.guarantee.epsilon:.4g}",
+                f"{entry.guarantee.delta:.2g}",
+                "none" if entry.digest is None else entry.digest[:8],
             ]
             for entry in entries
         ],
+        wrap=True,
     )
 
 
 def verify(path: Where, as_json: AsJson = False) -> None:
-    """Check every row, the hash chain and the totals; exit code 1 if anything is wrong."""
-    from ndis.ledger import DamagedLedger
+    """Check every row, the hash chain and the totals.
+
+    Exit code 1 if anything is wrong, 2 if the ledger cannot be read, 5 if it is of another version.
+    """
+    from ndis.ledger import DamagedLedger, OtherVersion
 
     try:
         with open_ledger(path) as ledger:
             releases = ledger.verify()
-    except DamagedLedger as damage:
+    except (DamagedLedger, OtherVersion) as damage:
         if as_json:
             print_json({"verified": False, "damage": str(damage)})
         else:
             typer.echo(f"ndis: {damage}", err=True)
-        raise typer.Exit(ExitCode.CHECK_FAILED) from None
+        known = isinstance(damage, DamagedLedger)
+        raise typer.Exit(ExitCode.CHECK_FAILED if known else ExitCode.NOT_CHECKABLE) from None
     if as_json:
         print_json({"verified": True, "releases": releases})
         return

@@ -88,7 +88,7 @@ def release(
     party: Annotated[str, typer.Option(help="Whose columns to release.")],
     agreement: AgreementFile = _AGREEMENT,
     ledger: Annotated[
-        Path | None, typer.Option(help="The party's budget.", show_default="DATA.ledger")
+        str | None, typer.Option(help="The party's budget.", show_default="DATA.ledger")
     ] = None,
     secret_file: Annotated[
         Path | None, typer.Option(help="A secret of all parties, which hides the keys' order.")
@@ -107,7 +107,7 @@ def release(
     promise = loaded.guarantee(party)
     if not as_json:
         typer.echo(f"Agreement {loaded.fingerprint}")
-    with _budget(ledger or data.with_name(f"{data.name}.ledger"), loaded, party) as budget:
+    with _budget(ledger or f"{data}.ledger", loaded, party) as budget:
         _require_room(budget, promise)
         secret = None if secret_file is None else secret_file.read_text()
         made = release_party(loaded, party, data, secret=secret, ledger=budget)
@@ -214,14 +214,15 @@ def _hexadecimal(text: str) -> int:
         ) from None
 
 
-def _budget(path: Path, agreement: "Agreement", party: str) -> "Ledger":
+def _budget(path: str, agreement: "Agreement", party: str) -> "Ledger":
     """The party's ledger; a new one has room for exactly this release."""
     from ndis.ledger import Ledger
 
-    if path.exists():
-        return Ledger(path)
     promise = agreement.guarantee(party)
-    ledger = Ledger.create(path, promise.epsilon, promise.delta, promise.relation, mode="plan")
+    try:
+        ledger = Ledger.create(path, promise.epsilon, promise.delta, promise.relation, mode="plan")
+    except FileExistsError:
+        return Ledger(path)
     ledger.plan([promise])
     return ledger
 

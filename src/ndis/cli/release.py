@@ -27,8 +27,9 @@ Source = Annotated[
 ]
 Out = Annotated[Path, typer.Option(help="File to write, which must not exist yet (.npz).")]
 Book = Annotated[
-    Path | None, typer.Option(help="Ledger to spend from; `ndis ledger init` starts one.")
+    str | None, typer.Option(help="Ledger to spend from; `ndis ledger init` starts one.")
 ]
+Note = Annotated[str, typer.Option(help="Why the release is made, for the ledger.")]
 Cluster = Annotated[
     str | None,
     typer.Option(help="Read INPUT through Spark at this master, such as spark://HOST:7077."),
@@ -59,6 +60,7 @@ def _command(kind: Kind, options: list[str]) -> Any:
         out: Out,
         config: Config = None,
         ledger: Book = None,
+        note: Note = "",
         spark: Cluster = None,
         seed: Seed = None,
         plot: Picture = None,
@@ -66,12 +68,14 @@ def _command(kind: Kind, options: list[str]) -> Any:
     ) -> None:
         settings = read_settings(flags, options, config)
         _check_target(out)
-        with _opened(source, spark) as table, _ledger(ledger) as book:
+        if note and ledger is None:
+            raise ValueError("Expected --ledger with --note, got none; name the ledger.")
+        with _opened(source, spark) as table, _ledger(ledger, note) as book:
             made = kind.release(settings, table, random_state=seed, ledger=book)
         made.save(out)
         if plot is not None:
             _draw(made, plot)
-        _tell(made, out, as_json)
+        _tell(made, out, ledger, as_json)
 
     return release
 
@@ -86,8 +90,8 @@ def _check_target(out: Path) -> None:
         )
 
 
-def _ledger(path: Path | None) -> Any:
-    return nullcontext() if path is None else open_ledger(path)
+def _ledger(path: str | None, note: str) -> Any:
+    return nullcontext() if path is None else open_ledger(path, note)
 
 
 @contextmanager
@@ -179,7 +183,11 @@ def _draw(release: "Release", plot: Path) -> None:
     plots.curve(loss, np.linspace(0.0, 2.0 * release.guarantee.epsilon + 0.5, 81)).savefig(plot)
 
 
-def _tell(release: "Release", out: Path, as_json: bool) -> None:
+def _tell(release: "Release", out: Path, ledger: str | None, as_json: bool) -> None:
+    left = None
+    if ledger is not None:
+        with open_ledger(ledger) as book:
+            left = book.remaining()
     if as_json:
         print_json(
             {
@@ -188,7 +196,10 @@ def _tell(release: "Release", out: Path, as_json: bool) -> None:
                 "mechanism": release.mechanism,
                 "guarantee": release.guarantee.to_dict() | {"loss": None},
                 "arrays": {name: list(array.shape) for name, array in release.arrays.items()},
+                "remaining_epsilon": None if left is None else left.epsilon,
             }
         )
         return
     typer.echo(f"{release!r}\nWritten to {out}, SHA-256 {release.digest}")
+    if left is not None:
+        typer.echo(f"Left of the budget: {left}")

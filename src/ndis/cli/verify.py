@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 def verify(
     path: Annotated[Path, typer.Argument(metavar="RELEASE", help="The file.", show_default=False)],
     ledger: Annotated[
-        Path | None, typer.Option(help="A ledger in which the release should be.")
+        str | None, typer.Option(help="A ledger in which the release should be.")
     ] = None,
     plot: Picture = None,
     as_json: AsJson = False,
@@ -64,7 +64,7 @@ def verify(
         raise typer.Exit(ExitCode.CHECK_FAILED)
 
 
-def _checks(release: "Release", ledger: Path | None) -> dict[str, bool]:
+def _checks(release: "Release", ledger: str | None) -> dict[str, bool]:
     from ndis.calibration import meets
 
     promise = release.guarantee
@@ -81,7 +81,7 @@ def _checks(release: "Release", ledger: Path | None) -> dict[str, bool]:
     return checks
 
 
-def _digests(path: Path) -> set[str | None]:
+def _digests(path: str) -> set[str | None]:
     with open_ledger(path) as book:
         return {entry.digest for entry in book.history()}
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -22,13 +23,14 @@ from ndis.ledger.filter import Filter
 from ndis.ledger.modes import Adaptive, Mode, Planned, Remaining, State
 from ndis.ledger.postgresql import PREFIXES, PostgreSQLSchema
 from ndis.ledger.sqlite import SQLiteFile
-from ndis.ledger.storage import VERSION, Storage
+from ndis.ledger.storage import VERSION, DamagedLedger, Storage
 from ndis.loss import Profile
 
 Result = TypeVar("Result")
 
 # What a ledger counts, or puts up with, only if told so at its creation.
 _ACCEPTABLE = ("relative", "declared", "seeded", "network")
+_MODES = ("adaptive", "plan")
 _NOT_OURS = "it holds what this version of ndis does not write"
 # What reading raises where a ledger holds something else than the library writes.
 _MISREAD = (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
@@ -79,15 +81,18 @@ class Ledger:
         self._chain = Chain(_storage(path))
         self._note = str(note)
         stored = self._run(lambda _: self._opening())
-        self.epsilon: float = stored["epsilon"]
-        self.delta: float = stored["delta"]
-        self.relation = NeighbourRelation(stored["relation"])
-        self.mode: str = stored["mode"]
-        self.accept: tuple[str, ...] = tuple(stored["accept"])
-        self._refuse_network(self._chain.storage, self.accept)
         self._mode: Mode | None = None
-        if stored["filter"] is not None:
-            self._mode = Adaptive(self.epsilon, self.delta, Filter.from_dict(stored["filter"]))
+        with self._believing():
+            self.epsilon = _validate.positive("epsilon", stored["epsilon"])
+            self.delta = _validate.probability("delta", stored["delta"])
+            self.relation = NeighbourRelation(stored["relation"])
+            self.mode: str = _validate.one_of("mode", stored["mode"], _MODES)
+            self.accept: tuple[str, ...] = tuple(map(str, stored["accept"]))
+            if self.mode == "adaptive":
+                self._mode = Adaptive(self.epsilon, self.delta, Filter.from_dict(stored["filter"]))
+            elif stored["filter"] is not None:
+                raise ValueError
+        self._refuse_network(self._chain.storage, self.accept)
 
     @classmethod
     def create(
@@ -128,7 +133,7 @@ class Ledger:
             "relation": _validate.one_of(
                 "relation", str(relation), [str(each) for each in NeighbourRelation]
             ),
-            "mode": _validate.one_of("mode", mode, ("adaptive", "plan")),
+            "mode": _validate.one_of("mode", mode, _MODES),
             "accept": sorted({_validate.one_of("accept", each, _ACCEPTABLE) for each in accept}),
         }
         rules: Mode = Planned(budget["epsilon"], budget["delta"])
@@ -158,6 +163,16 @@ class Ledger:
             raise self._chain.storage.other_version(stored.get("version"))
         return stored
 
+    @contextmanager
+    def _believing(self) -> Iterator[None]:
+        """Read what the ledger holds; whatever cannot be read, the library did not write."""
+        try:
+            yield
+        except DamagedLedger:
+            raise
+        except (*_MISREAD, ValueError):
+            raise self._chain.storage.damaged(_NOT_OURS) from None
+
     def _run(self, work: Callable[[State], Result], *, write: bool = False) -> Result:
         """`work` in a transaction; its own errors are ValueErrors, others are the ledger's."""
         try:
@@ -182,7 +197,8 @@ class Ledger:
         plan = self._chain.find("plan", 0)
         if plan is None:
             return Planned(self.epsilon, self.delta)
-        self._mode = Planned.from_list(self.epsilon, self.delta, plan.content()["plan"])
+        with self._believing():
+            self._mode = Planned.from_list(self.epsilon, self.delta, plan.content()["plan"])
         return self._mode
 
     def _now(self) -> tuple[Mode, State]:
@@ -364,10 +380,8 @@ class Ledger:
         """
         self._chain.check()
         rules, state, entries = self._run(lambda state: (self._rules(), state, self._entries()))
-        try:
+        with self._believing():
             why = self._fault(rules, state, entries)
-        except (*_MISREAD, ValueError):
-            why = _NOT_OURS
         if why is not None:
             raise self._chain.storage.damaged(why)
         return len(entries)
@@ -375,7 +389,8 @@ class Ledger:
     def _fault(self, rules: Mode, state: State, entries: Sequence[Entry]) -> str | None:
         """What is wrong with a ledger whose chain is whole, None if nothing."""
         guarantees = [entry.guarantee for entry in entries]
-        if [entry.number for entry in entries] != list(range(1, state["releases"] + 1)):
+        numbers = [number for number, _ in enumerate(entries, 1)]
+        if len(entries) != state["releases"] or [each.number for each in entries] != numbers:
             return "releases are missing"
         for guarantee in guarantees:
             self._check(guarantee)
@@ -444,19 +459,11 @@ class Ledger:
         entries = []
         for event in self._chain.events("spend"):
             body, output = event.content(), outputs.get(event.release, {})
-            try:
+            words = [str(body[name]) for name in ("time", "mechanism", "note")]
+            with self._believing():
                 guarantee = Guarantee.from_dict(body["guarantee"])
-            except ValueError:
-                raise self._chain.storage.damaged(_NOT_OURS) from None
             entries.append(
-                Entry(
-                    event.release,
-                    str(body["time"]),
-                    str(body["mechanism"]),
-                    guarantee,
-                    str(body["note"]),
-                    output.get("digest"),
-                )
+                Entry(event.release, words[0], words[1], guarantee, words[2], output.get("digest"))
             )
         return entries
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis import _validate
 from ndis.calibration import least_noise, meets
 from ndis.guarantee import Guarantee
 from ndis.ledger.composition import compose, meets_alone, named
@@ -166,9 +167,10 @@ class Adaptive(Mode):
         epsilon = float(QuadraticLoss.from_shift(shift).epsilon(self.delta))
         if totals.any():
             return Remaining(epsilon, self.delta, shift)
+        price = 1.0 - epsilon / self.epsilon
         reason = (
-            f"nothing is spent: releases that may depend on earlier ones cost "
-            f"{1.0 - epsilon / self.epsilon:.1%} of {self.epsilon:g}; one alone may use it all"
+            f"nothing is spent; deciding release by release costs {price:.1%} of "
+            f"{self.epsilon:g}, a single release may use it all"
         )
         return Remaining(epsilon, self.delta, shift, reason)
 
@@ -240,7 +242,10 @@ class Planned(Mode):
     @classmethod
     def from_list(cls, epsilon: float, delta: float, stored: list[dict[str, Any]]) -> Planned:
         """Read what `to_list` wrote, without composing it again."""
-        read = [(Guarantee.from_dict(part["guarantee"]), part["times"]) for part in stored]
+        read = [
+            (Guarantee.from_dict(part["guarantee"]), _validate.count("times", part["times"]))
+            for part in stored
+        ]
         return cls(epsilon, delta, {fingerprint(given): (given, times) for given, times in read})
 
     def fits(self) -> bool:
