@@ -2,10 +2,10 @@
 
 A program of its own, as it forks and so must have one thread: `ledger_workers.py FOLDER KILLS
 LEDGER...`, where the last are addresses of one ledger, such as of two connection pools.
-Each worker opens the ledger, then spends, draws, completes and notes what it completed, until the
-budget is used up. The parent kills one with SIGKILL after a random pause and starts another in its
-place; after so many kills it waits for the end. The test compares the notes, which outlive their
-writers, with the ledger.
+Each worker opens the ledger; for each turn it is given it spends, draws, completes and notes what
+it completed. The parent gives turns to two at a time, kills one of them with SIGKILL in the midst,
+and starts another in its place; after so many kills all run freely to the end of the budget. The
+test compares the notes, which outlive their writers, with the ledger.
 """
 
 import os
@@ -27,14 +27,17 @@ RELEASE = Guarantee(
     0.1, 1e-9, "add-remove", "proven", Profile.both(QuadraticLoss.from_leverage(4e-3, 10))
 )
 EPSILON, DELTA = 1.0, 1e-6
+FREELY = b"f"
 
 
-def work(folder: Path, name: int, address: str) -> None:
+def work(folder: Path, name: int, address: str, turns: int) -> None:
     """Release until killed or refused; after each step note it in a file of this worker's own."""
     notes = os.open(folder / f"notes-{name}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     ledger = opened(address)
     os.write(notes, b"opened 0 -\n")
+    freely = False
     for turn in range(10**9):
+        freely = freely or os.read(turns, 1) == FREELY
         try:
             entry = ledger.spend(RELEASE, f"worker {name}")
         except BudgetExceeded:
@@ -72,42 +75,55 @@ def fill(ledger: Ledger, release: Guarantee, times: int) -> None:
     ledger._chain.run(all_at_once, write=True)
 
 
-def start(folder: Path, name: int, addresses: list[str]) -> int:
-    child = os.fork()
-    if child == 0:
-        try:
-            work(folder, name, addresses[name % len(addresses)])
-        except BaseException as error:
-            (folder / f"fault-{name}").write_text(repr(error))
-        finally:
-            os._exit(1)
-    return child
+class Worker:
+    """A process that pays once for each turn it is given."""
+
+    def __init__(self, folder: Path, name: int, address: str) -> None:
+        self.notes = folder / f"notes-{name}"
+        self._turns, self._given = os.pipe()
+        self.process = os.fork()
+        if self.process == 0:
+            try:
+                work(folder, name, address, self._turns)
+            except BaseException as error:
+                (folder / f"fault-{name}").write_text(repr(error))
+            finally:
+                os._exit(1)
+
+    def is_open(self) -> bool:
+        return self.notes.exists() and self.notes.stat().st_size > 0
+
+    def give(self, turn: bytes = b".") -> None:
+        os.write(self._given, turn)
+
+    def end(self, how: signal.Signals | None = None) -> None:
+        if how is not None:
+            os.kill(self.process, how)
+        os.waitpid(self.process, 0)
+        os.close(self._turns)
+        os.close(self._given)
 
 
 def main(folder: Path, kills: int, addresses: list[str]) -> None:
     chance = random.Random(8)
     for address in addresses:
         Ledger(address).close()  # imports, before the forks, what children need
-    workers = {start(folder, name, addresses): name for name in range(8)}
+    workers = [Worker(folder, name, addresses[name % len(addresses)]) for name in range(8)]
     for name in range(8, 8 + kills):
-        wait_for_notes(folder, chance.randint(1, 6))
-        time.sleep(chance.uniform(0.0, 0.01))
-        victim = chance.choice(list(workers))
-        os.kill(victim, signal.SIGKILL)
-        os.waitpid(victim, 0)
-        del workers[victim]
-        workers[start(folder, name, addresses)] = name
-    for child in workers:
-        os.waitpid(child, 0)
-
-
-def wait_for_notes(folder: Path, more: int) -> None:
-    """Kills keep step with payments, however slow the machine is."""
-    start = noted(folder)
-    while len(now := noted(folder)) < len(start) + more:
-        assert "refused" not in now, "the budget was used up before the last kill"
-        assert not list(folder.glob("fault-*"))
-        time.sleep(0.001)
+        while len(ready := [worker for worker in workers if worker.is_open()]) < 2:
+            time.sleep(0.001)
+        # Two pay at the same time, and one of them is killed meanwhile.
+        victim, other = chance.sample(ready, 2)
+        victim.give()
+        other.give()
+        time.sleep(chance.uniform(0.0, 0.02))
+        victim.end(signal.SIGKILL)
+        workers.remove(victim)
+        workers.append(Worker(folder, name, addresses[name % len(addresses)]))
+    for worker in workers:
+        worker.give(FREELY)
+    for worker in workers:
+        worker.end()
 
 
 def noted(folder: Path) -> list[str]:

@@ -482,7 +482,7 @@ def test_released_numbers_lie_on_the_grid():
 def test_a_budget_of_exactly_its_price_buys_one_release(method, tmp_path):
     ledger = Ledger.create(tmp_path / "budget", epsilon=1.0, delta=1e-5, relation="add-remove")
     mechanism = projection(method=method, random_state=None, ledger=ledger)
-    ledger.preview(mechanism)
+    ledger.preview(mechanism.guarantee())
     mechanism.fit(np.ones((5, 2)))
     with pytest.raises(BudgetExceeded):
         mechanism.fit(np.ones((5, 2)))

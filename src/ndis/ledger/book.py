@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,9 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from html import escape
-from json import JSONDecodeError
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,10 +19,10 @@ from ndis import _validate
 from ndis.guarantee import BASES, Guarantee, NeighbourRelation
 from ndis.ledger.chain import Chain
 from ndis.ledger.filter import Filter
-from ndis.ledger.modes import Adaptive, Mode, Planned, Remaining, State
+from ndis.ledger.modes import Adaptive, Mode, Planned, Refused, Remaining, State
 from ndis.ledger.postgresql import PREFIXES, PostgreSQLSchema
 from ndis.ledger.sqlite import SQLiteFile
-from ndis.ledger.storage import VERSION, DamagedLedger, Storage
+from ndis.ledger.storage import VERSION, DamagedLedger, OtherVersion, Storage
 from ndis.loss import Profile
 
 Result = TypeVar("Result")
@@ -33,7 +32,7 @@ _ACCEPTABLE = ("relative", "declared", "seeded", "network")
 _MODES = ("adaptive", "plan")
 _NOT_OURS = "it holds what this version of ndis does not write"
 # What reading raises where a ledger holds something else than the library writes.
-_MISREAD = (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+_MISREAD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -80,19 +79,24 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str], *, note: str = "") -> None:
         self._chain = Chain(_storage(path))
         self._note = str(note)
-        stored = self._run(lambda _: self._opening())
         self._mode: Mode | None = None
-        with self._believing():
-            self.epsilon = _validate.positive("epsilon", stored["epsilon"])
-            self.delta = _validate.probability("delta", stored["delta"])
-            self.relation = NeighbourRelation(stored["relation"])
-            self.mode: str = _validate.one_of("mode", stored["mode"], _MODES)
-            self.accept: tuple[str, ...] = tuple(map(str, stored["accept"]))
-            if self.mode == "adaptive":
-                self._mode = Adaptive(self.epsilon, self.delta, Filter.from_dict(stored["filter"]))
-            elif stored["filter"] is not None:
-                raise ValueError
+        self._run(self._read_opening)
         self._refuse_network(self._chain.storage, self.accept)
+
+    def _read_opening(self, _: State) -> None:
+        opening = self._chain.find("open", 0)
+        stored = {} if opening is None else opening.content()
+        if stored.get("version") != VERSION:
+            raise self._chain.storage.other_version(stored.get("version"))
+        self.epsilon = _validate.positive("epsilon", stored["epsilon"])
+        self.delta = _validate.probability("delta", stored["delta"])
+        self.relation = NeighbourRelation(stored["relation"])
+        self.mode: str = _validate.one_of("mode", stored["mode"], _MODES)
+        self.accept: tuple[str, ...] = tuple(map(str, stored["accept"]))
+        if (stored["filter"] is None) != (self.mode == "plan"):
+            raise self._chain.storage.damaged(_NOT_OURS)
+        if self.mode == "adaptive":
+            self._mode = Adaptive(self.epsilon, self.delta, Filter.from_dict(stored["filter"]))
 
     @classmethod
     def create(
@@ -156,29 +160,20 @@ class Ledger:
         """Where the ledger is, for opening it again."""
         return self._chain.storage.path
 
-    def _opening(self) -> dict[str, Any]:
-        opening = self._chain.find("open", 0)
-        stored = {} if opening is None else opening.content()
-        if stored.get("version") != VERSION:
-            raise self._chain.storage.other_version(stored.get("version"))
-        return stored
-
     @contextmanager
     def _believing(self) -> Iterator[None]:
-        """Read what the ledger holds; whatever cannot be read, the library did not write."""
+        """Use what the ledger holds; where that fails, the library did not write it."""
         try:
             yield
-        except DamagedLedger:
+        except (DamagedLedger, OtherVersion, Refused):
             raise
-        except (*_MISREAD, ValueError):
+        except _MISREAD:
             raise self._chain.storage.damaged(_NOT_OURS) from None
 
     def _run(self, work: Callable[[State], Result], *, write: bool = False) -> Result:
-        """`work` in a transaction; its own errors are ValueErrors, others are the ledger's."""
-        try:
+        """`work` in a transaction."""
+        with self._believing():
             return self._chain.run(work, write=write)
-        except (*_MISREAD, JSONDecodeError):
-            raise self._chain.storage.damaged(_NOT_OURS) from None
 
     @staticmethod
     def _refuse_network(storage: Storage, accept: Iterable[str]) -> None:
@@ -197,8 +192,7 @@ class Ledger:
         plan = self._chain.find("plan", 0)
         if plan is None:
             return Planned(self.epsilon, self.delta)
-        with self._believing():
-            self._mode = Planned.from_list(self.epsilon, self.delta, plan.content()["plan"])
+        self._mode = Planned.from_list(self.epsilon, self.delta, plan.content()["plan"])
         return self._mode
 
     def _now(self) -> tuple[Mode, State]:
@@ -235,6 +229,7 @@ class Ledger:
         body: dict[str, Any] = {"time": _now(), "mechanism": str(mechanism)}
         body["note"] = self._note if note is None else str(note)
         content = body | {"guarantee": guarantee.to_dict()}
+        json.dumps(content)  # what cannot be written is the caller's fault, not the ledger's
         cost = self._now()[0].cost(guarantee)  # may take long, and others need not wait for it
 
         def pay(state: State) -> tuple[Mode, State, State | None]:
@@ -256,11 +251,11 @@ class Ledger:
 
         def record(state: State) -> None:
             if self._chain.find("spend", number) is None:
-                raise ValueError(
+                raise Refused(
                     f"Expected a release that was paid for, got number {number}; spend first."
                 )
             if self._chain.find("complete", number) is not None:
-                raise ValueError(
+                raise Refused(
                     f"Expected a release that is not complete, got number {number}; "
                     "every output needs its own spend."
                 )
@@ -286,7 +281,7 @@ class Ledger:
 
         def fix(state: State) -> None:
             if self._chain.find("plan", 0) is not None:
-                raise ValueError(
+                raise Refused(
                     f"Expected a ledger without a plan, got {self._chain.storage.name}, which has "
                     "one; a plan cannot be changed, start another ledger."
                 )
@@ -340,16 +335,8 @@ class Ledger:
         """
         return self._look_ahead(guarantee)[2] is not None
 
-    def preview(self, mechanism: Any) -> Remaining:
-        """What would be left after a release; raises as `spend` would, and spends nothing.
-
-        Parameters
-        ----------
-        mechanism : Guarantee, Release, or anything with a guarantee
-            A fitted estimator, or an object whose `guarantee_` or `guarantee` is one (or returns
-            one when it is called).
-        """
-        guarantee = _guarantee_of(mechanism)
+    def preview(self, guarantee: Guarantee) -> Remaining:
+        """What would be left after a release; raises as `spend` would, and spends nothing."""
         rules, state, after = self._look_ahead(guarantee)
         if after is None:
             raise rules.refusal(state["mode"], guarantee)
@@ -459,11 +446,10 @@ class Ledger:
         entries = []
         for event in self._chain.events("spend"):
             body, output = event.content(), outputs.get(event.release, {})
-            words = [str(body[name]) for name in ("time", "mechanism", "note")]
-            with self._believing():
-                guarantee = Guarantee.from_dict(body["guarantee"])
+            time, mechanism, why = (str(body[name]) for name in ("time", "mechanism", "note"))
+            promise = Guarantee.from_dict(body["guarantee"])
             entries.append(
-                Entry(event.release, words[0], words[1], guarantee, words[2], output.get("digest"))
+                Entry(event.release, time, mechanism, promise, why, output.get("digest"))
             )
         return entries
 
@@ -477,12 +463,7 @@ class Ledger:
         """The ledger itself; leaving the block closes the file."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the file."""
         self.close()
 
@@ -524,19 +505,6 @@ def _after(rules: Mode, state: State, guarantee: Guarantee, cost: Any) -> State 
         "private": state["private"] and guarantee.private,
         "mode": mode,
     }
-
-
-def _guarantee_of(mechanism: Any) -> Guarantee:
-    if isinstance(mechanism, Guarantee):
-        return mechanism
-    for name in ("guarantee_", "guarantee"):
-        found = getattr(mechanism, name, None)
-        if found is not None:
-            return _guarantee_of(found() if callable(found) else found)
-    raise TypeError(
-        f"Expected a guarantee or something that has one, got {type(mechanism).__name__}; "
-        "pass a Guarantee."
-    )
 
 
 def _now() -> str:

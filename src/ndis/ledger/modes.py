@@ -33,7 +33,11 @@ State = dict[str, Any]
 _CELLS = 2048
 
 
-class BudgetExceeded(ValueError):
+class Refused(ValueError):
+    """The ledger is in order, and what was asked of it is not."""
+
+
+class BudgetExceeded(Refused):
     """A release was refused; nothing was spent and no noise was drawn.
 
     Attributes
@@ -270,7 +274,7 @@ class Planned(Mode):
     def after(self, state: State, guarantee: Guarantee, cost: Any, *, first: bool) -> State | None:
         """The rest of the plan, if the release is in it."""
         if "left" not in state:
-            raise ValueError(
+            raise Refused(
                 "Expected a ledger with a plan, got one without; call `plan` with all guarantees."
             )
         left: Counter[str] = Counter(state["left"])

@@ -111,29 +111,24 @@ class SQLiteFile(Storage):
                 f"Expected a file with one name, got {self.name}, which has {found.st_nlink} (hard "
                 "links): a crash under one name is not seen under the other; remove the others."
             )
-        if self._db is None:
-            if writable:
-                self._look_around()
-            db = sqlite3.connect(
-                f"{self.path.as_uri()}?mode=rw",
-                uri=True,
-                timeout=0.0,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            try:
-                self._configure(db)
-            except BaseException:
-                db.close()
-                raise
-            self._db, self._file = db, (found.st_dev, found.st_ino)
-
-    def _configure(self, db: sqlite3.Connection) -> None:
-        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
-        for setting in ("synchronous = EXTRA", "trusted_schema = OFF", "cell_size_check = ON"):
-            self._patiently(db, f"PRAGMA {setting}")
-        if self._patiently(db, "PRAGMA journal_mode").fetchone() != ("delete",):
-            raise self.damaged("its journal is of another kind")
+        if self._db is not None:
+            return
+        if writable:
+            self._look_around()
+        where = f"{self.path.as_uri()}?mode=rw"  # which makes no file
+        self._db = sqlite3.connect(
+            where, uri=True, timeout=0.0, isolation_level=None, check_same_thread=False
+        )
+        self._file = found.st_dev, found.st_ino
+        try:
+            self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
+            for setting in ("synchronous = EXTRA", "trusted_schema = OFF", "cell_size_check = ON"):
+                self._patiently(f"PRAGMA {setting}")
+            if self._patiently("PRAGMA journal_mode") != [("delete",)]:
+                raise self.damaged("its journal is of another kind")
+        except BaseException:
+            self.close()
+            raise
 
     def _look_around(self) -> None:
         """Refuse a file that is mounted by itself, and note a network file system."""
@@ -147,23 +142,21 @@ class SQLiteFile(Storage):
 
     @contextmanager
     def _committed(self, *, write: bool) -> Iterator[None]:
-        db: sqlite3.Connection = self._db
-        self._patiently(db, "BEGIN IMMEDIATE" if write else "BEGIN")
+        self._patiently("BEGIN IMMEDIATE" if write else "BEGIN")
         try:
             yield
-            self._patiently(db, "COMMIT")
+            self._patiently("COMMIT")
         except BaseException:
-            if db.in_transaction:
-                with suppress(sqlite3.Error):  # the first error says more
-                    db.execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # the first error says more
+                self.query("ROLLBACK")
             raise
 
-    def _patiently(self, db: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
-        """Execute what may have to wait for a lock."""
+    def _patiently(self, statement: str) -> list[tuple[Any, ...]]:
+        """A query that may have to wait for a lock."""
         waiting = Waiting(self.name)
         while True:
             try:
-                return db.execute(statement)
+                return self.query(statement)
             except sqlite3.OperationalError as error:
                 if _code(error) != sqlite3.SQLITE_BUSY:
                     raise
@@ -171,7 +164,7 @@ class SQLiteFile(Storage):
 
     def _check_tables(self) -> None:
         """Refuse a file with other tables, columns, views or triggers than ours."""
-        found = self._patiently(self._db, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+        found = self._patiently("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
         tables = sorted(str(sql) for (sql,) in found)
         if self.query("PRAGMA application_id") != [(_APPLICATION,)]:
             raise self.damaged("it is not a ledger")
