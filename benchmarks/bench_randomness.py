@@ -18,7 +18,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from timing import best_times
 
-from ndis.randomness import add_laplace_noise, add_noise, generator, sign_product, signs
+from ndis.randomness import (
+    add_laplace_noise,
+    add_noise,
+    draw_sketch,
+    generator,
+    sign_product,
+    signs,
+)
 
 
 def normals(size: int) -> float:
@@ -47,6 +54,21 @@ def exact_noise(size: int) -> dict[str, float]:
         rounds=5,
     )
     return {name: best[name] / best["numpy"] for name in ("normal", "laplace")}
+
+
+def exact_sketches(dimension: int, n_components: int) -> dict[str, float]:
+    """Return the time of exact sketches as a multiple of: factorise, multiply by normals."""
+    rows = np.random.default_rng(0).standard_normal((2 * dimension, dimension))
+    gram, rng = np.rint(1e6 * rows.T @ rows), generator()
+
+    def plain() -> None:
+        factor = np.linalg.cholesky(gram + 1e7 * np.eye(dimension))
+        factor @ rng.standard_normal((dimension, n_components))
+
+    best = best_times(
+        {"exact": lambda: draw_sketch(gram, 1e7, n_components, rng), "plain": plain}, rounds=3
+    )
+    return best
 
 
 def sign_products(n_rows: int, n_features: int, n_components: int) -> float:
@@ -82,6 +104,12 @@ def main() -> None:
     for size in (10**5, 10**7):
         for name, ratio in exact_noise(size).items():
             print(f"exact {name} noise, {size:>8} numbers: {ratio:.1f} x normals (target <= 5)")
+    for dimension, n_components in ((50, 1000), (200, 10_000), (1000, 1000)):
+        times = exact_sketches(dimension, n_components)
+        print(
+            f"exact sketch, d = {dimension}, r = {n_components}: {times['exact']:.3f} s, "
+            f"{times['exact'] / times['plain']:.1f} x factorise + multiply"
+        )
     ratio = sign_products(n_rows=200_000, n_features=10, n_components=1000)
     print(f"sign_product, k = 1000, d = 10: {ratio:.2f} x make + multiply (target <= 1.5)")
 

@@ -33,7 +33,12 @@ EDGES = pa.table({"source": [0, 1], "target": [1, 2]})
 
 def gaussian_output() -> PrivateEstimator:
     return GaussianOutput(
-        lambda data: Gaussian([data.mean()], [[0.01]]), mean_shift=0.1, kappa=0.0, rank=1, **PROMISE
+        lambda data: Gaussian([data.mean()], [[0.01]]),
+        max_spread=0.1,
+        mean_shift=0.1,
+        kappa=0.0,
+        rank=1,
+        **PROMISE,
     ).fit(X)
 
 

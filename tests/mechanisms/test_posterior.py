@@ -3,17 +3,21 @@ import math
 import numpy as np
 import pytest
 
+from attacks import reached, survives
 from ndis import Gaussian, GaussianOutput, Ledger, QuadraticLoss, Release, privacy_loss
 from ndis.calibration import meets
 from ndis.loss import Profile, from_dict
 from ndis.loss.cumulant_bound import CumulantBound
 from ndis.mechanisms.posterior import (
+    MOST,
+    SMALLEST,
     Envelope,
     RankOneUpdate,
     least_envelope_noise,
     linear_regression,
     published_noise,
 )
+from ndis.randomness import least_ridge
 from posterior_pairs import linear_removals, worst_log_delta
 from samplers import LEVEL, accepts_gaussian
 
@@ -23,17 +27,19 @@ EPSILONS = np.array([-0.5, 0.0, 0.3, 1.0, 4.0])
 def simple(**changes):
     """A mean of numbers in [-1, 1] with a fixed posterior variance."""
 
-    def algorithm(data):
+    def mean(data):
         return Gaussian([np.sum(data) / 100.0], [[0.01]])
 
     parameters = {
+        "algorithm": mean,
         "epsilon": 1.0,
         "delta": 1e-6,
+        "max_spread": 0.1,
         "mean_shift": lambda variance: 0.01 / math.sqrt(variance + 0.01),
         "rank": 1,
         "random_state": 7,
     }
-    return GaussianOutput(algorithm, **(parameters | changes))
+    return GaussianOutput(**(parameters | changes))
 
 
 def member(envelope: Envelope, rng: np.random.Generator, d: int) -> QuadraticLoss:
@@ -205,7 +211,7 @@ def test_several_draws_are_one_guarantee() -> None:
 
 
 def test_a_law_that_is_private_as_it_is_gets_the_least_noise() -> None:
-    assert simple(mean_shift=1e-6).calibrate() == pytest.approx(1e-9)
+    assert simple(mean_shift=1e-6).calibrate() == pytest.approx(0.1 * 2**-10)
 
 
 def test_the_wider_side_is_remembered() -> None:
@@ -231,12 +237,35 @@ def test_release_is_accounted_and_saved(tmp_path) -> None:
         ({"calibration": "guess"}, "calibration"),
         ({"wider": "both"}, "wider"),
         ({"epsilon": -1.0}, "epsilon"),
-        ({"min_noise": 0.0}, "min_noise"),
+        ({"max_spread": 0.0}, "max_spread"),
     ],
 )
 def test_bad_parameters_are_named(changes, message) -> None:
     with pytest.raises(ValueError, match=message):
         simple(**changes).calibrate()
+
+
+def test_a_wide_law_gives_nothing_away() -> None:
+    """The law of issue A4, of standard deviation 15500: no value shows which neighbour it is."""
+
+    def draw(neighbour, n):
+        private = simple(
+            algorithm=lambda data: Gaussian([float(np.sum(data))], [[15_500.0**2]]),
+            max_spread=15_500.0,
+            mean_shift=1.0 / 15_500.0,
+            n_draws=n,
+            epsilon=1.0,
+            random_state=neighbour,
+        )
+        return private.fit(np.array([float(neighbour)])).draws_[:, 0]
+
+    assert survives(draw, epsilon=1.0, delta=1e-4, looks=[reached(k, 15_500.0) for k in (0.0, 1.0)])
+
+
+def test_a_law_beyond_its_spread_is_refused_before_anything_is_drawn() -> None:
+    with pytest.raises(ValueError, match=r"max_spread=0\.01 in each direction, got another"):
+        simple(max_spread=0.01).fit(np.ones(3))
+    assert least_ridge(MOST * (1.0 + 2.0**-20), MOST) <= SMALLEST**2
 
 
 # --- Bayesian linear regression ------------------------------------------------------------------

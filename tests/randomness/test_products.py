@@ -11,6 +11,7 @@ from scipy import sparse, stats
 from attacks import reached, seen_delta, survives
 from ndis.randomness import (
     draw_combinations,
+    draw_exactly,
     draw_gaussian,
     draw_sketch,
     generator,
@@ -53,7 +54,7 @@ def spread(columns, scale):
 
 @CASES
 def test_the_residual_is_known_far_beyond_doubles(matrix):
-    root = products._Root([matrix], RIDGE)
+    root = products._Root([matrix], RIDGE, RIDGE)
     d, unit = len(matrix), Fraction(root.unit)
     F = [[Fraction(v) for v in row] for row in root.factor.tolist()]
     X = root._residual()
@@ -62,24 +63,24 @@ def test_the_residual_is_known_far_beyond_doubles(matrix):
         for j in range(d):
             exact = sum(a * b for a, b in zip(F[i], F[j], strict=True))
             exact -= (Fraction(matrix[i, j]) + (Fraction(RIDGE) if i == j else 0)) / unit**2
-            exact += i == j  # c^2, in units of c
+            exact += Fraction(root.noise) ** 2 if i == j else 0
             error = abs(Fraction(X[i, j]) - exact)
             assert error <= abs(exact) / 2**53 + largest / 2**98
 
 
 def test_the_residual_of_a_large_matrix_comes_in_blocks(monkeypatch):
-    whole = products._Root([gram(40, 1e6)], RIDGE)._residual()
+    whole = products._Root([gram(40, 1e6)], RIDGE, RIDGE)._residual()
     monkeypatch.setattr(products, "_ROWS", 7)
-    assert np.array_equal(products._Root([gram(40, 1e6)], RIDGE)._residual(), whole)
+    assert np.array_equal(products._Root([gram(40, 1e6)], RIDGE, RIDGE)._residual(), whole)
 
 
 @CASES
 def test_the_correction_is_as_close_as_it_says(matrix):
-    root = products._Root([matrix], RIDGE)
+    root = products._Root([matrix], RIDGE, RIDGE)
     d = len(matrix)
     with flint.ctx.workprec(500):
         factor, target = root._balls
-        X = factor * factor.transpose() - target
+        X = (factor * factor.transpose() - target) / root.square
         # (I - V)^2 = I - X, so (I - V) is off by at most |(I - V)^2 - (I - X)|.
         V = flint.arb_mat(d, d, root.correction.reshape(-1).tolist())
         one = flint.arb_mat(d, d, np.eye(d).reshape(-1).tolist())
@@ -109,7 +110,7 @@ class Exact(Forced):
 def test_doubles_integers_and_balls_agree(matrix):
     spacing = grid_spacing(math.sqrt(RIDGE))
     draws = [
-        kind([matrix], RIDGE).draw(30, spacing, generator(3))
+        kind([matrix], RIDGE, RIDGE).draw(30, spacing, generator(3))
         for kind in (products._Root, Forced, Exact)
     ]
     assert np.array_equal(draws[0], draws[1])
@@ -118,7 +119,7 @@ def test_doubles_integers_and_balls_agree(matrix):
 
 @CASES
 def test_bounds_on_doubles_hold(matrix):
-    root = products._Root([matrix], RIDGE)
+    root = products._Root([matrix], RIDGE, RIDGE)
     d = len(matrix)
     reals = NORMAL.draw(2 * d * 200, generator(4))
     values, errors = root.approximate(reals.doubles().reshape(2 * d, 200))
@@ -135,12 +136,12 @@ def test_bounds_on_doubles_hold(matrix):
 def test_the_correction_may_be_left_out_of_doubles(monkeypatch):
     # Both ways the columns are the same; one leaves more roundings to integers.
     spacing, matrix = grid_spacing(math.sqrt(RIDGE)), GRAMS["ill-conditioned"]
-    assert products._Root([matrix], RIDGE).corrects
-    assert not products._Root([GRAMS["ordinary"]], RIDGE).corrects
+    assert products._Root([matrix], RIDGE, RIDGE).corrects
+    assert not products._Root([GRAMS["ordinary"]], RIDGE, RIDGE).corrects
     draws = []
     for share in (0.0, math.inf):
         monkeypatch.setattr(products, "_SHARE", share)
-        draws.append(products._Root([matrix], RIDGE).draw(500, spacing, generator(5)))
+        draws.append(products._Root([matrix], RIDGE, RIDGE).draw(500, spacing, generator(5)))
     assert np.array_equal(*draws)
 
 
@@ -199,6 +200,17 @@ def test_the_noise_between_equal_columns_is_not_swallowed(seed, level):
 
 
 @SOURCES
+@pytest.mark.parametrize("ridge", [0.0, 1e-30, 1.0])
+def test_sketches_of_matrices_that_are_known_to_be_large(ridge, seed, level):
+    matrix = gram(3, 1e3) + 50.0 * np.eye(3)
+    columns = draw_sketch(matrix, ridge, 50_000, generator(seed), least=50.0)
+    law, scale = matrix + ridge * np.eye(3), math.sqrt(50.0 + ridge)
+    assert np.all(np.fmod(columns, grid_spacing(scale)) == 0)
+    assert accepts_gaussian(spread(columns, scale).T, np.zeros(3), law, level)
+    assert not accepts_gaussian(spread(columns, scale).T, np.zeros(3), 1.06 * law, NEVER)
+
+
+@SOURCES
 def test_gaussians(seed, level):
     mean, cov = np.array([1e6, -3.0, 0.1]), gram(3, 1e3) + 0.3
     draws = draw_gaussian(mean, cov, 0.5, 50_000, generator(seed))
@@ -236,6 +248,36 @@ def test_combinations_are_correctly_rounded():
             assert columns[i, j] == float(steps * spacing)
 
 
+def test_any_function_of_normals_is_correctly_rounded():
+    def student(z):
+        return [10 + z[0] / sum((v * v for v in z[1:]), arb(0)).sqrt(), z[0] * z[1].exp()]
+
+    drawn = draw_exactly(student, 6, 0.3, generator(16))
+    reals = NORMAL.draw(6, generator(16))
+    with flint.ctx.workprec(400):
+        exact = student([arb(reals.floor(i, 300)) / arb(2) ** 300 for i in range(6)])
+    steps = drawn / grid_spacing(0.3)
+    for step, value in zip(steps.tolist(), exact, strict=True):
+        assert step == int(step)
+        assert abs(value / grid_spacing(0.3) - step) < 0.5
+
+    with pytest.raises(ArithmeticError, match="Expected balls that shrink"):
+        draw_exactly(lambda z: [arb(0, 1)], 1, 1.0, generator(17))
+
+
+def test_a_tie_of_a_function_takes_more_digits():
+    precisions = []
+
+    def compute(z):
+        precisions.append(flint.ctx.prec)
+        return [arb(2) ** -9 + z[0] * arb(2) ** -150]  # half a step, and hardly any noise
+
+    drawn = draw_exactly(compute, 1, 1.0, generator(18))
+    up = NORMAL.draw(1, generator(18)).floors[0] >= 0
+    assert drawn[0] == (2.0**-8 if up else 0.0)
+    assert precisions == [114, 256]
+
+
 # --- What is refused -----------------------------------------------------------------------------
 
 
@@ -256,10 +298,43 @@ def test_a_public_trace_says_what_can_be_drawn(d, scale):
         matrix = table.T @ table
         matrix *= scale / np.trace(matrix)
         ridge = least_ridge(scale, d)
-        root = products._Root([matrix], ridge)
+        root = products._Root([matrix], ridge, ridge)
         assert root.theta <= 0.5
         columns = draw_sketch(matrix, ridge, 300, generator(12))
         assert np.isfinite(columns).all()
+
+
+def adversarial(rng):
+    """A table of three columns, the trace that it may have, and a direction without data."""
+    scale = 10.0 ** rng.uniform(-150, 150)
+    n = int(rng.integers(1, 40))
+    table = rng.standard_normal((n, 3)) * 10.0 ** rng.uniform(-6, 0, 3)
+    null = np.array([1.0, -1.0, 0.0])
+    kind = rng.integers(4)
+    if kind == 0:
+        table[:, 0] = 1.0  # a constant column, and a copy of it
+    elif kind == 1:
+        table[0] *= 1e9  # one giant row
+    elif kind == 2:
+        table[:] = table[:, :1]  # copies only
+    else:
+        table[:, 1] = 0.0  # nothing
+        null = np.array([0.0, 1.0, 0.0])
+    if kind != 3:
+        table[:, 1] = table[:, 0]
+    table *= scale / np.linalg.norm(table)
+    return table, scale**2, null / np.linalg.norm(null)
+
+
+def test_noise_is_as_stated_beside_a_thousand_adversarial_tables():
+    rng, rejected = generator(19), 0
+    for seed in range(1000):
+        table, trace, null = adversarial(rng)
+        ridge = least_ridge(trace, 3) * 2.0 ** rng.uniform(0, 40)
+        columns = draw_sketch(table.T @ table, ridge, 400, generator(seed))
+        # The noise alone, in a direction where the table has nothing.
+        rejected += not accepts_scale(null @ columns, math.sqrt(ridge), 0.01)
+    assert 0 < rejected < 40  # binomial(1000, 0.01)
 
 
 def test_what_is_too_large_is_refused_in_one_sentence():
@@ -267,7 +342,7 @@ def test_what_is_too_large_is_refused_in_one_sentence():
         draw_sketch(np.full((2, 2), 1e20), 1.0, 3, generator(1))
     with pytest.raises(ValueError, match="lower max_rows or the bounds on the data"):
         draw_sketch(-np.eye(2), 0.5, 3, generator(1))
-    with pytest.raises(ValueError, match="Expected ridge > 0"):
+    with pytest.raises(ValueError, match=r"Expected ridge \+ least > 0"):
         draw_sketch(np.eye(2), 0.0, 3, generator(1))
     with pytest.raises(ValueError, match="Expected noise_scale > 0"):
         draw_gaussian([0.0], [[1.0]], 0.0, 3, generator(1))

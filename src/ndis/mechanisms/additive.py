@@ -563,6 +563,21 @@ class MatrixGaussianMechanism(AdditiveMechanism):
         draw = draw if rows.factor is None else rows.factor @ draw
         return np.asarray(draw if columns.factor is None else draw @ columns.factor.T)
 
+    def _noisy(self, answer: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Noise as in the quietest direction, exact, after what other directions have more of it.
+
+        Further noise that does not depend on the data costs no privacy, whatever its law is.
+        """
+        rows, columns = self._sides(answer.shape)
+        quiet, variance = self.calibrate(answer.shape), self._unit(rows, columns, answer.shape) ** 2
+        more = variance * np.outer(rows.eigenvalues, columns.eigenvalues) - quiet**2
+        offset = np.sqrt(np.maximum(more, 0.0)) * rng.standard_normal(answer.shape)
+        for side in (rows, columns):
+            if side.factor is not None:
+                offset = side.factor / np.sqrt(side.eigenvalues) @ offset
+            offset = offset.T
+        return add_noise(answer, quiet, rng, offset=offset)
+
     def accuracy_loss(self, shape: Shape = ()) -> AccuracyLoss:
         """Moments of the squared length of the noise."""
         rows, columns = self._sides(shape)

@@ -31,8 +31,7 @@ from ndis.mechanisms.additive import noise_multiplier
 from ndis.mechanisms.base import PrivateEstimator
 from ndis.mechanisms.covariance_sketch import CovarianceSketch
 from ndis.mechanisms.johnson_lindenstrauss import CALIBRATIONS, asks_sketch, components
-from ndis.mechanisms.projection import draw_sketch
-from ndis.randomness import RandomState, add_noise, round_to_grid
+from ndis.randomness import RandomState, add_noise, draw_sketch
 from ndis.tables import GramAccumulator, Rows, batches, track
 
 if TYPE_CHECKING:
@@ -217,8 +216,7 @@ class PrivateCovariance(PrivateEstimator):
         )
 
         def draw(rng: np.random.Generator) -> dict[str, FloatArray]:
-            sketch = draw_sketch(moments.scatter, noise.weight**2, r, rng)
-            arrays = {"sketch": round_to_grid(sketch, noise.weight)}
+            arrays = {"sketch": draw_sketch(moments.scatter, noise.weight**2, r, rng)}
             if noise.sum_noise is not None:
                 arrays["sums"] = add_noise(moments.sums, noise.sum_noise, rng)
             if noise.count_noise is not None:

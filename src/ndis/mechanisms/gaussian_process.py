@@ -170,7 +170,7 @@ class PrivateGaussianProcess(RegressorMixin, PrivateEstimator):  # type: ignore[
         calibrated = self._calibrated()
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
         points = self._points(X.shape[1])
-        law = with_noise(self._posterior(X, y, points), calibrated.noise_scale)
+        law = self._posterior(X, y, points)
 
         def draw(rng: np.random.Generator) -> dict[str, FloatArray]:
             return {"draws": draw_on_grid(law, self.output_copies, calibrated.noise_scale, rng)}

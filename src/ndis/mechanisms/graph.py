@@ -30,7 +30,7 @@ from ndis.mechanisms.base import PrivateEstimator
 from ndis.mechanisms.graph_sketch import GraphSketch
 from ndis.mechanisms.johnson_lindenstrauss import CALIBRATIONS, asks_sketch, components
 from ndis.mechanisms.projection_methods import least_ratio
-from ndis.randomness import RandomState, round_to_grid
+from ndis.randomness import RandomState, draw_combinations, grid_spacing
 from ndis.tables import Edges, read_edges
 from ndis.tables.edges import WEIGHT, Node
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
 # Most normals drawn at once: 64 MB.
-_BLOCK = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -303,19 +302,13 @@ def draw_factor(
 ) -> FloatArray:
     """Draw the n x r factor, on the release grid, without any n x n matrix.
 
-    An edge contributes sqrt(weight) g (e_u - e_v) with a normal g. The complete graph of weight
-    w/n contributes a vector of covariance w (I - 11^T/n): normals, less their mean, times sqrt(w).
+    An edge contributes sqrt(weight) g (e_u - e_v) with a normal g; the complete graph of weight w/n
+    contributes normals times sqrt(w), less their mean. The mean is subtracted from what is
+    released: edges do not change it, for their columns sum to zero.
     """
-    n, r = edges.n_nodes, n_components
-    root, incidence = math.sqrt(mixture.weight), math.sqrt(mixture.share) * edges.incidence()
-    n_edges = incidence.shape[1]
-    step = max(1, _BLOCK // max(n, n_edges))
-    factor = np.empty((n, r))
-    for start in range(0, r, step):
-        width = min(step, r - start)
-        block = rng.standard_normal((n, width))
-        block -= block.mean(axis=0)
-        block *= root
-        block += incidence @ rng.standard_normal((n_edges, width))
-        factor[:, start : start + width] = round_to_grid(block, root)
+    root = math.sqrt(mixture.weight)
+    incidence = math.sqrt(mixture.share) * edges.incidence()
+    factor = draw_combinations(incidence, root, n_components, rng)
+    spacing = grid_spacing(root)
+    factor -= np.rint(factor.mean(axis=0) / spacing) * spacing
     return factor

@@ -247,7 +247,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         check_classification_targets(y)
         classes = self._two_classes(y)
         calibrated = self._calibrated(X.shape[1])
-        law = with_noise(self._posterior(X, _signs(y, classes)), calibrated.noise_scale)
+        law = self._posterior(X, _signs(y, classes))
 
         def draw(rng: np.random.Generator) -> dict[str, FloatArray]:
             return {"draws": draw_on_grid(law, self.output_copies, calibrated.noise_scale, rng)}

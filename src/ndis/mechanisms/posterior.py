@@ -32,7 +32,7 @@ from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.loss.cumulant_bound import CumulantBound
 from ndis.mechanisms.base import PrivateEstimator
-from ndis.randomness import RandomState, round_to_grid
+from ndis.randomness import RandomState, draw_gaussian
 from ndis.tables import scale_rows
 
 if TYPE_CHECKING:
@@ -44,8 +44,9 @@ SIDES = ("absent", "present")
 # More than the few roundings of a formula can take away.
 ROUND_UP = 1.0 + 2.0**-48
 # Noise is at least this share of the prior's standard deviation, where a posterior is private as
-# it is: the grid of released numbers is made from it.
-SMALLEST = 2.0**-10
+# it is. Laws of up to MOST dimensions can then be drawn exactly: SMALLEST^2 spread^2 >=
+# least_ridge(MOST spread^2, MOST).
+SMALLEST, MOST = 2.0**-10, 20_000
 # Rounds of choosing the split for the noise and the noise for the split.
 _ROUNDS = 3
 # The logit of the split is searched for between plus and minus this.
@@ -400,9 +401,10 @@ class GaussianOutput(PrivateEstimator):
         it for the bounds at hand.
     n_draws : int, default 1
         Independent draws to release, all under one guarantee.
-    min_noise : float, default 1e-9
-        No less noise is added, even if the law is private as it is: released numbers lie on a
-        grid that is some thousand times finer than the noise.
+    max_spread : float
+        A public bound on the standard deviation of the law in any direction, before noise is
+        added. A law beyond it is refused. At least 2^-10 of it is added as noise, even if the law
+        is private as it is, so that the noise can be told beside the law.
     acknowledge_refuted : bool, default False
         Needed where the published rule is refuted.
     random_state : int, SeedSequence, Generator or None
@@ -433,6 +435,7 @@ class GaussianOutput(PrivateEstimator):
     ...     posterior,
     ...     epsilon=1.0,
     ...     delta=1e-6,
+    ...     max_spread=0.1,
     ...     mean_shift=lambda variance: 0.01 / variance**0.5,
     ...     kappa=np.log(101 / 100),
     ...     rank=1,
@@ -449,6 +452,7 @@ class GaussianOutput(PrivateEstimator):
         *,
         epsilon: float,
         delta: float,
+        max_spread: float,
         mean_shift: Bound = 0.0,
         kappa: Bound = 0.0,
         eta: Bound | None = None,
@@ -458,7 +462,6 @@ class GaussianOutput(PrivateEstimator):
         relation: str = "add-remove",
         calibration: str = "exact",
         n_draws: int = 1,
-        min_noise: float = 1e-9,
         acknowledge_refuted: bool = False,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
@@ -466,6 +469,7 @@ class GaussianOutput(PrivateEstimator):
         self.algorithm = algorithm
         self.epsilon = epsilon
         self.delta = delta
+        self.max_spread = max_spread
         self.mean_shift = mean_shift
         self.kappa = kappa
         self.eta = eta
@@ -475,7 +479,6 @@ class GaussianOutput(PrivateEstimator):
         self.relation = relation
         self.calibration = calibration
         self.n_draws = n_draws
-        self.min_noise = min_noise
         self.acknowledge_refuted = acknowledge_refuted
         self.random_state = random_state
         self.ledger = ledger
@@ -505,13 +508,22 @@ class GaussianOutput(PrivateEstimator):
     def fit(self, data: Any, y: None = None) -> GaussianOutput:
         """Run the algorithm, spend the budget, release the draws."""
         calibrated = self._calibrated()
-        law = self._law(data, calibrated.noise_scale)
+        law = self._law(data)
+        if law.dimension > MOST or np.trace(law.cov) > law.dimension * self.max_spread**2 * (
+            1.0 + 2.0**-20
+        ):
+            raise ValueError(
+                f"Expected a law of at most {MOST} dimensions and of standard deviation at most "
+                f"max_spread={self.max_spread} in each direction, got another; declare a larger "
+                "max_spread, or release fewer dimensions."
+            )
 
         def draw(rng: np.random.Generator) -> dict[str, FloatArray]:
             return {"draws": draw_on_grid(law, self.output_copies, calibrated.noise_scale, rng)}
 
         parameters = {
             "noise_scale": calibrated.noise_scale,
+            "max_spread": self.max_spread,
             "n_draws": self.output_copies,
             "calibration": self.calibration,
         }
@@ -522,11 +534,11 @@ class GaussianOutput(PrivateEstimator):
 
     def output_law(self, data: Any) -> Gaussian:
         """The law of one draw; a release has n_draws independent ones."""
-        return self._law(data, self.calibrate())
+        return with_noise(self._law(data), self.calibrate())
 
-    def _law(self, data: Any, noise_scale: float) -> Gaussian:
+    def _law(self, data: Any) -> Gaussian:
         law = self.algorithm(data)
-        return with_noise(law if isinstance(law, Gaussian) else Gaussian(*law), noise_scale)
+        return law if isinstance(law, Gaussian) else Gaussian(*law)
 
     def _guarantee(self, calibrated: Calibrated) -> Guarantee:
         relation = NeighbourRelation(self.relation)
@@ -537,7 +549,7 @@ class GaussianOutput(PrivateEstimator):
         reverse = _validate.one_of("wider", self.wider, SIDES) == "present"
         epsilon = _validate.non_negative("epsilon", self.epsilon)
         delta = _validate.probability("delta", self.delta)
-        floor = _validate.positive("min_noise", self.min_noise)
+        floor = SMALLEST * _validate.positive("max_spread", self.max_spread)
         n = self.output_copies
         if self.worst_case is not None:
             worst = self.worst_case
@@ -600,8 +612,8 @@ def with_noise(law: Gaussian, noise_scale: float) -> Gaussian:
 def draw_on_grid(
     law: Gaussian, n_draws: int, noise_scale: float, rng: np.random.Generator
 ) -> FloatArray:
-    """Independent draws, rounded to the grid of the noise."""
-    return round_to_grid(law.sample(n_draws, rng), noise_scale)
+    """Independent draws of the law plus noise, exact but for the grid of the noise."""
+    return draw_gaussian(law.mean, law.cov, noise_scale, n_draws, rng)
 
 
 def _at(name: str, bound: Bound, added_variance: float) -> float:
@@ -683,7 +695,7 @@ def linear_regression(
         delta=delta,
         worst_case=update.loss,
         n_draws=n_draws,
-        min_noise=SMALLEST / math.sqrt(precision),
+        max_spread=1.0 / math.sqrt(precision),
         random_state=random_state,
         ledger=ledger,
     )

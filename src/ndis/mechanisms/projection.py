@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis import _validate
+from ndis import _validate, randomness
 from ndis._validate import FloatArray
 from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee, NeighbourRelation
@@ -226,8 +226,12 @@ class PrivateProjection(PrivateEstimator):
             matrix = self._sample(X, rows, method.rate, rng) if gram is None else gram.matrix
             ridge = method.noise_scale**2 if draw_ridge is None else draw_ridge(rng)
             used.append(ridge)
-            sketch = draw_sketch(matrix, ridge, task.n_components, rng)
-            arrays = {"sketch": round_to_grid(sketch, method.grid_scale)}
+            if method.ridge is not None:
+                sketch = randomness.draw_sketch(matrix, ridge, task.n_components, rng)
+            else:
+                sketch = draw_sketch(matrix, ridge, task.n_components, rng)
+                sketch = round_to_grid(sketch, method.grid_scale)
+            arrays = {"sketch": sketch}
             return arrays | ({"ridge": np.array(ridge)} if method.announces_ridge else {})
 
         parameters = {

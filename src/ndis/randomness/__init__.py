@@ -25,6 +25,7 @@ from ndis.randomness.noise import (
 )
 from ndis.randomness.products import (
     draw_combinations,
+    draw_exactly,
     draw_gaussian,
     draw_sketch,
     least_ridge,
@@ -46,6 +47,7 @@ __all__ = [
     "add_symmetric_noise",
     "directions",
     "draw_combinations",
+    "draw_exactly",
     "draw_gaussian",
     "draw_sketch",
     "generator",

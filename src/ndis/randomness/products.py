@@ -5,7 +5,7 @@ factor times normals, the ridge can drown in the rounding errors of G. Here the 
 that law exactly, and are rounded once, to a public grid. The idea: any factor F of nearly
 G + ridge I will do, because what F F^T lacks is made up for by further noise,
 
-    G + ridge I = F F^T + c^2 (I - X),    X = (F F^T - G - (ridge - c^2) I)/c^2  small,
+    G + ridge I = F F^T + c^2 (I - X),    c^2 X = F F^T - G - (ridge - c^2) I,
     column      = F Z + c (I - X)^(1/2) Z',
 
 and X, a matrix of rounding errors, can be had exactly. Doubles tell most roundings. Those that they
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -45,31 +45,38 @@ _SHARE = 2.0**-16
 
 
 def draw_sketch(
-    gram: Exact, ridge: float, n_components: int, rng: np.random.Generator
+    gram: Exact,
+    ridge: float,
+    n_components: int,
+    rng: np.random.Generator,
+    *,
+    least: float = 0.0,
 ) -> FloatArray:
     """Draw independent columns N(0, gram + ridge I), correctly rounded.
 
     Parameters
     ----------
     gram : array_like of shape (d, d), or pairs of integers
-        A symmetric matrix, taken as exact (see `add_noise`), with no eigenvalue below -ridge/4.
+        A symmetric matrix, taken as exact (see `add_noise`). Its lower triangle is read.
     ridge : float
         The public variance of the noise.
     n_components : int
         How many columns.
     rng : numpy.random.Generator
         From `generator`.
+    least : float
+        A public number that no eigenvalue of the matrix is below. With it, the ridge may be 0.
 
     Returns
     -------
     ndarray of float64, of shape (d, n_components)
-        The multiples of `grid_spacing(sqrt(ridge))` nearest to a real draw.
+        The multiples of `grid_spacing(sqrt(ridge + least))` nearest to a real draw.
 
     Raises
     ------
     ValueError
         If the matrix is so large beside the ridge that doubles cannot factorise it. With
-        ridge >= `least_ridge(trace, d)` and a positive semi-definite matrix this never happens.
+        ridge + least >= `least_ridge(trace, d)` this never happens.
 
     Examples
     --------
@@ -78,9 +85,10 @@ def draw_sketch(
     >>> draw_sketch(np.ones((2, 2)), 4.0, 3, generator()).shape
     (2, 3)
     """
-    ridge = _validate.positive("ridge", ridge)
-    columns = _Root(parts_of(gram), ridge)
-    return columns.draw(n_components, grid_spacing(math.sqrt(ridge)), rng)
+    ridge = _validate.non_negative("ridge", ridge)
+    lowest = _validate.positive("ridge + least", ridge + _validate.non_negative("least", least))
+    columns = _Root(parts_of(gram), ridge, lowest)
+    return columns.draw(n_components, grid_spacing(math.sqrt(lowest)), rng)
 
 
 def draw_gaussian(
@@ -112,7 +120,8 @@ def draw_gaussian(
     (3, 2)
     """
     scale = _validate.positive("noise_scale", noise_scale)
-    columns = _Root(parts_of(cov), scale**2 * (1.0 + 2.0**-50))
+    ridge = scale**2 * (1.0 + 2.0**-50)
+    columns = _Root(parts_of(cov), ridge, ridge)
     return columns.draw(n_draws, grid_spacing(scale), rng, _validate.floats("mean", mean)).T
 
 
@@ -165,12 +174,55 @@ def least_ridge(trace: float, dimension: int) -> float:
     --------
     >>> from ndis.randomness import least_ridge
     >>> f"{least_ridge(2.0**40, 100):.2f}"
-    '0.81'
+    '0.20'
     """
     d = _validate.count("dimension", dimension)
-    share = (d + 4) * 2.0**-47
+    share = (d + 4) * 2.0**-49 * (1.0 + 2.0**-10)
     # The ridge itself adds to the trace of what is factorised.
-    return _validate.positive("trace", trace) * share / (1.0 - d * share) * (1.0 + 2.0**-40)
+    return _validate.positive("trace", trace) * share / (1.0 - d * share)
+
+
+def draw_exactly(
+    compute: Callable[[list[arb]], Sequence[arb]],
+    n_normals: int,
+    scale: float,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Compute a function of real normals, correctly rounded to the grid of `scale`.
+
+    For few numbers that depend on noise in any way. The ideal output is post-processed only.
+
+    Parameters
+    ----------
+    compute : callable
+        Takes the normals as balls of python-flint and returns balls that hold the outputs, the
+        smaller the higher `flint.ctx.prec` is. It is called with more and more precision.
+    n_normals : int
+        How many normals.
+    scale : float
+        The grid is that of noise of this public scale.
+    rng : numpy.random.Generator
+        From `generator`.
+
+    Returns
+    -------
+    ndarray of float64, of one dimension
+
+    Examples
+    --------
+    >>> from ndis.randomness import draw_exactly, generator
+    >>> draw_exactly(lambda z: [z[0] / (1 + z[1] ** 2)], 2, 1.0, generator()).shape
+    (1,)
+    """
+    reals, spacing = NORMAL.draw(n_normals, rng), grid_spacing(scale)
+    for bits in (NORMAL.bits, *(2**k for k in range(7, 15))):
+        with flint.ctx.workprec(2 * bits):
+            outputs = compute([ball(reals.floor(i, bits), bits) for i in range(n_normals)])
+            steps = [(y / spacing + arb(0.5)).floor().unique_fmpz() for y in outputs]
+        known = [float(int(step)) for step in steps if step is not None]
+        if len(known) == len(steps):
+            return joined([np.zeros(len(known))], np.array(known), spacing)
+    raise ArithmeticError("Expected balls that shrink as the precision grows, got others.")
 
 
 class _Columns:
@@ -246,21 +298,27 @@ class _Columns:
 
 
 class _Root(_Columns):
-    """Columns N(0, gram + ridge I), by the factorisation at the top of this file."""
+    """Columns N(0, gram + ridge I), by the factorisation at the top of this file.
 
-    def __init__(self, gram: list[FloatArray], ridge: float) -> None:
-        unit = math.ldexp(1.0, (math.frexp(ridge)[1] - 2) // 2)
-        self.ridge = ridge / unit**2 - 1.0  # in [1, 7], exact
+    No eigenvalue of gram + ridge I is below `lowest`, and c^2 is nearly half of it.
+    """
+
+    def __init__(self, gram: list[FloatArray], ridge: float, lowest: float) -> None:
+        # A unit between c and 2 c, so that c has 26 bits and its square is a double.
+        unit = math.ldexp(1.0, math.frexp(math.sqrt(lowest / 2.0))[1])
+        noise = math.floor(math.sqrt(lowest / 2.0) / unit * 2.0**26 - 0.5) * 2.0**-26
+        self.square = noise**2
+        self.ridge = ridge / unit**2
         self.gram = [np.tril(part / unit**2) for part in gram]
         self.gram = [part + np.tril(part, -1).T for part in self.gram]
         factor = self._factor()
-        super().__init__(factor, noise=1.0, unit=unit)
+        super().__init__(factor, noise, unit)
         self._correct()
 
     def _factor(self) -> FloatArray:
-        """A factor of nearly gram + ridge I whose entries are integers of 53 bits, scaled."""
+        """Factorise nearly gram + (ridge - c^2) I in integers of 53 bits times a power of two."""
         matrix = np.sum(self.gram, axis=0)
-        matrix[np.diag_indices_from(matrix)] += self.ridge
+        matrix[np.diag_indices_from(matrix)] += self.ridge - self.square
         try:
             factor = np.linalg.cholesky(matrix)
         except np.linalg.LinAlgError:
@@ -270,9 +328,10 @@ class _Root(_Columns):
 
     def _correct(self) -> None:
         """Find the correction I - (I - X)^(1/2), by its power series, and how well it is known."""
-        d, X = len(self.factor), self._residual()
+        d, X = len(self.factor), self._residual() / self.square
         size = float(np.linalg.norm(X)) * (1.0 + 2.0**-40)
-        missed = _EPS * size + d * 2.0**-98 * float(np.max(np.sum(self.factor**2, axis=1)))
+        largest = float(np.max(np.sum(self.factor**2, axis=1)))
+        missed = 2.0 * _EPS * size + d * 2.0**-98 * largest / self.square
         self.theta = size + missed
         if not self.theta <= 0.5:
             raise _too_large()
@@ -285,17 +344,19 @@ class _Root(_Columns):
         if len(coefficients) > 1:
             self.doubt += (d + 4) * _EPS * self.theta**2 + 2.0**-46 * self.theta
         rows = 1.01 * np.linalg.norm(self.correction, axis=1) + self.doubt
-        # A step of the grid is at least 2^-9. Few roundings are open if the correction is left out.
+        # A step of the grid is at least c/2^9. Leave the correction out if few roundings need it.
         self.corrects = float(np.max(rows)) * 4.0 * math.sqrt(d) * 2.0**9 > _SHARE
-        self.errors += self.doubt + (d + 12) * _EPS * (1.0 + rows) if self.corrects else rows
+        if self.corrects:
+            rows = self.doubt + (d + 12) * _EPS * (1.0 + rows)
+        self.errors += self.noise * rows
 
     def _residual(self) -> FloatArray:
-        """X = F F^T - gram - ridge I, off by at most 2^-98 of the largest entry and 2^-53 of X."""
+        """F F^T - gram - (ridge - c^2) I, up to 2^-53 of itself and 2^-98 of F F^T."""
         d, slices, rest = len(self.factor), [], np.ldexp(self.factor, -self.exponent)
         for shift in (2 * _SLICE, _SLICE, 0):
             slices.append(np.rint(np.ldexp(rest, -shift)))
             rest = rest - np.ldexp(slices[-1], shift)
-        X = np.empty((d, d))
+        residual = np.empty((d, d))
         for start in range(0, d, _ROWS):
             stop = min(start + _ROWS, d)  # F is lower triangular
             high, low = np.zeros((2, stop - start, stop))
@@ -304,12 +365,12 @@ class _Root(_Columns):
                 moved = total - high
                 low += (high - (total - moved)) + (term - moved)
                 high = total
-            X[start:stop, :stop] = high + low
-            X[:stop, start:stop] = X[start:stop, :stop].T
-        return X
+            residual[start:stop, :stop] = high + low
+            residual[:stop, start:stop] = residual[start:stop, :stop].T
+        return residual
 
     def _terms(self, slices: list[FloatArray], start: int, stop: int) -> Iterator[FloatArray]:
-        """Matrices whose sum is a block of X; each is exact."""
+        """Matrices whose sum is a block of the residual; each is exact."""
         for weight in range(5):
             products = sum(
                 slices[k][start:stop, :stop] @ slices[weight - k][:stop, :stop].T
@@ -320,11 +381,12 @@ class _Root(_Columns):
         for part in self.gram:
             yield -part[start:stop, :stop]
         yield -self.ridge * np.eye(stop - start, stop, start)
+        yield self.square * np.eye(stop - start, stop, start)
 
     def approximate(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         values, errors = super().approximate(z)
         if self.corrects:
-            values -= self.correction @ z[len(self.factor) :]
+            values -= self.noise * (self.correction @ z[len(self.factor) :])
         return values, errors
 
     def enclose(self, i: int, column: _Column, bits: int) -> arb:
@@ -333,7 +395,7 @@ class _Root(_Columns):
         second = column.floors(bits)[len(self.factor) :]
         size = float(np.linalg.norm(np.array(second, dtype=np.float64))) * 2.0**-bits + 1.0
         missing = _dot(self.correction[[i]], second, bits) + arb(0, self.doubt * size)
-        return super().enclose(i, column, bits) - missing
+        return super().enclose(i, column, bits) - self.noise * missing
 
     def _enclose_exactly(self, i: int, column: _Column, bits: int) -> arb:
         """Apply the power series to the normals: X times a vector takes no product of matrices."""
@@ -347,20 +409,21 @@ class _Root(_Columns):
             size = sum((z * z for z in middles[d:]), arb(0)).sqrt()
             power, (factor, matrix) = total, self._balls
             for coefficient in coefficients:
-                power = factor * (factor.transpose() * power) - matrix * power
+                power = (factor * (factor.transpose() * power) - matrix * power) / self.square
                 total -= power * arb(fmpq(coefficient.numerator, coefficient.denominator))
             row = arb_mat(1, d, self.factor[i].tolist())
             unknown = size + float(np.sum(np.abs(self.factor[i]))) + 2.0 * math.sqrt(d)
-            return (row * first)[0, 0] + total[i, 0] + arb(0, 1) * unknown * arb(2) ** -bits
+            known = (row * first)[0, 0] + self.noise * total[i, 0]
+            return known + arb(0, 1) * unknown * arb(2) ** -bits
 
     @functools.cached_property
     def _balls(self) -> tuple[arb_mat, arb_mat]:
-        """F, and gram + ridge I, as exact balls."""
+        """F, and gram + (ridge - c^2) I, as exact balls."""
         d = len(self.factor)
-        factor, *parts = (arb_mat(d, d, m.reshape(-1).tolist()) for m in (self.factor, *self.gram))
-        ridge = arb_mat(d, d, (self.ridge * np.eye(d)).reshape(-1).tolist())
+        terms = (self.factor, *self.gram, self.ridge * np.eye(d), -self.square * np.eye(d))
+        factor, *parts = (arb_mat(d, d, term.reshape(-1).tolist()) for term in terms)
         with flint.ctx.workprec(4096):
-            return factor, sum(parts, ridge)
+            return factor, sum(parts, arb_mat(d, d))
 
 
 class _Column(NamedTuple):

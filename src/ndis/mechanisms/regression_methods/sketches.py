@@ -8,7 +8,7 @@ import math
 import numpy as np
 from scipy.optimize import brentq
 
-from ndis import _validate
+from ndis import _validate, randomness
 from ndis._validate import FloatArray
 from ndis.calibration import least_noise, meets
 from ndis.gaussian import Gaussian
@@ -124,8 +124,7 @@ class Sketch(Sketched):
 
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Release the sketch and what it says about the coefficients."""
-        sketch = draw_sketch(table.moments, self.ridge, self.n_components, rng)
-        sketch = round_to_grid(sketch, self.noise_scale)
+        sketch = randomness.draw_sketch(table.moments, self.ridge, self.n_components, rng)
         second = sketch @ sketch.T
         debiased = second / self.n_components - self.ridge * np.eye(len(second))
         return {"coef": solve(second), "sketch": sketch, "moments": debiased}
