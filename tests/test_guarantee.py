@@ -1,18 +1,15 @@
-"""Guarantees, their conversions and their sentences; releases that refuse to be changed."""
+"""Guarantees, their conversions and their sentences."""
 
 import json
 import math
 import re
-import zipfile
 from dataclasses import FrozenInstanceError
-from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ndis import Guarantee, NeighbourRelation, Profile, QuadraticLoss, Release
+from ndis import Guarantee, NeighbourRelation, Profile, QuadraticLoss
 from pairs import losses
 
 SHIFT = Profile.both(QuadraticLoss.from_shift(1.0))
@@ -97,6 +94,14 @@ def test_a_guarantee_survives_json(
     assert Guarantee.from_dict(json.loads(json.dumps(promised.to_dict()))) == promised
 
 
+def test_a_guarantee_with_a_hole_gets_one_sentence() -> None:
+    for name in guarantee().to_dict().keys() - {"sentence"}:
+        stored = guarantee().to_dict()
+        del stored[name]
+        with pytest.raises(ValueError, match=f"got none of {name};"):
+            Guarantee.from_dict(stored)
+
+
 def test_other_dialects() -> None:
     assert guarantee().zcdp() == pytest.approx(0.5, rel=1e-12)
     assert guarantee(delta=float(SHIFT.delta(1.0))).gdp() == pytest.approx(1.0, rel=1e-9)
@@ -156,62 +161,3 @@ def test_bad_guarantees_get_one_sentence(changes: dict, words: str) -> None:
 def test_a_guarantee_cannot_be_edited() -> None:
     with pytest.raises(FrozenInstanceError):
         guarantee().epsilon = 0.1
-
-
-# --- Releases --------------------------------------------------------------------------------
-
-
-def release() -> Release:
-    arrays = {"gram": np.arange(6.0).reshape(2, 3), "names": np.array(["a", "b"])}
-    return Release(arrays, guarantee(), "example", {"n_components": 3})
-
-
-def test_a_release_survives_the_disk(tmp_path: Path) -> None:
-    path = release().save(tmp_path / "release.npz")
-    again = Release.load(path)
-    assert again.guarantee == release().guarantee
-    assert again.parameters == {"n_components": 3}
-    assert again.digest == release().digest
-    for name, array in release().arrays.items():
-        assert np.array_equal(again.arrays[name], array)
-    assert path.read_bytes() == release().save(tmp_path / "second.npz").read_bytes()
-
-
-def test_a_changed_file_is_refused(tmp_path: Path) -> None:
-    path = release().save(tmp_path / "release.npz")
-    other = Release({**release().arrays, "gram": np.zeros((2, 3))}, guarantee(), "example")
-    with zipfile.ZipFile(other.save(tmp_path / "other.npz")) as archive:
-        forged = archive.read("gram.npy")
-    with zipfile.ZipFile(path) as archive:
-        content = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, stored in content.items():
-            archive.writestr(name, forged if name == "gram.npy" else stored)
-    with pytest.raises(ValueError, match="changed after it was published"):
-        Release.load(path)
-
-
-def test_files_that_are_no_releases(tmp_path: Path) -> None:
-    text = tmp_path / "text.npz"
-    text.write_text("not an archive")
-    bare = tmp_path / "bare.npz"
-    np.savez(bare, value=np.ones(2))
-    future = tmp_path / "future.npz"
-    with zipfile.ZipFile(future, "w") as archive:
-        archive.writestr("certificate.json", json.dumps({"schema": "ndis-release/9"}))
-    for path, words in (
-        (text, "written by ndis"),
-        (bare, "written by ndis"),
-        (future, "release/9"),
-    ):
-        with pytest.raises(ValueError, match="Expected") as caught:
-            Release.load(path)
-        assert words in str(caught.value)
-
-
-def test_a_release_of_several_arrays_has_no_single_value() -> None:
-    with pytest.raises(ValueError, match="gram, names"):
-        _ = release().value
-    assert Release([1.5], guarantee(), "one").value.tolist() == [1.5]
-    with pytest.raises(TypeError, match="Python objects"):
-        Release(np.array([object()]), guarantee(), "objects")

@@ -123,3 +123,8 @@ def epsilons(value: ArrayLike) -> FloatArray:
 def deltas(value: ArrayLike) -> FloatArray:
     """Return deltas as a float64 array in [0, 1]."""
     return floats_within("delta", value, 0.0, 1.0)
+
+
+def printable(text: str) -> str:
+    """Text in which nothing can move a cursor, change a colour or turn the reading direction."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from html import escape
@@ -230,15 +230,14 @@ class Guarantee:
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Guarantee:
         """Read what `to_dict` wrote."""
-        return cls(
-            stored["epsilon"],
-            stored["delta"],
-            NeighbourRelation(stored["relation"]),
-            stored["basis"],
-            None if stored["loss"] is None else from_dict(stored["loss"]),
-            stored["private"],
-            stored["note"],
-        )
+        names = [each.name for each in fields(cls)]
+        if missing := [name for name in names if name not in stored]:
+            raise ValueError(
+                f"Expected a guarantee with {', '.join(names)}, got none of {', '.join(missing)}; "
+                "ask for it again."
+            )
+        given = {name: stored[name] for name in names}
+        return cls(**given | {"loss": None if given["loss"] is None else from_dict(given["loss"])})
 
 
 def _at_most(value: float, digits: int = 6) -> str:

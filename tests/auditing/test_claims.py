@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import ndis
 from ndis.auditing.claims import PAPERS, VERDICTS, Evidence, Paper, claims
 from ndis.auditing.claims.page import page, row
-from ndis.cli import app
+from ndis.cli.program import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "claims.md"
 EVERY = claims()

@@ -12,7 +12,8 @@ from tests.requires import require_chromium
 from typer.testing import CliRunner
 
 from ndis import Gaussian, audit_pair, audit_samples
-from ndis.cli import app, main
+from ndis.cli import main
+from ndis.cli.program import app
 from ndis.report import write_audit
 
 LONG = "a_name_that_is_much_longer_than_any_phone_is_wide_and_has_no_space"

@@ -11,8 +11,9 @@ import pytest
 import typer
 
 import ndis
-from ndis.cli import GROUPS, app, main
+from ndis.cli import main
 from ndis.cli.console import ExitCode, complain, print_json
+from ndis.cli.program import GROUPS, app
 
 
 def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

@@ -112,7 +112,7 @@ def test_two_parties_in_two_processes(tmp_path: Path, capsys: pytest.CaptureFixt
     there = ("--agreement", str(shared), "--out", str(tmp_path / "other.npz"))
     code, _, err = call(capsys, "party", "combine", *files, *there)
     assert code == ExitCode.WRONG_CALL
-    assert err.endswith("the file was changed after it was published.\n")
+    assert err.endswith("it was changed after it was published.\n")
     assert err.count("\n") == 1
     assert not (tmp_path / "other.npz").exists()
 

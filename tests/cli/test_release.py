@@ -218,8 +218,13 @@ def test_a_changed_release_does_not_verify(capsys, folder: Path) -> None:
     data = bytearray(Path("s.npz").read_bytes())
     Path("s.npz").write_bytes(data[: len(data) // 2])
     code, out, err = call(capsys, "verify", "s.npz")
+    assert (code, out) == (ExitCode.WRONG_CALL, "")
+    assert err.startswith("ndis: Expected a release file written by ndis")
+    data[-300] ^= 1
+    Path("s.npz").write_bytes(data)
+    code, out, err = call(capsys, "verify", "s.npz")
     assert (code, out) == (ExitCode.CHECK_FAILED, "")
-    assert err.startswith("ndis: Expected a release written by ndis")
+    assert err.endswith("it was changed after it was published.\n")
 
 
 def test_a_promise_beyond_its_loss_does_not_verify(capsys, folder: Path) -> None:

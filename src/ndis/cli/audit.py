@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ndis.cli.console import AsJson, ExitCode, print_json
+from ndis.cli.console import AsJson, ExitCode, echo, print_json
 
 if TYPE_CHECKING:
     from ndis._validate import FloatArray
@@ -107,9 +107,9 @@ def audit(
     if as_json:
         print_json(verdict.to_dict())
     else:
-        typer.echo(str(verdict))
+        echo(str(verdict))
         for part in verdict.searched:
-            typer.echo(f"- {part if part.startswith('not ') else f'searched: {part}'}")
+            echo(f"- {part if part.startswith('not ') else f'searched: {part}'}")
     if verdict.refuted:
         raise typer.Exit(ExitCode.CHECK_FAILED)
 

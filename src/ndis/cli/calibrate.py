@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ndis.cli.console import AsJson, picture, print_json, print_table
+from ndis.cli.console import AsJson, echo, picture, print_json, print_table
 from ndis.cli.kinds import KINDS, Kind
 from ndis.cli.mistakes import Commands
 from ndis.cli.settings import Config, Settings, read_settings, with_options
@@ -60,7 +60,7 @@ def _command(kind: Kind, options: list[str]) -> Any:
         )
         if kept is not None:
             verb = "is proven to keep" if kept else "does NOT keep"
-            typer.echo(f"The privacy loss at this noise {verb} delta <= {settings['delta']:g}.")
+            echo(f"The privacy loss at this noise {verb} delta <= {settings['delta']:g}.")
 
     return calibrate
 

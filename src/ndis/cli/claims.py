@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ndis.cli.console import AsJson, ExitCode, print_json, print_table
+from ndis.cli.console import AsJson, ExitCode, echo, print_json, print_table
 
 
 def register(app: typer.Typer) -> None:
@@ -52,8 +52,6 @@ def claims(
         )
     if check:
         if not as_json:
-            typer.echo(
-                f"{len(found) - len(contradicted)} of {len(found)} claims keep their verdict."
-            )
+            echo(f"{len(found) - len(contradicted)} of {len(found)} claims keep their verdict.")
         if contradicted:
             raise typer.Exit(ExitCode.CHECK_FAILED)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ndis._validate import printable
 from ndis.cli.mistakes import ClickException, sentence
 
 if TYPE_CHECKING:
@@ -28,7 +29,12 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+class Interrupted(Exception):
+    """The user pressed Ctrl-C; says what was paid and written by then."""
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Sign = Annotated[Path | None, typer.Option(help="Sign it with this Ed25519 key (PEM).")]
 
 _FORESEEN = (ValueError, TypeError, OSError, ImportError, LookupError)
 # What errors of the ledger call by their Python names, as a user of the command line knows it.
@@ -82,6 +88,8 @@ def complain(error: Exception, words: Sequence[str]) -> ExitCode:
     """Print the error of a call as one line on standard error; the exit code it deserves."""
     from ndis.ledger import BudgetExceeded
 
+    if isinstance(error, Interrupted):
+        return _say(f"interrupted; {error}.", ExitCode.INTERRUPTED)
     if isinstance(error, ClickException):
         return _say(sentence(error, words), ExitCode.WRONG_CALL)
     if isinstance(error, BudgetExceeded):
@@ -101,13 +109,24 @@ def _told(error: Exception) -> str:
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     for python, option in _IN_OPTIONS.items():
         text = re.sub(python, option, text)
-    return " ".join(text.split()) or type(error).__name__
+    notes = getattr(error, "__notes__", [])
+    return " ".join(" ".join([text, *notes]).split()) or type(error).__name__
 
 
 def _say(words: str, code: ExitCode) -> ExitCode:
     if words:
-        typer.echo(f"ndis: {words}", err=True)
+        say(words)
     return code
+
+
+def say(words: str) -> None:
+    """One line for the owner, on standard error."""
+    echo(f"ndis: {words}", err=True)
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print lines of text, whatever a file or a table has put into them, as they are."""
+    typer.echo("\n".join(map(printable, text.split("\n"))), err=err)
 
 
 def open_ledger(path: str, note: str = "") -> "Ledger":
@@ -130,7 +149,7 @@ def print_table(
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(title=printable(title), title_justify="left", box=box.SIMPLE_HEAD)
     for heading in headings:
         table.add_column(
             heading,
@@ -139,5 +158,5 @@ def print_table(
             overflow="fold" if wrap else "ellipsis",
         )
     for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+        table.add_row(*map(printable, row))
+    Console(markup=False, emoji=False, highlight=False).print(table)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ndis.cli.console import AsJson, print_json, print_table
+from ndis.cli.console import AsJson, echo, print_json, print_table
 from ndis.report.page import picture, section, table, write_page
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def demo(
     from ndis.reproduce.data import read_flights
 
     out.mkdir(parents=True, exist_ok=True)
-    for old in out.glob("budget.ndis*"):
-        old.unlink()  # a demonstration starts with a full budget
+    for old in (*out.glob("budget.ndis*"), *(out / file for file in FILES.values())):
+        old.unlink(missing_ok=True)  # a demonstration starts with a full budget
     flights = read_flights()
     with Ledger.create(
         out / "budget.ndis", BUDGET["epsilon"], BUDGET["delta"], "add-remove"
@@ -139,18 +139,18 @@ def _tell(out: Path, answer: Mapping[str, Any], estimates: Estimates) -> None:
         _coefficient_rows(estimates),
     )
     for name, sentence in answer["guarantees"].items():
-        typer.echo(f"The {name} is {sentence}\n")
+        echo(f"The {name}: {sentence}\n")
     budget = answer["budget"]
-    typer.echo(
+    echo(
         f"Budget: epsilon {budget['epsilon']:g} at delta {budget['delta']:g}; "
         f"left for one more Gaussian release: epsilon {answer['remaining_epsilon']:.3f}."
     )
-    typer.echo(f"Releases, certificates, ledger and a report are in {out}:")
+    echo(f"Releases, certificates, ledger and a report are in {out}:")
     for path in sorted(out.iterdir()):
-        typer.echo(f"  {path}")
-    typer.echo(f"Check one with: ndis verify {out / FILES['sketch']}")
+        echo(f"  {path}")
+    echo(f"Check one with: ndis verify {out / FILES['sketch']}")
     exact = ", ".join(f"{value:+.4f}" for value in answer["owner_only"]["exact_coefficients"])
-    typer.echo(
+    echo(
         f"\nFor the owner of the data alone, in none of these files, never to be published: "
         f"without noise the coefficients are {exact}."
     )
@@ -178,7 +178,7 @@ def _report(
         ]
     except ImportError:
         figures = ["<p>Install the extra <code>plots</code> for figures.</p>"]
-    sentences = [f"<p>The {n} is {r.guarantee}</p>" for n, r in releases.items()]
+    sentences = [f"<p>The {n}: {r.guarantee}</p>" for n, r in releases.items()]
     certificates = [
         f"<details><summary>Certificate of the {name}</summary><pre>"
         f"{json.dumps(_short(release.certificate()), indent=1)}</pre></details>"

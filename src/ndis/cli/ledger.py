@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ndis.cli.console import AsJson, ExitCode, open_ledger, picture, print_json, print_table
+from ndis.cli.console import AsJson, ExitCode, echo, open_ledger, picture, print_json, print_table
 from ndis.cli.mistakes import Commands
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def init(
         if as_json:
             print_json(_budget(ledger))
         else:
-            typer.echo(f"{ledger!r} is ready.")
+            echo(f"{ledger!r} is ready.")
 
 
 def plan(
@@ -83,7 +83,7 @@ def plan(
     if as_json:
         print_json({"releases": len(planned), "epsilon": left.epsilon, "delta": left.delta})
     else:
-        typer.echo(f"{len(planned)} releases are planned: {left} in all.")
+        echo(f"{len(planned)} releases are planned: {left} in all.")
 
 
 def _planned(words: str) -> "list[Guarantee]":
@@ -198,10 +198,10 @@ def verify(path: Where, as_json: AsJson = False) -> None:
         if as_json:
             print_json({"verified": False, "damage": str(damage)})
         else:
-            typer.echo(f"ndis: {damage}", err=True)
+            echo(f"ndis: {damage}", err=True)
         known = isinstance(damage, DamagedLedger)
         raise typer.Exit(ExitCode.CHECK_FAILED if known else ExitCode.NOT_CHECKABLE) from None
     if as_json:
         print_json({"verified": True, "releases": releases})
         return
-    typer.echo(f"{releases} releases, all in order and within the budget.")
+    echo(f"{releases} releases, all in order and within the budget.")

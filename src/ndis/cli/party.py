@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ndis.cli.console import AsJson, print_json, print_table
+from ndis.cli.console import AsJson, Sign, echo, print_json, print_table
 from ndis.cli.mistakes import Commands
 
 if TYPE_CHECKING:
@@ -96,22 +96,25 @@ def release(
     out: Annotated[
         Path | None, typer.Option(help="Where to write the release.", show_default="PARTY.npz")
     ] = None,
+    sign: Sign = None,
     as_json: AsJson = False,
 ) -> None:
     """Release one party's columns, mixed and with noise."""
     from ndis.mechanisms.multiparty import Agreement, release_party
+    from ndis.release import writing_to
 
-    target = out or Path(f"{party}.npz")
-    _require_new(target)
     loaded = Agreement.load(agreement)
     promise = loaded.guarantee(party)
     if not as_json:
-        typer.echo(f"Agreement {loaded.fingerprint}")
-    with _budget(ledger or f"{data}.ledger", loaded, party) as budget:
+        echo(f"Agreement {loaded.fingerprint}")
+    with (
+        writing_to(out or Path(f"{party}.npz"), key=sign) as file,
+        _budget(ledger or f"{data}.ledger", loaded, party) as budget,
+    ):
         _require_room(budget, promise)
         secret = None if secret_file is None else secret_file.read_text()
         made = release_party(loaded, party, data, secret=secret, ledger=budget)
-    made.save(target)
+    target = file.written
     if as_json:
         print_json(
             {
@@ -123,25 +126,31 @@ def release(
             }
         )
         return
-    typer.echo(f"{target} is ready, digest {made.digest}.")
-    typer.echo(f"For a person's attributes at {party}: {made.guarantee}")
-    typer.echo(f"With all parties, for a person's whole record: {loaded.joint_guarantee()}")
+    echo(f"{target} is ready, digest {made.digest}.")
+    echo(f"For a person's attributes at {party}: {made.guarantee}")
+    echo(f"With all parties, for a person's whole record: {loaded.joint_guarantee()}")
 
 
 def combine(
     parts: Annotated[list[Path], typer.Argument(help="The files of all parties.")],
     agreement: AgreementFile = _AGREEMENT,
     out: Annotated[Path, typer.Option(help="Where to write all together.")] = _COMBINED,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(help="PARTY=FILE: the public key (PEM) that signed a party's part; repeat."),
+    ] = None,
+    sign: Sign = None,
     as_json: AsJson = False,
 ) -> None:
     """Check that the parties' files fit together and join them."""
     from ndis.mechanisms import multiparty
-    from ndis.release import Release
+    from ndis.release import NewFile, Release
 
-    _require_new(out)
     loaded = multiparty.Agreement.load(agreement)
-    whole = multiparty.combine(loaded, [Release.load(path) for path in parts])
-    whole.save(out)
+    keys = dict(_pair(word) for word in key or ())
+    with NewFile(out, sign) as file:
+        whole = multiparty.combine(loaded, [Release.load(path) for path in parts], keys)
+        file.write(whole)
     if as_json:
         print_json(
             {
@@ -158,8 +167,8 @@ def combine(
         [[party, digest] for party, digest in whole.parameters["parts"].items()],
     )
     for party in loaded.parties:
-        typer.echo(f"For a person's attributes at {party}: {loaded.guarantee(party)}")
-    typer.echo(f"For a person's whole record: {whole.guarantee}")
+        echo(f"For a person's attributes at {party}: {loaded.guarantee(party)}")
+    echo(f"For a person's whole record: {whole.guarantee}")
 
 
 def train(
@@ -203,6 +212,13 @@ def _columns(words: Sequence[str]) -> dict[str, dict[str, tuple[float, float]]]:
             raise ValueError(f"Expected distinct columns, got {name!r} twice; leave one out.")
         parties[party][name] = interval
     return parties
+
+
+def _pair(word: str) -> tuple[str, str]:
+    party, sign, path = word.partition("=")
+    if not (party and sign and path):
+        raise ValueError(f"Expected --key PARTY=FILE, got {word!r}; write it like clinic-a=a.pem.")
+    return party, path
 
 
 def _hexadecimal(text: str) -> int:
@@ -268,7 +284,7 @@ def _print_agreement(agreement: "Agreement", path: Path, as_json: bool) -> None:
             for half in [0.5 * (high - low)]
         ],
     )
-    typer.echo(f"Fingerprint, to be compared by all parties: {agreement.fingerprint}")
+    echo(f"Fingerprint, to be compared by all parties: {agreement.fingerprint}")
     for party in agreement.parties:
-        typer.echo(f"For a person's attributes at {party}: {agreement.guarantee(party)}")
-    typer.echo(f"For a person's whole record: {agreement.joint_guarantee()}")
+        echo(f"For a person's attributes at {party}: {agreement.guarantee(party)}")
+    echo(f"For a person's whole record: {agreement.joint_guarantee()}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ndis.cli.console import AsJson, debugging, open_ledger, picture, print_json
+from ndis.cli.console import AsJson, Sign, debugging, echo, open_ledger, picture, print_json
 from ndis.cli.kinds import KINDS, Kind
 from ndis.cli.mistakes import Commands
 from ndis.cli.settings import Config, read_settings, with_options
@@ -63,31 +63,26 @@ def _command(kind: Kind, options: list[str]) -> Any:
         note: Note = "",
         spark: Cluster = None,
         seed: Seed = None,
+        sign: Sign = None,
         plot: Picture = None,
         as_json: AsJson = False,
     ) -> None:
+        from ndis.release import writing_to
+
         settings = read_settings(flags, options, config)
-        _check_target(out)
         if note and ledger is None:
             raise ValueError("Expected --ledger with --note, got none; name the ledger.")
-        with _opened(source, spark) as table, _ledger(ledger, note) as book:
+        with (
+            writing_to(out, key=sign) as file,
+            _opened(source, spark) as table,
+            _ledger(ledger, note) as book,
+        ):
             made = kind.release(settings, table, random_state=seed, ledger=book)
-        made.save(out)
         if plot is not None:
             _draw(made, plot)
-        _tell(made, out, ledger, as_json)
+        _tell(made, file.written or out, ledger, as_json)
 
     return release
-
-
-def _check_target(out: Path) -> None:
-    """Before anything is spent."""
-    if out.exists():
-        raise FileExistsError(f"Expected a new file, got {out}, which exists; choose another.")
-    if not out.parent.is_dir():
-        raise FileNotFoundError(
-            f"Expected a folder for the release, got {out.parent}, which is not there; make it."
-        )
 
 
 def _ledger(path: str | None, note: str) -> Any:
@@ -200,6 +195,6 @@ def _tell(release: "Release", out: Path, ledger: str | None, as_json: bool) -> N
             }
         )
         return
-    typer.echo(f"{release!r}\nWritten to {out}, SHA-256 {release.digest}")
+    echo(f"{release!r}\nWritten to {out}, SHA-256 {release.digest}")
     if left is not None:
-        typer.echo(f"Left of the budget: {left}")
+        echo(f"Left of the budget: {left}")

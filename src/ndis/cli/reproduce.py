@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ndis.cli.console import AsJson, print_json, print_table
+from ndis.cli.console import AsJson, echo, print_json, print_table
 
 
 def register(app: typer.Typer) -> None:
@@ -64,15 +64,15 @@ def reproduce(
     asked = [room.EXPERIMENTS[name] for name in chosen]
     minutes = sum(e.quick_minutes if quick else e.minutes for e in asked)
     if not as_json:
-        typer.echo(f"About {minutes:g} min on two cores, less what is done already.", err=True)
+        echo(f"About {minutes:g} min on two cores, less what is done already.", err=True)
     outcomes = []
     for number, outcome in enumerate(runs, 1):
         outcomes.append(outcome)
         if not as_json:
             did = "was done before" if outcome.before else f"took {outcome.seconds:.0f} s"
-            typer.echo(f"{number} of {len(chosen)}: {outcome.name} {did}: {out / outcome.name}")
+            echo(f"{number} of {len(chosen)}: {outcome.name} {did}: {out / outcome.name}")
             for name, digest in outcome.inputs.items():
-                typer.echo(f"  from {name}, SHA-256 {digest}")
+                echo(f"  from {name}, SHA-256 {digest}")
     if as_json:
         print_json(
             {

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ndis.cli.console import AsJson, ExitCode, open_ledger, picture, print_json, print_table
+from ndis.cli.console import AsJson, ExitCode, echo, open_ledger, picture, print_json, print_table
 
 if TYPE_CHECKING:
     from ndis.release import Release
@@ -31,18 +31,17 @@ def verify(
     Exit code 1 if the file was changed, the loss does not support the promise, the claim is a
     refuted one, the noise came from a known seed, or the ledger does not know the release.
     """
-    from ndis.release import Release
+    from ndis.release import ChangedRelease, Release
 
-    if not path.exists():
-        raise FileNotFoundError(f"File {str(path)!r} is not there; check the path.")
     try:
         release = Release.load(path)
     except ValueError as error:
         if as_json:
             print_json({"verified": False, "damage": str(error)})
         else:
-            typer.echo(f"ndis: {error}", err=True)
-        raise typer.Exit(ExitCode.CHECK_FAILED) from None
+            echo(f"ndis: {error}", err=True)
+        changed = isinstance(error, ChangedRelease)
+        raise typer.Exit(ExitCode.CHECK_FAILED if changed else ExitCode.WRONG_CALL) from None
     checks = _checks(release, ledger)
     if plot is not None:
         _draw(release, plot)
@@ -57,7 +56,7 @@ def verify(
             }
         )
     else:
-        typer.echo(f"{release!r}\nSHA-256 {release.digest}")
+        echo(f"{release!r}\nSHA-256 {release.digest}")
         rows = [[what, "yes" if held else "NO"] for what, held in checks.items()]
         print_table("Checks", ["check", "passed"], rows)
     if not all(checks.values()):

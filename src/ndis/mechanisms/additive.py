@@ -187,19 +187,21 @@ class AdditiveMechanism(ABC):
         """
         answer = _validate.floats("value", value)
         guarantee = self.guarantee(answer.shape)
-        return self._publish(lambda rng: self._noisy(answer, rng), guarantee)
+        return self._publish(answer.shape, lambda rng: self._noisy(answer, rng), guarantee)
 
     def _noisy(self, answer: FloatArray, rng: np.random.Generator) -> FloatArray:
         """The answer with its noise, on the release grid."""
         noisy = answer + self.noise(answer.shape, rng)
         return round_to_grid(noisy, self._grid_scale(noisy.shape))
 
-    def _publish(self, draw: Any, guarantee: Guarantee) -> Release:
+    def _publish(self, shape: Shape, draw: Any, guarantee: Guarantee) -> Release:
+        self._grid_scale(shape)  # refuses a shape that has no noise
         return publish(
             draw,
             guarantee,
             type(self).__name__,
             self._parameters(),
+            {"value": shape},
             random_state=self.random_state,
             ledger=self.ledger,
             acknowledge_refuted=self.acknowledge_refuted,
@@ -347,7 +349,7 @@ class GaussianMechanism(AdditiveMechanism):
             noisy = answer + scale * rng.standard_normal(answer.shape)
             return round_to_grid(noisy, self._grid_scale(noisy.shape))
 
-        return self._publish(draw, self.guarantee())
+        return self._publish(answer.shape, draw, self.guarantee())
 
     def _noisy(self, answer: FloatArray, rng: np.random.Generator) -> FloatArray:
         return add_noise(answer, self.calibrate(), rng)
@@ -606,6 +608,7 @@ class MatrixGaussianMechanism(AdditiveMechanism):
         return self.calibrate(shape) / math.sqrt(rows.least * columns.least)
 
     def _grid_scale(self, shape: Shape) -> float:
+        self._matrix_shape(shape)
         return self.calibrate(shape)
 
     @staticmethod

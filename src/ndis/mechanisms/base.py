@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from ndis.guarantee import Guarantee
 from ndis.mechanisms.publish import publish
 from ndis.randomness import RandomState
-from ndis.release import Release
+from ndis.release import Release, Shapes
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
@@ -45,6 +45,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         draw: Callable[[np.random.Generator], Any],
         guarantee: Guarantee,
         parameters: Mapping[str, Any],
+        shapes: Shapes,
     ) -> Release:
         """Publish under the estimator's name."""
         self.release_ = publish(
@@ -52,6 +53,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             guarantee,
             type(self).__name__,
             parameters,
+            shapes,
             random_state=self.random_state,
             ledger=self.ledger,
             acknowledge_refuted=getattr(self, "acknowledge_refuted", False),

@@ -235,7 +235,12 @@ class PrivateCovariance(PrivateEstimator):
             "count_noise": noise.count_noise,
             "n_rows": known,
         }
-        self._release(draw, guarantee, parameters)
+        shapes: dict[str, tuple[int, ...]] = {"sketch": (len(rows.names), r)}
+        if noise.sum_noise is not None:
+            shapes["sums"] = (len(rows.names),)
+        if noise.count_noise is not None:
+            shapes["count"] = ()
+        self._release(draw, guarantee, parameters, shapes)
         self.sketch_ = CovarianceSketch.from_release(self.release_)
         self.noise_scale_ = noise.weight
         self.n_features_in_ = len(rows.names)

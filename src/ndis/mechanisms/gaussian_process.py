@@ -185,7 +185,8 @@ class PrivateGaussianProcess(RegressorMixin, PrivateEstimator):  # type: ignore[
             "n_draws": self.output_copies,
             "noise_scale": calibrated.noise_scale,
         }
-        self._release(draw, self._guarantee(calibrated), parameters)
+        shapes = {"draws": (self.output_copies, len(points))}
+        self._release(draw, self._guarantee(calibrated), parameters, shapes)
         self.noise_scale_ = calibrated.noise_scale
         self.query_points_ = points
         self.draws_ = self.release_.arrays["draws"]

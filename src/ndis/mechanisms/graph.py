@@ -200,7 +200,12 @@ class PrivateGraph(PrivateEstimator):
             "weight": mixture.weight,
             "share": mixture.share,
         }
-        self._release(lambda rng: draw_factor(edges, mixture, r, rng), guarantee, parameters)
+        self._release(
+            lambda rng: draw_factor(edges, mixture, r, rng),
+            guarantee,
+            parameters,
+            {"value": (edges.n_nodes, r)},
+        )
         self.sketch_ = GraphSketch.from_release(self.release_)
         self.noise_scale_ = mixture.weight
         return self

@@ -263,7 +263,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             "tol": self.tol,
             "noise_scale": calibrated.noise_scale,
         }
-        self._release(draw, self._guarantee(calibrated), parameters)
+        shapes = {"draws": (self.output_copies, law.dimension)}
+        self._release(draw, self._guarantee(calibrated), parameters, shapes)
         self.classes_, self.noise_scale_ = classes, calibrated.noise_scale
         self.draws_ = self.release_.arrays["draws"]
         centre = self.draws_.mean(axis=0)

@@ -527,7 +527,8 @@ class GaussianOutput(PrivateEstimator):
             "n_draws": self.output_copies,
             "calibration": self.calibration,
         }
-        self._release(draw, self._guarantee(calibrated), parameters)
+        shapes = {"draws": (self.output_copies, law.dimension)}
+        self._release(draw, self._guarantee(calibrated), parameters, shapes)
         self.noise_scale_ = calibrated.noise_scale
         self.draws_ = self.release_.arrays["draws"]
         return self

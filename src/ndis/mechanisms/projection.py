@@ -217,13 +217,20 @@ class PrivateProjection(PrivateEstimator):
         """
         method, task = self._method(), self._task()
         rows = self._rows(X)
-        # A sample is secret and new: it is taken after the budget was spent, all else before.
-        gram = self._read(X) if method.rate == 1 else None
-        draw_ridge = None if gram is None else method.study(X, gram)
+        # Whatever is wrong with the table shows before the budget is spent; a sample, which is
+        # secret and new, is taken afterwards, and takes another pass.
+        gram = self._read(X)
+        sampled = method.rate < 1
+        if sampled and next(iter(batches(X, self.columns, levels=self.levels)), None) is None:
+            raise ValueError(
+                "Expected a table that can be read twice, got one that cannot; hand over the table "
+                "itself, or take a method without a sample."
+            )
+        draw_ridge = None if sampled else method.study(X, gram)
         used: list[float] = []
 
         def draw(rng: np.random.Generator) -> dict[str, FloatArray]:
-            matrix = self._sample(X, rows, method.rate, rng) if gram is None else gram.matrix
+            matrix = self._sample(X, rows, method.rate, rng) if sampled else gram.matrix
             ridge = method.noise_scale**2 if draw_ridge is None else draw_ridge(rng)
             used.append(ridge)
             if method.ridge is not None:
@@ -243,7 +250,10 @@ class PrivateProjection(PrivateEstimator):
             "ridge": method.ridge,
             "n_rows": self.n_rows,
         }
-        self._release(draw, self._guarantee(method), parameters)
+        shapes: dict[str, tuple[int, ...]] = {"sketch": (len(rows.names), task.n_components)}
+        if method.announces_ridge:
+            shapes["ridge"] = ()
+        self._release(draw, self._guarantee(method), parameters, shapes)
         self.sketch_ = Sketch.from_release(self.release_)
         self.noise_scale_ = math.sqrt(used[0])
         self.n_features_in_ = len(rows.names)

@@ -1,7 +1,8 @@
-"""The one way from a calibrated mechanism to a release: account, draw, certify."""
+"""The one way from a mechanism to a release: check, make the file, pay, draw, certify."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from ndis.guarantee import Guarantee
 from ndis.randomness import RandomState, generator, is_secure
-from ndis.release import Release
+from ndis.release import Release, Shapes, blank, output
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
@@ -21,6 +22,7 @@ def publish(
     guarantee: Guarantee,
     mechanism: str,
     parameters: Mapping[str, Any],
+    shapes: Shapes,
     *,
     random_state: RandomState = None,
     ledger: Ledger | None = None,
@@ -28,19 +30,88 @@ def publish(
 ) -> Release:
     """Spend the budget, then draw the noise, then record what came out.
 
-    The order is the point: a crash between the first step and the last wastes budget, it
-    never overspends it. `draw` receives the generator and returns the released arrays,
-    already rounded to the grid of their noise. A claim that our own computation contradicts is
-    published only if the caller says so in as many words.
+    The order is the point. All that can be wrong with the certificate or with the file inside
+    `ndis.release.writing_to` is found before anything is paid; a crash after the payment wastes
+    budget and never overspends it; and what was paid for and drawn is never thrown away.
+
+    Parameters
+    ----------
+    draw : callable
+        Takes the generator and returns the released arrays of float64, by name (or the only one),
+        already rounded to the grid of their noise.
+    guarantee : Guarantee
+    mechanism : str
+    parameters : mapping
+        Public, and JSON-able once numpy's numbers are Python's.
+    shapes : mapping of str to tuple of int
+        The shapes of the arrays that `draw` will return; "value" for the only one.
+    random_state, ledger
+        As everywhere.
+    acknowledge_refuted : bool
+        A claim that our own computation contradicts is published only if the caller says so.
     """
     if guarantee.basis == "refuted" and not acknowledge_refuted:
         raise ValueError(
             f"Expected a mechanism that keeps its promise, got {mechanism} with a published claim "
             "that our own computation contradicts; use another, or pass acknowledge_refuted=True."
         )
+    if ledger is not None and not hasattr(ledger, "spend"):
+        raise TypeError(
+            f"Expected ledger to be a Ledger, got {type(ledger).__name__}; open it with Ledger."
+        )
     honest = replace(guarantee, private=is_secure(random_state))
-    entry = None if ledger is None else ledger.spend(honest, mechanism)
-    release = Release(draw(generator(random_state)), honest, mechanism, parameters)
-    if ledger is not None and entry is not None:
-        ledger.complete(entry, release.digest)
+    rng, file = generator(random_state), output()
+    draft = blank(shapes, honest, mechanism, parameters)
+    draft.measure()
+    if file is not None:
+        file.reserve(draft)
+    told, entry = "nothing was paid", None
+    try:
+        if ledger is not None:
+            told = "the ledger knows whether it was paid, nothing was written"
+            entry = ledger.spend(honest, mechanism)
+            told = f"release {entry.number} is paid, nothing was written"
+        release = _filled(draft, draw(rng))
+        if file is not None:
+            try:
+                told = f"the release is written to {file.write(release)}"
+            except OSError as error:  # `writing_to` raises it, once the release is in safe hands
+                file.failure = error
+        if ledger is not None and entry is not None:
+            _record(ledger, entry, release)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(told) from None
+    except Exception as error:
+        if entry is not None:
+            error.add_note(f"({told})")
+        raise
     return release
+
+
+def _filled(draft: Release, drawn: Any) -> Release:
+    """The draft with the arrays that were drawn."""
+    named = drawn if isinstance(drawn, Mapping) else {"value": drawn}
+    arrays = {name: np.asarray(array, dtype=np.float64) for name, array in named.items()}
+    expected = {name: array.shape for name, array in draft.arrays.items()}
+    found = {name: array.shape for name, array in arrays.items()}
+    if found != expected:
+        raise RuntimeError(
+            f"Expected {draft.mechanism} to release arrays of shapes {expected}, got {found}; "
+            "please report this fault of ndis."
+        )
+    return Release(arrays, draft.guarantee, draft.mechanism, draft.parameters)
+
+
+def _record(ledger: Ledger, entry: Any, release: Release) -> None:
+    """Tell the ledger what came out; the release is made, whether that works or not."""
+    try:
+        ledger.complete(entry, release.digest)
+    except Exception as error:  # a full disk, a damaged file: none of it may cost the release
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")  # not even where warnings are errors
+            warnings.warn(
+                f"Release {entry.number} is paid and made, but the ledger could not record its "
+                f"digest {release.digest} ({error}); keep the release, and do not make it again.",
+                RuntimeWarning,
+                stacklevel=2,
+            )

@@ -78,7 +78,13 @@ def laplace_answers(
     guarantee = Guarantee(eps, 0.0, NeighbourRelation(relation), "proven")
     parameters = {"noise_scale": scale}
     return publish(
-        draw, guarantee, "laplace_answers", parameters, random_state=random_state, ledger=ledger
+        draw,
+        guarantee,
+        "laplace_answers",
+        parameters,
+        {"value": true.shape},
+        random_state=random_state,
+        ledger=ledger,
     )
 
 
@@ -128,6 +134,7 @@ def randomized_response(
         guarantee,
         "randomized_response",
         {"lie": lie},
+        {"value": (n, n)},
         random_state=random_state,
         ledger=ledger,
     )
@@ -175,6 +182,7 @@ def gaussian_weights(
         guarantee,
         "gaussian_weights",
         {"noise_scale": ratio},
+        {"value": (n, n)},
         random_state=random_state,
         ledger=ledger,
     )
@@ -224,5 +232,11 @@ def analyze_gauss(
     guarantee = Guarantee(epsilon, delta, NeighbourRelation.ADD_REMOVE, "proven", loss)
     parameters = {"noise_scale": scale, "columns": list(names), "data_norm": norm}
     return publish(
-        draw, guarantee, "analyze_gauss", parameters, random_state=random_state, ledger=ledger
+        draw,
+        guarantee,
+        "analyze_gauss",
+        parameters,
+        {"value": (len(names), len(names))},
+        random_state=random_state,
+        ledger=ledger,
     )

@@ -295,7 +295,7 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
             method.loss,
             note=method.note,
         )
-        self._release(lambda rng: method.draw(table, rng), guarantee, parameters)
+        self._release(lambda rng: method.draw(table, rng), guarantee, parameters, method.shapes(d))
         coefficients = np.asarray(self.release_.arrays["coef"], dtype=np.float64)
         first = int(bool(self.fit_intercept))
         self.coef_ = coefficients[first:]

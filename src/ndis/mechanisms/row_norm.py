@@ -106,7 +106,12 @@ class PrivateNorm(PrivateEstimator):
         quantile = _validate.probability("quantile", self.quantile)
         counts = self._counts(X, thresholds)
         parameters = {"thresholds": thresholds.tolist(), "noise_scale": scale}
-        self._release(lambda rng: add_noise(counts, scale, rng), self._guarantee(scale), parameters)
+        self._release(
+            lambda rng: add_noise(counts, scale, rng),
+            self._guarantee(scale),
+            parameters,
+            {"value": counts.shape},
+        )
         below = np.cumsum(self.release_.value)
         enough = np.flatnonzero(below[:-1] >= quantile * below[-1])
         self.norm_ = float(thresholds[enough[0] if enough.size else -1])

@@ -48,10 +48,11 @@ def track(
             done += size(item)
             if bar is None and time.monotonic() - started > PATIENCE_SECONDS:
                 from rich.console import Console
+                from rich.markup import escape
                 from rich.progress import Progress
 
                 bar = Progress(console=Console(stderr=True), transient=True)
-                task = bar.add_task(description, total=total)
+                task = bar.add_task(escape(description), total=total)
                 bar.start()
             if bar is not None:
                 bar.update(task, completed=done)

@@ -15,7 +15,7 @@ from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.mechanisms.base import PrivateEstimator
 from ndis.mechanisms.multiparty.agreement import Agreement
-from ndis.mechanisms.multiparty.releasing import draw_all, mix, output_law, whole_parameters
+from ndis.mechanisms.multiparty.releasing import draw_all, mix, output_law, shapes, whole_parameters
 from ndis.mechanisms.multiparty.training import LinearModel, train
 from ndis.randomness import RandomState, generator
 
@@ -207,7 +207,12 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
             for party in self.agreement_.parties
         }
         joint = self.agreement_.joint_guarantee()
-        self._release(draw_all(self.agreement_, mixed), joint, whole_parameters(self.agreement_))
+        self._release(
+            draw_all(self.agreement_, mixed),
+            joint,
+            whole_parameters(self.agreement_),
+            shapes(self.agreement_, self.agreement_.columns),
+        )
         model = self.with_label(LABEL)
         order = [model.features.index(name) for name in self._names()]
         self.coef_, self.intercept_ = model.coef[order], model.intercept

@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee
 from ndis.mechanisms.multiparty.agreement import ENTRY_GRID, Agreement
 from ndis.mechanisms.publish import publish
 from ndis.randomness import RandomState, add_noise, sign_product
-from ndis.release import Release
+from ndis.release import Release, Shapes
 from ndis.tables import Rows, batches, track
 
 if TYPE_CHECKING:
@@ -115,9 +116,16 @@ def release_party(
             "columns": list(agreement.party_columns(party)),
             "key_order": mixed.key_order,
         },
+        shapes(agreement, agreement.party_columns(party)),
         random_state=random_state,
         ledger=ledger,
     )
+
+
+def shapes(agreement: Agreement, columns: Sequence[str]) -> Shapes:
+    """The arrays of a release of these columns."""
+    k = agreement.n_components
+    return {"rows": (k, len(columns)), "ones": (k,)}
 
 
 def output_law(agreement: Agreement, party: str, source: Any) -> Gaussian:
@@ -129,7 +137,9 @@ def output_law(agreement: Agreement, party: str, source: Any) -> Gaussian:
     return Gaussian.isotropic(mean, _array_noise(agreement, party) ** 2)
 
 
-def combine(agreement: Agreement, releases: Iterable[Release]) -> Release:
+def combine(
+    agreement: Agreement, releases: Iterable[Release], keys: Mapping[str, Any] | None = None
+) -> Release:
     """Put the parts of all parties together, after checking that they fit.
 
     Parameters
@@ -138,6 +148,9 @@ def combine(agreement: Agreement, releases: Iterable[Release]) -> Release:
         One's own copy.
     releases : iterable of Release
         One of each party.
+    keys : mapping of str to key, optional
+        Public keys by party, as in `Release.signed_by`: these parties' parts must carry their
+        signatures. Without its key a part that was forged as a whole is not recognised.
 
     Returns
     -------
@@ -145,8 +158,15 @@ def combine(agreement: Agreement, releases: Iterable[Release]) -> Release:
         With the joint guarantee for a person's whole record.
     """
     parts: dict[str, Release] = {}
+    for party in keys or {}:
+        _validate.one_of("keys", party, agreement.parties)
     for part in releases:
         party = _check_part(agreement, part)
+        if keys and party in keys and not part.signed_by(keys[party]):
+            raise ValueError(
+                f"Expected a file signed by the key of {party!r}, got one that is not; "
+                "ask that party for its file again."
+            )
         if party in parts:
             raise ValueError(
                 f"Expected one file of each party, got two of {party!r}; leave one out."

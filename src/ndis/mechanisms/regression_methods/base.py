@@ -14,6 +14,7 @@ from ndis._validate import FloatArray
 from ndis.calibration import least_noise
 from ndis.gaussian import Gaussian
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+from ndis.release import Shapes
 from ndis.tables import Gram, batches, leverage_error, leverages_and_residuals
 
 # Coefficients drawn from a law that depends on the data are put on a grid this much finer than
@@ -117,6 +118,10 @@ class Method(ABC):
     @abstractmethod
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Draw what is released: "coef" (intercept first, if any) and what it was computed from."""
+
+    def shapes(self, n_features: int) -> Shapes:
+        """The shapes of what `draw` returns."""
+        return {"coef": (n_features,)}
 
     def law(self, table: Table) -> Gaussian:
         """The law of "coef", where that is Gaussian."""

@@ -23,6 +23,7 @@ from ndis.mechanisms.regression_methods.base import (
 )
 from ndis.mechanisms.worst_cases import with_failure
 from ndis.randomness import add_noise, round_to_grid
+from ndis.release import Shapes
 
 
 def renyi_epsilon(loss: QuadraticLoss, delta: float) -> float:
@@ -102,6 +103,14 @@ class LinearMixing(Method):
         if task.published and not meets(self._ptr.loss, task.epsilon, task.delta):
             self.basis = "refuted"
 
+    def shapes(self, n_features: int) -> Shapes:
+        """The shapes of what `draw` returns."""
+        return {
+            "coef": (n_features,),
+            "sketch": (n_features + 1, self.n_components),
+            "ridge": (),
+        }
+
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Release the sketch under the ridge that the test leaves."""
         ridge = self._ptr.study(table.source, table.gram)(rng)
@@ -166,6 +175,15 @@ class HessianMixing(Method):
             self.loss = family(ratio)
         self.noise_scale = ratio * task.data_norm
         self._gradient_scale = unit * task.data_norm * task.label_bound
+
+    def shapes(self, n_features: int) -> Shapes:
+        """The shapes of what `draw` returns."""
+        return {
+            "coef": (n_features,),
+            "sketches": (self._task.n_rounds, n_features, self.n_components),
+            "gradients": (self._task.n_rounds, n_features),
+            **({"least_eigenvalue": ()} if self._task.published else {}),
+        }
 
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Mix, step, repeat."""

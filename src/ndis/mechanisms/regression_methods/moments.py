@@ -16,6 +16,7 @@ from ndis.mechanisms.regression_methods.base import (
     unit_noise,
 )
 from ndis.randomness import add_noise, add_symmetric_noise
+from ndis.release import Shapes
 
 # Of the budget of "newton" these shares go into the Hessian, which only steers, and into the
 # number of rows and the sum of squared labels, which only set clips.
@@ -41,6 +42,15 @@ class Moments(Method):
             unit = unit_noise(task.epsilon, task.delta) * math.sqrt(3.0)
         self.loss = Profile.both(QuadraticLoss.from_shift(math.sqrt(3.0) / unit))
         self._unit, self.noise_scale, self._moment_scale = unit, unit * l2, unit * lY
+
+    def shapes(self, n_features: int) -> Shapes:
+        """The shapes of what `draw` returns."""
+        return {
+            "coef": (n_features,),
+            "gram": (n_features, n_features),
+            "moment": (n_features,),
+            "least_eigenvalue": (),
+        }
 
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Release the three statistics; solve with the ridge of the paper."""
@@ -71,6 +81,10 @@ class NoisyGram(Method):
         unit = unit_noise(task.epsilon, task.delta)
         self.loss = Profile.both(QuadraticLoss.from_shift(1.0 / unit))
         self.noise_scale = unit * task.data_norm**2
+
+    def shapes(self, n_features: int) -> Shapes:
+        """The shapes of what `draw` returns."""
+        return {"coef": (n_features,), "moments": (n_features + 1, n_features + 1)}
 
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Release the noisy Gram matrix."""
@@ -176,6 +190,17 @@ class Newton(Method):
         self.size_scale = unit * math.sqrt(2.0 / _SIZE_SHARE)
         rounds = task.n_rounds / (1.0 - _HESSIAN_SHARE - _SIZE_SHARE)
         self.gradient_scale = unit * task.data_norm * math.sqrt(rounds)
+
+    def shapes(self, n_features: int) -> Shapes:
+        """The shapes of what `draw` returns."""
+        return {
+            "coef": (n_features,),
+            "gram": (n_features, n_features),
+            "size": (2,),
+            "points": (self.passes, n_features),
+            "clips": (self.passes,),
+            "gradients": (self.passes, n_features),
+        }
 
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Release the Hessian and the size, then a gradient a round."""

@@ -31,6 +31,7 @@ from ndis.mechanisms.regression_methods.sketches import (
     Sketched,
 )
 from ndis.randomness import round_to_grid
+from ndis.release import Shapes
 
 # ln of a delta below which a relative method's own delta is not told apart.
 _NEGLIGIBLE = math.log(1e-30)
@@ -110,6 +111,10 @@ class RelativeSketch(Relative):
         self.inherent_delta = float(inherent.delta_bounds(self._task.epsilon)[1])
         if meets(inherent, self._task.epsilon, self._task.delta):
             self._absolute.noise_scale = self._absolute.ridge = self.noise_scale = 0.0
+
+    def shapes(self, n_features: int) -> Shapes:
+        """The shapes of what `draw` returns."""
+        return {"coef": (n_features,), "sketch": (n_features + 1, self.n_components)}
 
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Release the sketch, on a grid that does not tell the noise."""

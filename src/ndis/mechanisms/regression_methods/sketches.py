@@ -28,6 +28,7 @@ from ndis.mechanisms.regression_methods.base import (
     solve,
 )
 from ndis.randomness import round_to_grid
+from ndis.release import Shapes
 
 # The most that a calibration leaves below the delta asked for, in ln delta, to certify it; and the
 # least noise over l, below which 1 - s would lose digits.
@@ -122,6 +123,14 @@ class Sketch(Sketched):
     def _least_ratio(self, task: Task) -> float:
         return projection_ratio(task.epsilon, task.delta, self.n_components)
 
+    def shapes(self, n_features: int) -> Shapes:
+        """The shapes of what `draw` returns."""
+        return {
+            "coef": (n_features,),
+            "sketch": (n_features + 1, self.n_components),
+            "moments": (n_features + 1, n_features + 1),
+        }
+
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Release the sketch and what it says about the coefficients."""
         sketch = randomness.draw_sketch(table.moments, self.ridge, self.n_components, rng)
@@ -156,6 +165,10 @@ class MutualInformation(Sketch):
         )
         self._projection = projection_methods.MutualInformation(projection)
         self.noise_scale = self._projection.noise_scale
+
+    def shapes(self, n_features: int) -> Shapes:
+        """The shapes of what `draw` returns."""
+        return Method.shapes(self, n_features)
 
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Release the coefficients only: the ridge depends on the data."""

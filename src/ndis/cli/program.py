@@ -1,0 +1,81 @@
+"""All commands of ``ndis`` in one program.
+
+A new group is a module here with ``register(app)``, named once in `GROUPS`.
+"""
+
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+
+from ndis.cli.console import ExitCode, Interrupted, echo
+from ndis.cli.mistakes import Commands
+
+GROUPS = (
+    "demo",
+    "curve",
+    "calibrate",
+    "forecast",
+    "release",
+    "verify",
+    "ledger",
+    "party",
+    "audit",
+    "claims",
+    "reproduce",
+)
+
+
+class Program(Commands):
+    """All commands, in the order in which one meets them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """As in `GROUPS`."""
+        return sorted(super().list_commands(ctx), key=GROUPS.index)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; typer would end silently at an interrupt."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise Interrupted(str(interrupt) or "nothing was paid") from interrupt
+
+
+app = typer.Typer(
+    name="ndis",
+    cls=Program,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import ndis
+
+        echo(f"ndis {ndis.__version__}")
+        raise typer.Exit(ExitCode.DONE)
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; accepted anywhere.")
+    ] = False,
+) -> None:
+    """Exact differential privacy of Gaussian-output algorithms.
+
+    Start with: ndis demo
+
+    Exit codes: 0 done, 1 the check that was asked for failed, 2 a wrong call or an unreadable file,
+    3 a fault of ndis, 4 no budget left, 5 not checkable, 130 interrupted.
+    """
+
+
+for _group in GROUPS:
+    import_module(f"ndis.cli.{_group}").register(app)

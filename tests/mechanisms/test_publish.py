@@ -1,0 +1,246 @@
+"""Budget is paid only for what will be released, and what was paid for is never lost."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from disks import fill, full_beyond, room_again
+from ndis import (
+    GaussianMechanism,
+    Guarantee,
+    Ledger,
+    MatrixGaussianMechanism,
+    PrivateCovariance,
+    PrivateLeastSquares,
+    PrivateProjection,
+    Profile,
+    QuadraticLoss,
+    Release,
+)
+from ndis.mechanisms.publish import publish
+from ndis.mechanisms.query_baselines import laplace_answers
+from ndis.release import writing_to
+
+PROMISE = Guarantee(1.0, 0.2, "add-remove", "proven", Profile.both(QuadraticLoss.from_shift(0.5)))
+ROWS = np.random.default_rng(0).random((50, 3))
+MISSING = np.where(np.arange(150).reshape(50, 3) == 100, np.nan, ROWS)
+SETTINGS = {"epsilon": 1.0, "delta": 1e-6}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Any:
+    with Ledger.create(tmp_path / "budget", 5.0, 1e-3, "add-remove") as opened:
+        yield opened
+
+
+def one(draw: Callable[[Any], Any] = lambda rng: 1.5, **changes: Any) -> Release:
+    settings = {"parameters": {}, "shapes": {"value": ()}, **changes}
+    return publish(draw, PROMISE, "example", **settings)
+
+
+# --- What is wrong is found before the payment -------------------------------------------------
+
+
+def projection(**changes: Any) -> PrivateProjection:
+    return PrivateProjection(**{**SETTINGS, "data_norm": 1.0, "n_components": 20, **changes})
+
+
+def regression(**changes: Any) -> PrivateLeastSquares:
+    given = {"data_norm": 1.0, "label_bound": 1.0, "fit_intercept": False, **changes}
+    return PrivateLeastSquares(**SETTINGS, **given)
+
+
+LABEL_ONLY = pa.table({"y": ROWS[:, 0]})
+WRONG: dict[str, Callable[[Ledger], Any]] = {
+    "absurd sketch": lambda book: projection(n_components=10**12, ledger=book).fit(ROWS),
+    "bad rows for a sample": lambda book: projection(method="subsample", rate=0.5, ledger=book).fit(
+        MISSING
+    ),
+    "a reader for a sample": lambda book: projection(method="subsample", rate=0.5, ledger=book).fit(
+        pa.table({"x": ROWS[:, 0]}).to_reader()
+    ),
+    "absurd covariance": lambda book: PrivateCovariance(
+        **SETTINGS, relation="add-remove", data_norm=1.0, n_components=10**12, ledger=book
+    ).fit(ROWS),
+    "no matrix": lambda book: MatrixGaussianMechanism(1.0, 1e-6, 1.0, ledger=book).release([1.0]),
+    "a cube": lambda book: MatrixGaussianMechanism(1.0, 1e-6, 1.0, ledger=book).release(
+        np.ones((2, 2, 2))
+    ),
+    "no answer": lambda book: GaussianMechanism(1.0, 1e-6, 1.0, ledger=book).release([]),
+    "no answers": lambda book: laplace_answers(
+        [], sensitivity=1.0, epsilon=1.0, relation="add-remove", ledger=book
+    ),
+    "no features, newton": lambda book: regression(ledger=book).fit(LABEL_ONLY, "y"),
+    "no features, adassp": lambda book: regression(method="adassp", ledger=book).fit(
+        LABEL_ONLY, "y"
+    ),
+    "no features, sketch": lambda book: regression(method="sketch", ledger=book).fit(
+        LABEL_ONLY, "y"
+    ),
+    "absurd rounds": lambda book: regression(n_rounds=10**9, ledger=book).fit(ROWS, ROWS[:, 0]),
+    "odd parameter": lambda book: one(parameters={"odd": object()}, ledger=book),
+    "odd name": lambda book: one(parameters={"Odd name": 1}, ledger=book),
+    "long certificate": lambda book: one(parameters={"text": "x" * 2**23}, ledger=book),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_nothing_is_paid_for_what_cannot_be_released(ledger: Ledger, case: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=r"Expected|Column") as caught:
+        WRONG[case](ledger)
+    assert ledger.history() == []
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_numpy_numbers_cost_nothing_but_their_price(ledger: Ledger) -> None:
+    projection(data_norm=np.float32(1), n_components=np.int64(20), ledger=ledger).fit(ROWS)
+    regression(data_norm=np.float32(1), label_bound=np.int64(1), ledger=ledger).fit(
+        ROWS, ROWS[:, 0]
+    )
+    assert [entry.digest is not None for entry in ledger.history()] == [True, True]
+
+
+@pytest.mark.parametrize("name", ["nowhere/r.npz", "r.csv", "r", "taken.npz", "/proc/r.npz"])
+def test_nothing_is_paid_without_a_file_to_write(ledger: Ledger, tmp_path: Path, name: str) -> None:
+    (tmp_path / "taken.npz").touch()
+    with pytest.raises((OSError, ValueError)), writing_to(tmp_path / name):
+        one(ledger=ledger)
+    assert ledger.history() == []
+
+
+def test_nothing_is_paid_on_a_full_disk(ledger: Ledger, tmp_path: Path) -> None:
+    with full_beyond(600), pytest.raises(OSError, match=r"r\.npz"), writing_to(tmp_path / "r.npz"):
+        one(ledger=ledger)
+    assert ledger.history() == []
+    assert not list(tmp_path.glob("*.npz*"))
+
+
+def test_a_ledger_is_a_ledger() -> None:
+    with pytest.raises(TypeError, match="Expected ledger to be a Ledger, got str"):
+        one(ledger="budget.ndis")
+
+
+# --- What was paid for is kept -----------------------------------------------------------------
+
+
+def test_the_file_is_whole_before_the_ledger_hears_of_it(ledger: Ledger, tmp_path: Path) -> None:
+    with writing_to(tmp_path / "r.npz") as file:
+        made = one(ledger=ledger)
+    assert file.written == tmp_path / "r.npz"
+    assert Release.load(file.written).digest == made.digest == ledger.history()[0].digest
+
+
+def test_the_space_is_taken_before_the_payment(ledger: Ledger, tmp_path: Path) -> None:
+    sizes = []
+
+    def draw(rng: Any) -> Any:
+        sizes.extend(path.stat().st_size for path in tmp_path.glob(".r.npz.*"))
+        return np.ones((50, 7))
+
+    with writing_to(tmp_path / "r.npz"):
+        one(draw, shapes={"value": (50, 7)}, ledger=ledger)
+    assert sizes == [(tmp_path / "r.npz").stat().st_size]
+
+
+def test_one_file_one_release(ledger: Ledger, tmp_path: Path) -> None:
+    with writing_to(tmp_path / "r.npz"):
+        one(ledger=ledger)
+        with pytest.raises(ValueError, match="got a second"):
+            one(ledger=ledger)
+    assert len(ledger.history()) == 1
+    assert (tmp_path / "r.npz").exists()
+
+
+def fills_the_disk(rng: Any) -> float:
+    fill()
+    return 1.5
+
+
+def test_a_release_outlives_the_ledgers_disk(ledger: Ledger) -> None:
+    """The disk of the ledger is full when the digest is to be recorded."""
+    with room_again(), pytest.warns(RuntimeWarning, match="Release 1 is paid and made, but"):
+        made = one(fills_the_disk, ledger=ledger)
+    assert made.value == 1.5
+    assert [entry.digest for entry in ledger.history()] == [None]
+
+
+def test_a_release_outlives_its_own_disk(tmp_path: Path) -> None:
+    """The space that was reserved is gone: the release is in memory, and the error says so."""
+    made = []
+    with (
+        room_again(),
+        pytest.raises(OSError, match="not be made again"),
+        writing_to(tmp_path / "r.npz"),
+    ):
+        made.append(one(fills_the_disk))
+    assert made[0].value == 1.5
+    assert not list(tmp_path.glob("*.npz*"))
+
+
+def test_an_error_after_the_payment_says_so(ledger: Ledger) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        one(lambda rng: 1 / 0, ledger=ledger)
+    assert caught.value.__notes__ == ["(release 1 is paid, nothing was written)"]
+    with pytest.raises(RuntimeError, match="please report this fault"):
+        one(lambda rng: [1.0, 2.0], ledger=ledger)
+
+
+def interrupt(*_: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_says_what_was_paid(ledger: Ledger, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt, match=r"^nothing was paid$"):
+        one(interrupt)
+    with pytest.raises(KeyboardInterrupt, match=r"^release 1 is paid, nothing was written$"):
+        one(interrupt, ledger=ledger)
+    broken = Ledger(ledger.path)
+    broken.spend = interrupt  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt, match=r"^the ledger knows whether it was paid"):
+        one(ledger=broken)
+    broken = Ledger(ledger.path)
+    broken.complete = interrupt  # type: ignore[method-assign]
+    with (
+        pytest.raises(KeyboardInterrupt, match=r"^the release is written to .*r\.npz$"),
+        writing_to(tmp_path / "r.npz"),
+    ):
+        one(ledger=broken)
+    assert Release.load(tmp_path / "r.npz").value == 1.5
+
+
+KILLED = """
+import sys, time
+import numpy as np
+from ndis import Guarantee
+from ndis.mechanisms.publish import publish
+from ndis.release import writing_to
+def draw(rng):
+    print("drawing", flush=True)
+    time.sleep(60)
+with writing_to(sys.argv[1]):
+    publish(draw, Guarantee(1.0, 0.2, "edge", "proven"), "example", {}, {"value": (1000,)})
+"""
+
+
+def test_a_killed_process_leaves_no_file_of_that_name(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path / "r.npz")],
+        stdout=subprocess.PIPE,
+        env=os.environ,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"drawing\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".r.npz.")
+    assert left.stat().st_mode & 0o777 == 0o600
