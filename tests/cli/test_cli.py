@@ -187,7 +187,11 @@ def test_interruption_has_its_own_exit_code(
 
     monkeypatch.setattr("ndis.cli.curve._worst_case", stop)
     code, out, err = call(capsys, "curve", "--shift", "1")
-    assert (code, out.strip(), err.strip()) == (ExitCode.INTERRUPTED, "", "")
+    assert (code, out.strip(), err.strip()) == (
+        ExitCode.INTERRUPTED,
+        "",
+        "ndis: interrupted; nothing was paid.",
+    )
 
 
 @pytest.mark.parametrize("words", [("--debug", "curve"), ("curve", "--debug")])

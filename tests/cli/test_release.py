@@ -24,6 +24,7 @@ from ndis import (
 from ndis.cli import main
 from ndis.cli.console import ExitCode
 from ndis.cli.kinds import KINDS
+from ndis.mechanisms.recompute import HOMES
 from requires import require_java
 
 PROMISE = ("--epsilon", "1", "--delta", "1e-6")
@@ -162,7 +163,8 @@ def test_a_pattern_is_released_by_settings_in_a_file_and_found_in_the_ledger(
     assert Sketch.load("sketch.npz").columns == ("a", "b", "y")
     code, out, _ = call(capsys, "verify", "sketch.npz", "--ledger", "budget", "--json")
     answer = json.loads(out)
-    assert (code, answer["verified"], len(answer["checks"])) == (ExitCode.DONE, True, 5)
+    assert (code, answer["outcome"]) == (ExitCode.DONE, "checked")
+    assert {check["outcome"] for check in answer["checks"]} == {"held"}
 
 
 @pytest.mark.parametrize(
@@ -194,7 +196,9 @@ def test_every_mechanism_releases(capsys, folder: Path, words, mechanism) -> Non
     assert (code, err) == (ExitCode.DONE, "")
     assert json.loads(out)["mechanism"] == mechanism
     assert Release.load("r.npz").digest == json.loads(out)["digest"]
-    assert call(capsys, "verify", "r.npz")[0] == ExitCode.DONE
+    code, out, _ = call(capsys, "verify", "r.npz")
+    assert code == (ExitCode.DONE if mechanism in HOMES else ExitCode.NOT_CHECKABLE)
+    assert ("Verdict: not checkable" in out) == (mechanism not in HOMES)
 
 
 def test_answers_are_released_near_the_truth(capsys, folder: Path) -> None:
@@ -235,7 +239,32 @@ def test_a_promise_beyond_its_loss_does_not_verify(capsys, folder: Path) -> None
     Release(honest.value, boast, honest.mechanism, honest.parameters).save("boast.npz")
     code, out, _ = call(capsys, "verify", "boast.npz", "--json")
     assert code == ExitCode.CHECK_FAILED
-    assert json.loads(out)["checks"]["the privacy loss keeps (epsilon, delta)"] is False
+    failed = [each for each in json.loads(out)["checks"] if each["outcome"] == "failed"]
+    assert [each["what"] for each in failed] == ["the privacy loss keeps (epsilon, delta)"]
+
+
+def test_a_signed_release(capsys, folder: Path) -> None:
+    from cryptography.hazmat.primitives import serialization as stored
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    for name in ("owner", "other"):
+        key, pem = Ed25519PrivateKey.generate(), stored.Encoding.PEM
+        secret = key.private_bytes(pem, stored.PrivateFormat.PKCS8, stored.NoEncryption())
+        Path(f"{name}.pem").write_bytes(secret)
+        public = key.public_key().public_bytes(pem, stored.PublicFormat.SubjectPublicKeyInfo)
+        Path(f"{name}.pub").write_bytes(public)
+    words = ("projection", "people.csv", *PROJECTION, "--sign", "owner.pem", "--out", "s.npz")
+    assert call(capsys, "release", *words)[0] == ExitCode.DONE
+    for key, code in (("owner", ExitCode.DONE), ("other", ExitCode.CHECK_FAILED)):
+        assert call(capsys, "verify", "s.npz", "--key", f"{key}.pub")[0] == code
+    call(capsys, "release", *words[:-4], "--out", "unsigned.npz")
+    code, out, _ = call(capsys, "verify", "unsigned.npz", "--key", "owner.pub")
+    assert code == ExitCode.CHECK_FAILED
+    assert "it is signed with the key" in out
+    words = ("projection", "people.csv", *PROJECTION, "--sign", "people.csv", "--out", "t.npz")
+    code, _, err = call(capsys, "release", *words)
+    assert code == ExitCode.WRONG_CALL
+    assert "Expected an Ed25519 private key in PEM" in err
 
 
 def test_a_release_is_not_in_another_ledger(capsys, folder: Path) -> None:

@@ -9,6 +9,7 @@ from scipy import stats
 
 import ndis
 from ndis import GaussianMechanism, Guarantee, MatrixGaussianMechanism, Release
+from ndis.ledger import Entry
 from ndis.mechanisms.additive import (
     AccuracyLoss,
     leading_directions,
@@ -67,15 +68,15 @@ def test_every_release_passes_through_the_ledger_first() -> None:
     events: list[str] = []
 
     class Budget:
-        def spend(self, guarantee: Guarantee, mechanism: str) -> str:
+        def spend(self, guarantee: Guarantee, mechanism: str) -> Entry:
             events.append(f"spend {guarantee.epsilon} {mechanism}")
-            return "entry"
+            return Entry(1, "now", mechanism, guarantee)
 
-        def complete(self, entry: str, digest: str) -> None:
-            events.append(f"complete {entry} {len(digest)}")
+        def complete(self, entry: Entry, digest: str) -> None:
+            events.append(f"complete {entry.number} {len(digest)}")
 
     GaussianMechanism(1.0, 1e-5, 1.0, ledger=Budget()).release([1.0])  # type: ignore[arg-type]
-    assert events == ["spend 1.0 GaussianMechanism", "complete entry 64"]
+    assert events == ["spend 1.0 GaussianMechanism", "complete 1 64"]
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 1.5, 0.0])

@@ -32,14 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(words: list[str]) -> int:
     from ndis.cli.console import complain, debugging, say
-    from ndis.cli.program import app
+    from ndis.cli.program import command
 
     debug = debugging("--debug" in words)
     call = [word for word in words if word != "--debug"]
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: say(str(message))
         try:
-            return app(call, prog_name="ndis", standalone_mode=False) or 0
+            return command()(call, prog_name="ndis", standalone_mode=False) or 0
         except Exception as error:  # told in a sentence; --debug shows it whole
             if debug:
                 raise

@@ -3,6 +3,7 @@
 A new group is a module here with ``register(app)``, named once in `GROUPS`.
 """
 
+import functools
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -79,3 +80,9 @@ def _root(
 
 for _group in GROUPS:
     import_module(f"ndis.cli.{_group}").register(app)
+
+
+@functools.cache
+def command() -> Any:
+    """The program, put together once for all calls in a process."""
+    return typer.main.get_command(app)

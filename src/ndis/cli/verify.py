@@ -1,5 +1,6 @@
 """``ndis verify``: whether a release file keeps what its certificate says."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,9 +9,17 @@ import typer
 from ndis.cli.console import AsJson, ExitCode, echo, open_ledger, picture, print_json, print_table
 
 if TYPE_CHECKING:
+    from ndis.auditing.certificates import Verification
     from ndis.release import Release
 
 Picture = Annotated[Path | None, picture("Write its privacy curve")]
+
+_CODES = {
+    "checked": ExitCode.DONE,
+    "refuted": ExitCode.CHECK_FAILED,
+    "unreadable": ExitCode.WRONG_CALL,
+    "not checkable": ExitCode.NOT_CHECKABLE,
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -23,66 +32,49 @@ def verify(
     ledger: Annotated[
         str | None, typer.Option(help="A ledger in which the release should be.")
     ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Public key (Ed25519, PEM) of whoever should have signed.")
+    ] = None,
     plot: Picture = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check arrays against the certificate and the guarantee against its own privacy loss.
+    """Check a release file: its arrays, its loss, its parameters, its signature.
 
-    Exit code 1 if the file was changed, the loss does not support the promise, the claim is a
-    refuted one, the noise came from a known seed, or the ledger does not know the release.
+    Exit codes: 0 everything holds, 1 refuted, 2 unreadable, 5 not checkable (the certificate has
+    no loss, or nobody can recompute its mechanism).
     """
+    from ndis.auditing import certificates
     from ndis.release import ChangedRelease, Release
 
     try:
         release = Release.load(path)
     except ValueError as error:
+        outcome = "refuted" if isinstance(error, ChangedRelease) else "unreadable"
         if as_json:
-            print_json({"verified": False, "damage": str(error)})
+            print_json({"outcome": outcome, "why": str(error)})
         else:
             echo(f"ndis: {error}", err=True)
-        changed = isinstance(error, ChangedRelease)
-        raise typer.Exit(ExitCode.CHECK_FAILED if changed else ExitCode.WRONG_CALL) from None
-    checks = _checks(release, ledger)
+        raise typer.Exit(_CODES[outcome]) from None
+    with nullcontext() if ledger is None else open_ledger(ledger) as book:
+        found = certificates.verify(release, ledger=book, key=key)
     if plot is not None:
         _draw(release, plot)
     if as_json:
-        print_json(
-            {
-                "mechanism": release.mechanism,
-                "digest": release.digest,
-                "guarantee": release.guarantee.to_dict() | {"loss": None},
-                "checks": checks,
-                "verified": all(checks.values()),
-            }
-        )
+        print_json(found.to_dict())
     else:
-        echo(f"{release!r}\nSHA-256 {release.digest}")
-        rows = [[what, "yes" if held else "NO"] for what, held in checks.items()]
-        print_table("Checks", ["check", "passed"], rows)
-    if not all(checks.values()):
-        raise typer.Exit(ExitCode.CHECK_FAILED)
+        _tell(found)
+    raise typer.Exit(_CODES[found.outcome])
 
 
-def _checks(release: "Release", ledger: str | None) -> dict[str, bool]:
-    from ndis.calibration import meets
-
-    promise = release.guarantee
-    checks = {
-        "arrays match the certificate": True,  # `Release.load` refuses others
-        "the claim is not a refuted one": promise.basis != "refuted",
-        "the noise is secret": promise.private,
-    }
-    if promise.loss is not None:
-        supported = bool(meets(promise.loss, promise.epsilon, promise.delta))
-        checks["the privacy loss keeps (epsilon, delta)"] = supported
-    if ledger is not None:
-        checks["the ledger knows the release"] = release.digest in _digests(ledger)
-    return checks
-
-
-def _digests(path: str) -> set[str | None]:
-    with open_ledger(path) as book:
-        return {entry.digest for entry in book.history()}
+def _tell(found: "Verification") -> None:
+    echo(f"{found.release!r}\nSHA-256 {found.release.digest}")
+    marks = {"held": "yes", "failed": "NO"}
+    rows = [
+        [check.what, marks.get(check.outcome, check.outcome), check.why] for check in found.checks
+    ]
+    print_table(f"Verdict: {found.outcome}", ["check", "passed", "why not"], rows, wrap=True)
+    for each in found.not_checked:
+        echo(f"not checked: {each}")
 
 
 def _draw(release: "Release", plot: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.mechanisms.publish import publish
+from ndis.mechanisms.recompute import Implied
 from ndis.randomness import RandomState, add_noise, generator, round_to_grid
 from ndis.release import Release
 
@@ -37,6 +38,15 @@ Shape = tuple[int, ...]
 def shift_profile(distance: float) -> Profile:
     """The worst case of a mean that moves by `distance` noise scales, rounded up."""
     return Profile.both(QuadraticLoss.from_shift(ROUND_UP * distance))
+
+
+def recompute(mechanism: str, parameters: Mapping[str, Any]) -> Implied:
+    """What the parameters of a `GaussianMechanism` imply."""
+    if parameters["calibration"] == "relative":
+        raise ValueError("Expected public noise, got noise that depends on the data; trust nobody.")
+    sensitivity = _validate.positive("sensitivity", parameters["sensitivity"])
+    scale = _validate.positive("noise_scale", parameters["noise_scale"])
+    return Implied(shift_profile(sensitivity / scale))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -353,6 +363,10 @@ class GaussianMechanism(AdditiveMechanism):
 
     def _noisy(self, answer: FloatArray, rng: np.random.Generator) -> FloatArray:
         return add_noise(answer, self.calibrate(), rng)
+
+    def _parameters(self) -> dict[str, Any]:
+        scale = None if self.calibration == "relative" else self.calibrate()
+        return {**super()._parameters(), "noise_scale": scale}
 
     def noise(self, shape: Shape, rng: np.random.Generator) -> FloatArray:
         """One draw of the noise."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,9 @@ from scipy.stats import norm
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP, least_noise, meets
+from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+from ndis.mechanisms.recompute import Implied
 from ndis.mechanisms.worst_cases import MARGIN, inner_epsilon, subsampled, with_failure
 from ndis.randomness import add_noise, grid_spacing
 from ndis.tables import Gram, batches, leverage_error, row_leverages, track
@@ -92,6 +94,20 @@ def lsv_ratio(epsilon: float, delta: float, n_components: int) -> float:
 def _first_guess(epsilon: float, delta: float, n_components: int) -> float:
     """A third of the earlier calibration is close, wherever epsilon is not tiny."""
     return lsv_ratio(max(epsilon, 1e-2), delta, n_components) / 3.0
+
+
+def recompute(mechanism: str, parameters: Mapping[str, Any]) -> Implied:
+    """What the parameters of a `PrivateProjection` imply, where they fix its ridge."""
+    if parameters["method"] not in ("ridge", "lsv") or parameters["rate"] != 1:
+        raise ValueError("Expected a method with a fixed ridge, got another; see its loss.")
+    r = _validate.count("n_components", parameters["n_components"])
+    ridge = _validate.positive("ridge", parameters["ridge"])
+    ratio = math.sqrt(ridge) / _validate.positive("data_norm", parameters["data_norm"])
+    return Implied(
+        Profile.both(sketch_loss(ratio, r)),
+        NeighbourRelation.ADD_REMOVE,
+        {"sketch": (len(parameters["columns"]), r)},
+    )
 
 
 class Method(ABC):
