@@ -126,7 +126,11 @@ def say(words: str) -> None:
 
 def echo(text: str, *, err: bool = False) -> None:
     """Print lines of text, whatever a file or a table has put into them, as they are."""
-    typer.echo("\n".join(map(printable, text.split("\n"))), err=err)
+    typer.echo(_lines(text), err=err)
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def open_ledger(path: str, note: str = "") -> "Ledger":
@@ -158,5 +162,5 @@ def print_table(
             overflow="fold" if wrap else "ellipsis",
         )
     for row in rows:
-        table.add_row(*map(printable, row))
+        table.add_row(*map(_lines, row))
     Console(markup=False, emoji=False, highlight=False).print(table)
