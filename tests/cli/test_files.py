@@ -80,7 +80,7 @@ def test_an_interrupt_after_the_payment(capsys, folder: Path, monkeypatch) -> No
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ndis.mechanisms.projection.draw_sketch", interrupt)
+    monkeypatch.setattr("ndis.mechanisms.publish._filled", interrupt)
     code, printed, error = released(capsys, "r.npz")
     assert (code, printed) == (ExitCode.INTERRUPTED, "")
     assert error == "ndis: interrupted; release 1 is paid, nothing was written.\n"
