@@ -523,6 +523,22 @@ def test_a_fork_opens_the_ledger_anew(ledger: Ledger) -> None:
     assert ledger.verify() == 11
 
 
+def test_verifying_holds_up_nobody(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger.spend(shift(0.01), "toy")
+    with Ledger(ledger.path) as other:
+        read = Guarantee.from_dict
+
+        def slow(stored: dict) -> Guarantee:
+            other.spend(shift(0.01), "meanwhile")  # would wait for ever if the ledger were held
+            return read(stored)
+
+        monkeypatch.setattr("ndis.ledger.storage._PATIENCE", 5.0)
+        monkeypatch.setattr(Guarantee, "from_dict", slow)
+        assert ledger.verify() == 1
+        monkeypatch.undo()
+        assert other.verify() == 2
+
+
 def test_killed_processes_never_overspend_lose_or_double(tmp_path: Path) -> None:
     kills, path = 200, tmp_path / "ledger"
     with Ledger.create(path, EPSILON, DELTA, "add-remove") as ledger:

@@ -349,11 +349,11 @@ class Ledger:
 
     def history(self) -> list[Entry]:
         """All releases in the order of spending, those without an output included."""
-        return self._run(lambda _: self._entries())
+        return self._all()[2]
 
     def burn_down(self, points: int = 200) -> tuple[list[int], list[float]]:
         """Numbers of releases, at most `points` of them, and the epsilon that then remained."""
-        rules, entries = self._run(lambda _: (self._rules(), self._entries()))
+        rules, _, entries = self._all()
         moments = np.linspace(0, len(entries), min(points, len(entries) + 1)).astype(int).tolist()
         return moments, rules.burn_down([entry.guarantee for entry in entries], moments)
 
@@ -366,7 +366,7 @@ class Ledger:
             If anything is not as the library wrote it.
         """
         self._chain.check()
-        rules, state, entries = self._run(lambda state: (self._rules(), state, self._entries()))
+        rules, state, entries = self._all()
         with self._believing():
             why = self._fault(rules, state, entries)
         if why is not None:
@@ -437,21 +437,28 @@ class Ledger:
         ...         round(float(ledger.total().gdp_mu(1e-6)), 6)
         0.6
         """
-        rules, entries = self._run(lambda _: (self._rules(), self._entries()))
+        rules, _, entries = self._all()
         return rules.total([entry.guarantee for entry in entries])
 
-    def _entries(self) -> list[Entry]:
-        """The releases; inside a transaction."""
-        outputs = {event.release: event.content() for event in self._chain.events("complete")}
-        entries = []
-        for event in self._chain.events("spend"):
-            body, output = event.content(), outputs.get(event.release, {})
-            time, mechanism, why = (str(body[name]) for name in ("time", "mechanism", "note"))
-            promise = Guarantee.from_dict(body["guarantee"])
-            entries.append(
-                Entry(event.release, time, mechanism, promise, why, output.get("digest"))
+    def _all(self) -> tuple[Mode, State, list[Entry]]:
+        """Rules, state and releases of one moment; read while others may go on paying."""
+        rules, state, spends, completes = self._run(
+            lambda state: (
+                self._rules(),
+                state,
+                list(self._chain.events("spend")),
+                list(self._chain.events("complete")),
             )
-        return entries
+        )
+        entries = []
+        with self._believing():
+            digests = {event.release: event.content()["digest"] for event in completes}
+            for event in spends:
+                body, digest = event.content(), digests.get(event.release)
+                time, mechanism, why = (str(body[name]) for name in ("time", "mechanism", "note"))
+                promise = Guarantee.from_dict(body["guarantee"])
+                entries.append(Entry(event.release, time, mechanism, promise, why, digest))
+        return rules, state, entries
 
     # -- holding -----------------------------------------------------------------------------
 
