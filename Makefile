@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL_SELF = $(PIP) install --no-deps --no-build-isolation --editable .
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types docs doctest slow bench bench-regression wheel-check test-oldest smoke-oldest lock clean
+.PHONY: help run test lint types docs doctest slow bench evidence bench-regression wheel-check test-oldest smoke-oldest lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -54,6 +54,15 @@ doctest: $(STAMPS)/dev  ## run every example in docstrings, README and docs
 
 bench: $(STAMPS)/dev  ## the benchmarks
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Seeded checks that are too long for the tests; what they print is committed.
+EVIDENCE := fuzz_releases
+
+evidence: $(STAMPS)/dev  ## renew benchmarks/records: long seeded checks, with date and commit
+	@mkdir -p benchmarks/records
+	@for name in $(EVIDENCE); do echo "== $$name"; \
+	    { echo "$$(date -u +%F), commit $$(git rev-parse --short HEAD)" && $(BIN)/python benchmarks/$$name.py; } \
+	    > benchmarks/records/$$name.txt || exit 1; done
 
 bench-regression: $(STAMPS)/dev  ## private least squares beside its competitors, on the CSV files in DATA
 	$(BIN)/python benchmarks/bench_regression.py $(DATA)

@@ -42,7 +42,8 @@ def _changed(value: Any, rng: random.Random) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
-        return rng.choice((value / 2, value * 2, value * 1e-9, -value, value + 1, value * 1000))
+        half = value // 2 if isinstance(value, int) else value / 2
+        return rng.choice((half, value * 2, -value, value + 1, value * 1000, 1e-9))
     if isinstance(value, str) and value.lower().startswith(("0x", "-0x")):
         number = float.fromhex(value) * rng.choice((0.5, 2.0, 1e-6, 0.0, -1.0, 1 - 1e-9))
         return rng.choice((number.hex(), "0x1p-1074", "0x1.8p+1023"))
@@ -59,6 +60,8 @@ def edit(document: dict, rng: random.Random) -> dict:
     """One to three values changed, replaced, removed or moved."""
     document = copy.deepcopy(document)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        if not document:
+            break
         *path, last = rng.choice(everywhere(document))
         parent: Any = document
         for key in path:

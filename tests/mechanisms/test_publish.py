@@ -14,11 +14,14 @@ import pytest
 
 from disks import fill, full_beyond, room_again
 from ndis import (
+    BudgetExceeded,
     GaussianMechanism,
+    GaussianOutput,
     Guarantee,
     Ledger,
     MatrixGaussianMechanism,
     PrivateCovariance,
+    PrivateGaussianProcess,
     PrivateLeastSquares,
     PrivateProjection,
     Profile,
@@ -121,6 +124,33 @@ def test_nothing_is_paid_on_a_full_disk(ledger: Ledger, tmp_path: Path) -> None:
         one(ledger=ledger)
     assert ledger.history() == []
     assert not list(tmp_path.glob("*.npz*"))
+
+
+ASKING: dict[str, Callable[[Ledger, Any], Any]] = {
+    "projection": lambda book, table: projection(ledger=book).fit(table),
+    "covariance": lambda book, table: PrivateCovariance(
+        **SETTINGS, relation="add-remove", data_norm=1.0, n_components=9, ledger=book
+    ).fit(table),
+    "posterior": lambda book, table: GaussianOutput(
+        lambda data: 1 / 0,
+        **SETTINGS,
+        max_spread=1.0,
+        mean_shift=lambda v: v**-0.5,
+        rank=1,
+        ledger=book,
+    ).fit(table),
+    "process": lambda book, table: PrivateGaussianProcess(
+        **SETTINGS, query_points=[[0.0]], label_bound=1.0, max_rows=100, ledger=book
+    ).fit("nothing that can be read", None),
+}
+
+
+@pytest.mark.parametrize("case", ASKING)
+def test_a_spent_budget_is_noticed_before_any_data_are_read(tmp_path: Path, case: str) -> None:
+    with Ledger.create(tmp_path / "small", 0.01, 1e-9, "add-remove") as book:
+        with pytest.raises(BudgetExceeded):
+            ASKING[case](book, MISSING)  # whoever read it would complain of it
+        assert book.history() == []
 
 
 def test_a_ledger_is_a_ledger() -> None:

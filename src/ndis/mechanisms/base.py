@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ndis.guarantee import Guarantee
-from ndis.mechanisms.publish import publish
+from ndis.mechanisms.publish import ask, publish
 from ndis.randomness import RandomState
 from ndis.release import Release, Shapes
 
@@ -39,6 +39,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def output_copies(self) -> int:
         """How many independent draws of `output_law` a release holds."""
         return 1
+
+    def _ask(self, guarantee: Guarantee) -> None:
+        """Ask the ledger for this release before any data are read."""
+        ask(guarantee, self.ledger, self.random_state)
 
     def _release(
         self,

@@ -209,11 +209,12 @@ class PrivateCovariance(PrivateEstimator):
             Ignored, for scikit-learn's sake.
         """
         noise, r, rows = self._noise(), self._components(), self._rows(X)
-        moments = self._read(X, rows)
         basis = "proven" if meets(noise.loss, self.epsilon, self.delta) else "refuted"
         guarantee = Guarantee(
             self.epsilon, self.delta, NeighbourRelation(self.relation), basis, noise.loss
         )
+        self._ask(guarantee)
+        moments = self._read(X, rows)
 
         def draw(rng: np.random.Generator) -> dict[str, FloatArray]:
             arrays = {"sketch": draw_sketch(moments.scatter, noise.weight**2, r, rng)}

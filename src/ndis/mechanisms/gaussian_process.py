@@ -168,6 +168,7 @@ class PrivateGaussianProcess(RegressorMixin, PrivateEstimator):  # type: ignore[
         y : array_like of shape (n,)
         """
         calibrated = self._calibrated()
+        self._ask(self._guarantee(calibrated))
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
         points = self._points(X.shape[1])
         law = self._posterior(X, y, points)

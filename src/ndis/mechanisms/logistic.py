@@ -247,6 +247,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         check_classification_targets(y)
         classes = self._two_classes(y)
         calibrated = self._calibrated(X.shape[1])
+        self._ask(self._guarantee(calibrated))
         law = self._posterior(X, _signs(y, classes))
 
         def draw(rng: np.random.Generator) -> dict[str, FloatArray]:

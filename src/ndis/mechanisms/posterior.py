@@ -508,6 +508,7 @@ class GaussianOutput(PrivateEstimator):
     def fit(self, data: Any, y: None = None) -> GaussianOutput:
         """Run the algorithm, spend the budget, release the draws."""
         calibrated = self._calibrated()
+        self._ask(self._guarantee(calibrated))
         law = self._law(data)
         if law.dimension > MOST or np.trace(law.cov) > law.dimension * self.max_spread**2 * (
             1.0 + 2.0**-20

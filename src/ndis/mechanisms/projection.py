@@ -216,6 +216,7 @@ class PrivateProjection(PrivateEstimator):
             Ignored, for scikit-learn's sake.
         """
         method, task = self._method(), self._task()
+        self._ask(self._guarantee(method))
         rows = self._rows(X)
         # Whatever is wrong with the table shows before the budget is spent; a sample, which is
         # secret and new, is taken afterwards, and takes another pass.

@@ -55,10 +55,7 @@ def publish(
             f"Expected a mechanism that keeps its promise, got {mechanism} with a published claim "
             "that our own computation contradicts; use another, or pass acknowledge_refuted=True."
         )
-    if ledger is not None and not hasattr(ledger, "spend"):
-        raise TypeError(
-            f"Expected ledger to be a Ledger, got {type(ledger).__name__}; open it with Ledger."
-        )
+    _check(ledger)
     honest = replace(guarantee, private=is_secure(random_state))
     rng, file = generator(random_state), output()
     draft = blank(shapes, honest, mechanism, parameters)
@@ -88,6 +85,14 @@ def publish(
     return release
 
 
+def ask(guarantee: Guarantee, ledger: Ledger | None, random_state: RandomState = None) -> None:
+    """Refuse before any data are read what the ledger would refuse afterwards; spends nothing."""
+    _check(ledger)
+    honest = replace(guarantee, private=is_secure(random_state))
+    if ledger is not None and not ledger.would_allow(honest):
+        ledger.preview(honest)  # which raises, and says what is left
+
+
 def _filled(draft: Release, drawn: Any) -> Release:
     """The draft with the arrays that were drawn."""
     named = drawn if isinstance(drawn, Mapping) else {"value": drawn}
@@ -100,6 +105,13 @@ def _filled(draft: Release, drawn: Any) -> Release:
             "please report this fault of ndis."
         )
     return Release(arrays, draft.guarantee, draft.mechanism, draft.parameters)
+
+
+def _check(ledger: Any) -> None:
+    if ledger is not None and not hasattr(ledger, "spend"):
+        raise TypeError(
+            f"Expected ledger to be a Ledger, got {type(ledger).__name__}; open it with Ledger."
+        )
 
 
 def _record(ledger: Ledger, entry: Any, release: Release) -> None:

@@ -104,6 +104,7 @@ class PrivateNorm(PrivateEstimator):
         """Count the rows of a table by norm, and release the noisy counts."""
         scale, thresholds = self.calibrate(), self._thresholds()
         quantile = _validate.probability("quantile", self.quantile)
+        self._ask(self._guarantee(scale))
         counts = self._counts(X, thresholds)
         parameters = {"thresholds": thresholds.tolist(), "noise_scale": scale}
         self._release(

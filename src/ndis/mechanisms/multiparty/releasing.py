@@ -16,7 +16,7 @@ from ndis._validate import FloatArray
 from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee
 from ndis.mechanisms.multiparty.agreement import ENTRY_GRID, Agreement
-from ndis.mechanisms.publish import publish
+from ndis.mechanisms.publish import ask, publish
 from ndis.mechanisms.recompute import Implied
 from ndis.randomness import RandomState, add_noise, sign_product
 from ndis.release import Release, Shapes
@@ -105,6 +105,7 @@ def release_party(
     >>> release_party(agreement, "a", np.random.default_rng(0).random((500, 1))).guarantee.epsilon
     1.0
     """
+    ask(agreement.guarantee(party), ledger, random_state)
     mixed = mix(agreement, party, source, secret)
     return publish(
         lambda rng: _noisy(agreement, party, mixed, rng),
