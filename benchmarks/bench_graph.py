@@ -25,21 +25,17 @@ import numpy as np
 from timing import best_times
 
 from ndis import PrivateCovariance, PrivateGraph, plots
-from ndis.mechanisms import covariance, graph
-from ndis.mechanisms.additive import noise_multiplier
-from ndis.mechanisms.graph import draw_factor, exact_mixture
-from ndis.mechanisms.johnson_lindenstrauss import (
-    failure,
-    least_components,
-    published_components,
-)
+from ndis.calibration import noise_multiplier
+from ndis.mechanisms.graph import draw_factor, least_mixture
 from ndis.mechanisms.query_baselines import gaussian_error, laplace_error, response_error
 from ndis.randomness import generator
 from ndis.tables import Edges, read_edges
+from ndis_papers import johnson_lindenstrauss as jl
 
 ASSETS = Path(__file__).resolve().parent.parent / "docs" / "assets"
 EPSILON, DELTA = 1.0, 1e-6
 ACCURACY = {"eta": 0.2, "nu": 0.05}
+COMPONENTS = jl.published_components(**ACCURACY)
 
 
 # --- calibration ---------------------------------------------------------------------------------
@@ -48,32 +44,29 @@ ACCURACY = {"eta": 0.2, "nu": 0.05}
 def weights() -> None:
     print("w, exact and published, and what the published one truly gives (claimed: -13.8)")
     for n_nodes, eta, nu in ((1000, 0.2, 0.05), (100_000, 0.1, 0.01)):
-        exact = PrivateGraph(epsilon=EPSILON, delta=DELTA, eta=eta, nu=nu)
-        r = exact._components()
-        claimed = graph.published_weight(EPSILON, DELTA, r)
-        audited = PrivateGraph(
-            epsilon=EPSILON, delta=DELTA, n_components=r, calibration="published"
-        )
-        truth = float(audited.worst_case(10**9).log_delta(EPSILON))
+        r = jl.published_components(eta, nu)
+        exact = PrivateGraph(epsilon=EPSILON, delta=DELTA, n_components=r)
+        claimed = jl.graph_weight(EPSILON, DELTA, r)
+        truth = float(jl.graph_loss(claimed, 10**9, r).log_delta(EPSILON))
         print(
             f"  graph, n = {n_nodes}, r = {r}: {exact.calibrate(n_nodes):.1f} "
             f"against {claimed:.0f} (usable from {2 * claimed:.0f} nodes), ln delta {truth:.0f}; "
-            f"r = {least_components(eta, nu)} keeps the same promise"
+            f"r = {jl.least_components(eta, nu)} keeps the same promise"
         )
-    exact = PrivateCovariance(epsilon=EPSILON, delta=DELTA, **ACCURACY)
-    claimed = covariance.published_weight(EPSILON, DELTA, exact._components())
-    audited = PrivateCovariance(
-        epsilon=EPSILON, delta=DELTA, calibration="published", **ACCURACY
-    ).worst_case()
+    exact = PrivateCovariance(epsilon=EPSILON, delta=DELTA, n_components=COMPONENTS)
+    claimed = jl.covariance_weight(EPSILON, DELTA, COMPONENTS)
+    audited = jl.covariance_loss(claimed, COMPONENTS)
     print(
         f"  covariance, row-shift: {exact.calibrate():.1f} against {claimed:.0f}, "
         f"ln delta {float(audited.log_delta(EPSILON)):.0f}"
     )
     for how in (
-        {"calibration": "bounded", "data_norm": 1.0},
+        {"relation": "row-shift", "data_norm": 1.0},
         {"relation": "add-remove", "data_norm": 1.0},
     ):
-        w = PrivateCovariance(epsilon=EPSILON, delta=DELTA, **ACCURACY, **how).calibrate()
+        w = PrivateCovariance(
+            epsilon=EPSILON, delta=DELTA, n_components=COMPONENTS, **how
+        ).calibrate()
         print(f"  covariance, {how}: {w:.2f}")
 
 
@@ -89,7 +82,7 @@ def random_graph(n_nodes: int, n_edges: int) -> Edges:
 
 
 def large_graph(n_nodes: int = 100_000, n_edges: int = 1_000_000, r: int = 100) -> None:
-    edges, mixture = random_graph(n_nodes, n_edges), exact_mixture(EPSILON, DELTA, r, n_nodes)
+    edges, mixture = random_graph(n_nodes, n_edges), least_mixture(EPSILON, DELTA, r, n_nodes)
     incidence = edges.incidence()
 
     def plain() -> None:
@@ -139,7 +132,7 @@ def kept(name: str, value: np.ndarray, truth: np.ndarray, tau: np.ndarray | floa
     print(
         f"  {name}: {np.count_nonzero(used > 1)} of {used.size} outside "
         f"(allowed {ACCURACY['nu']:.0%}, exact probability "
-        f"{failure(ACCURACY['eta'], published_components(**ACCURACY)):.1e}); error over allowance: "
+        f"{jl.failure(ACCURACY['eta'], COMPONENTS):.1e}); error over allowance: "
         f"median {np.median(used):.2f}, largest {used.max():.2f}; "
         f"root mean square error {np.sqrt(np.mean((value - truth) ** 2)):.0f} "
         f"against true answers of {np.median(truth):.0f}"
@@ -154,7 +147,7 @@ def promises() -> None:
         n = edges.n_nodes
         masks = np.array([rng.permutation(n) < rng.integers(1, n) for _ in range(1000)])
         private = PrivateGraph(
-            epsilon=EPSILON, delta=DELTA, weight=None, random_state=0, **ACCURACY
+            epsilon=EPSILON, delta=DELTA, weight=None, random_state=0, n_components=COMPONENTS
         ).fit(network)
         sizes = masks.sum(axis=1)
         tau = (
@@ -168,7 +161,7 @@ def promises() -> None:
     truth = len(table) * np.var(table @ directions.T, axis=0)
     for how in ({}, {"relation": "add-remove", "data_norm": math.sqrt(table.shape[1])}):
         private = PrivateCovariance(
-            epsilon=EPSILON, delta=DELTA, random_state=0, **ACCURACY, **how
+            epsilon=EPSILON, delta=DELTA, random_state=0, n_components=COMPONENTS, **how
         ).fit(table)
         tau = ACCURACY["eta"] * private.noise_scale_**2
         kept(f"variances, flights, {how}", private.scatter(directions).value, truth, tau)
@@ -207,11 +200,11 @@ def flights() -> np.ndarray:
 
 def pictures(n_nodes: int = 100_000, r: int = 4239) -> None:
     exact = PrivateGraph(epsilon=EPSILON, delta=DELTA, n_components=r)
-    published = PrivateGraph(epsilon=EPSILON, delta=DELTA, n_components=r, calibration="published")
+    weight = jl.graph_weight(EPSILON, DELTA, r)
     sizes = np.unique(np.geomspace(1, n_nodes // 2, 60).astype(int))
     per_size: dict[str, Callable[[int], float]] = {
         "this sketch, exact": lambda s: exact.forecast(n_nodes, s),
-        "this sketch, published": lambda s: published.forecast(n_nodes, s),
+        "this sketch, published": lambda s: jl.graph_error(weight, n_nodes, s, r),
         "Gaussian noise on every weight": lambda s: gaussian_error(EPSILON, DELTA, n_nodes, s),
         "randomized response": lambda s: response_error(EPSILON, n_nodes, s),
         "Laplace noise, 1,000 queries": lambda s: laplace_error(EPSILON, 1000),
@@ -221,7 +214,7 @@ def pictures(n_nodes: int = 100_000, r: int = 4239) -> None:
     queries = np.unique(np.geomspace(1, 10**6, 60).astype(int))
     per_query: dict[str, Callable[[int], float]] = {
         "this sketch, exact": lambda k: exact.forecast(n_nodes, s),
-        "this sketch, published": lambda k: published.forecast(n_nodes, s),
+        "this sketch, published": lambda k: jl.graph_error(weight, n_nodes, s, r),
         "Gaussian noise on every weight": lambda k: gaussian_error(EPSILON, DELTA, n_nodes, s),
         "Gaussian noise on every answer": lambda k: math.sqrt(k) * noise_multiplier(EPSILON, DELTA),
         "Laplace noise on every answer": lambda k: laplace_error(EPSILON, k),

@@ -15,9 +15,8 @@ import math
 
 from scipy.optimize import brentq
 
-from ndis.mechanisms.projection_methods import least_ratio, sketch_loss
-from ndis.mechanisms.regression_methods import Task
-from ndis.mechanisms.regression_methods.mixing import LinearMixing, renyi_epsilon
+from ndis_papers.mixing import LinearMixing, renyi_epsilon
+from ndis_papers.sketches import least_ratio, sketch_loss
 
 ROWS = (10**3, 10**4, 10**5, 10**6)
 EPSILONS = (0.1, 0.316, 1.0, 3.16, 10.0)
@@ -28,8 +27,7 @@ def ridges(n_rows: int, epsilon: float) -> dict[str, float]:
     """Ratios of ridges in one cell."""
     delta = n_rows**-2.0
     exact, published = (
-        LinearMixing(Task(epsilon, delta, N_FEATURES, 1.0, 1.0, None, 3, flag))
-        for flag in (False, True)
+        LinearMixing(epsilon, delta, N_FEATURES, accounting=how) for how in ("exact", "published")
     )
     k = published.n_components
     alone = least_ratio(epsilon, delta, k)

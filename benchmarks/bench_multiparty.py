@@ -26,8 +26,8 @@ import numpy as np
 
 from ndis.mechanisms.multiparty import Agreement, release_party
 from ndis.randomness import sign_product
-from ndis.reproduce import multi_party
-from ndis.reproduce._output import Row
+from ndis_papers.parties import METHODS
+from ndis_papers.reproduce import multi_party
 
 ASSETS = Path(__file__).resolve().parent.parent / "docs" / "assets"
 PEOPLE, COLUMNS, COMPONENTS = 3_000_000, 10, 1_000
@@ -90,11 +90,11 @@ def figure_2() -> None:
     for statistic in ("mean", "median"):
         print(f"{statistic} of |w - w*| for n = {', '.join(map(str, multi_party.SIZES))}")
         for epsilon in multi_party.EPSILONS:
-            for method in (*multi_party.PUBLISHED, "ours"):
+            for method in (*METHODS, "ours"):
                 print(f"| {epsilon:g} | {method} | {_line(rows, epsilon, method, statistic)} |")
 
 
-def _line(rows: Sequence[Row], epsilon: float, method: str, statistic: str) -> str:
+def _line(rows: Sequence[dict], epsilon: float, method: str, statistic: str) -> str:
     cells = [row for row in rows if (row["epsilon"], row["method"]) == (epsilon, method)]
     return " | ".join(f"{row[statistic]:.3g}" for row in cells)
 

@@ -1,4 +1,4 @@
-"""Private projections: the figures that issue 5 asks for, each computed in one run.
+"""Private projections: noise, time, utility on flights, allowed leverages, the test of "ptr".
 
 ``--figure FILE`` draws the leverage thresholds as well.
 """
@@ -13,20 +13,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import norm
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from flights import correlation, distance_ratio, flights, published_correlation
 from ndis import PrivateProjection
-from ndis.mechanisms.projection import draw_sketch
-from ndis.mechanisms.projection_methods import (
-    METHODS,
-    ProposeTestRelease,
-    Ridge,
-    Task,
+from ndis.calibration import noise_multiplier
+from ndis.mechanisms.projection_methods import ProposeTestRelease, Ridge, Task
+from ndis_papers.sketches import (
+    draw_sketch,
     least_ratio,
+    leverages,
     lsv_ratio,
+    mutual_information_ridge,
+    relative_ridge,
 )
-from ndis.tables import read_gram, row_leverages
 
 FLIGHT = (1.0, 1 / 327_346, 1269)
 
@@ -71,14 +72,19 @@ def release() -> None:
 
 def flight_tables() -> None:
     table = flights()
-    norm = float(np.linalg.norm(table, axis=1).max())
-    gram, r = read_gram(table, norm).matrix, FLIGHT[2]
-    print(f"flights: {len(table)} rows, largest row norm {norm:.4f}, 100 sketches each")
+    longest = float(np.linalg.norm(table, axis=1).max())
+    gram, r, asked = table.T @ table, FLIGHT[2], (1.0, 1 / len(table), FLIGHT[2])
+    without, inherent = relative_ridge(table, longest, *asked)
+    ridges = {
+        "ridge": (least_ratio(*asked) * longest) ** 2,
+        "lsv": (lsv_ratio(*asked) * longest) ** 2,
+        "relative": without,
+        "mutual-information": mutual_information_ridge(table, 1.0, 1 / len(table), 1200),
+    }
+    print(f"flights: {len(table)} rows, largest row norm {longest:.4f}, 100 sketches each")
     print("  method               sigma     PDR   DPR published   DPR true")
-    for name, r_noise in (("ridge", r), ("lsv", r), ("relative", r), ("mutual-information", 1200)):
-        task = Task(1.0, 1 / len(table), norm, r_noise, 1.0, "best")
+    for name, ridge in ridges.items():
         rng = np.random.default_rng(0)
-        ridge = METHODS[name](task).study(table, read_gram(table, norm))(rng)
         sketches = [draw_sketch(gram, ridge, r, rng) for _ in range(100)]
         means = [
             np.mean([measure(sketch, gram) for sketch in sketches])
@@ -87,11 +93,8 @@ def flight_tables() -> None:
         print(
             f"  {name:18} {math.sqrt(ridge):7.3f} {means[0]:7.3f} {means[1]:15.3f} {means[2]:10.3f}"
         )
-    leverage = float(row_leverages(table, read_gram(table, norm)).max())
-    relative = PrivateProjection(
-        epsilon=1.0, delta=1 / len(table), data_norm=norm, n_components=r, method="relative"
-    ).fit(table)
-    print(f"  largest leverage {leverage:.5f}, inherent delta {relative.inherent_delta_:.2e}")
+    largest = float(leverages(table).max())
+    print(f"  largest leverage {largest:.5f}, inherent delta {inherent:.2e}")
 
 
 def thresholds(figure: str | None) -> None:
@@ -122,17 +125,22 @@ def thresholds(figure: str | None) -> None:
 
 
 def propose_test_release() -> None:
-    task = Task(*FLIGHT[:2], 1.0, FLIGHT[2], 1.0, "best")
-    best, ridge = ProposeTestRelease(task), Ridge(task)
-    published = ProposeTestRelease(Task(*FLIGHT[:2], 1.0, FLIGHT[2], 1.0, "published"))
+    epsilon, delta, r = FLIGHT
+    task = Task(epsilon, delta, 1.0, r, 1.0)
+    best, ridge = ProposeTestRelease(task), Ridge(task).noise_scale ** 2
+    half, part = epsilon / 2, delta / 3
+    published = 1.0 + least_ratio(half, part, r) ** 2
+    rows = {
+        "ptr": (best.needed, best.test_ratio * best.quantile),
+        "ptr, published split": (published, noise_multiplier(half, part) * norm.isf(part)),
+    }
     print("ptr against ridge, in units of data_norm^2, same epsilon, delta and r")
-    print(f"  ridge                  {ridge.noise_scale**2:8.2f}")
-    for name, method in (("ptr", best), ("ptr, published split", published)):
-        slack = method.test_ratio * method.quantile
+    print(f"  ridge                  {ridge:8.2f}")
+    for name, (needed, slack) in rows.items():
         print(
-            f"  {name:22} {method.needed - 1:8.2f} if the test says nothing; less than ridge once "
-            f"lambda_min > {method.needed - ridge.noise_scale**2 + slack:.1f}, "
-            f"none once > {method.needed + slack:.1f} (test noise at 0)"
+            f"  {name:22} {needed - 1:8.2f} if the test says nothing; less than ridge once "
+            f"lambda_min > {needed - ridge + slack:.1f}, none once > {needed + slack:.1f} (test "
+            "noise at 0)"
         )
 
 

@@ -25,7 +25,6 @@ LAYERS = (
     {"mechanisms"},
     {"auditing", "interop", "plots"},
     {"report"},
-    {"reproduce"},
     {"cli"},
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

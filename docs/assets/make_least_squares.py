@@ -8,10 +8,8 @@ from tempfile import TemporaryDirectory
 import matplotlib.pyplot as plt
 import numpy as np
 
-from ndis.loss import Profile
-from ndis.loss.least_squares import LeastSquaresLoss, removal_loss
-from ndis.loss.student import SketchAndSolveLoss
-from ndis.reproduce import black_box as estimated
+from ndis.loss import LeastSquaresLoss, Profile, SketchAndSolveLoss, removal_loss
+from ndis_papers.reproduce import black_box as estimated
 
 HERE = Path(__file__).parent
 

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ndis.auditing import Verdict, audit, audit_pair, audit_samples
-    from ndis.auditing.claims import claims
     from ndis.chi_square import GeneralizedChiSquare
     from ndis.gaussian import Gaussian, monte_carlo_delta, privacy_loss, profile
     from ndis.guarantee import Guarantee, NeighbourRelation
     from ndis.ledger import BudgetExceeded, Ledger
-    from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
+    from ndis.loss import LeastSquaresLoss, Profile, QuadraticLoss, TabulatedLoss
     from ndis.mechanisms.additive import GaussianMechanism, MatrixGaussianMechanism
     from ndis.mechanisms.covariance import PrivateCovariance
     from ndis.mechanisms.gaussian_process import PrivateGaussianProcess
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from ndis.mechanisms.multiparty import MultiPartyRegression
     from ndis.mechanisms.posterior import GaussianOutput
     from ndis.mechanisms.projection import PrivateProjection
-    from ndis.mechanisms.rank_one import RankOneGaussianMechanism
     from ndis.mechanisms.regression import PrivateLeastSquares
     from ndis.mechanisms.row_norm import PrivateNorm
     from ndis.mechanisms.sketch import Sketch
@@ -42,6 +40,7 @@ __all__ = [
     "GaussianOutput",
     "GeneralizedChiSquare",
     "Guarantee",
+    "LeastSquaresLoss",
     "Ledger",
     "MatrixGaussianMechanism",
     "MultiPartyRegression",
@@ -55,7 +54,6 @@ __all__ = [
     "PrivateProjection",
     "Profile",
     "QuadraticLoss",
-    "RankOneGaussianMechanism",
     "Release",
     "Sketch",
     "TabulatedLoss",
@@ -63,7 +61,6 @@ __all__ = [
     "audit",
     "audit_pair",
     "audit_samples",
-    "claims",
     "monte_carlo_delta",
     "privacy_loss",
     "profile",
@@ -76,6 +73,7 @@ _HOME = {
     "GaussianOutput": "ndis.mechanisms.posterior",
     "GeneralizedChiSquare": "ndis.chi_square",
     "Guarantee": "ndis.guarantee",
+    "LeastSquaresLoss": "ndis.loss",
     "Ledger": "ndis.ledger",
     "MatrixGaussianMechanism": "ndis.mechanisms.additive",
     "MultiPartyRegression": "ndis.mechanisms.multiparty",
@@ -89,7 +87,6 @@ _HOME = {
     "PrivateProjection": "ndis.mechanisms.projection",
     "Profile": "ndis.loss",
     "QuadraticLoss": "ndis.loss",
-    "RankOneGaussianMechanism": "ndis.mechanisms.rank_one",
     "Release": "ndis.release",
     "Sketch": "ndis.mechanisms.sketch",
     "TabulatedLoss": "ndis.loss",
@@ -97,7 +94,6 @@ _HOME = {
     "audit": "ndis.auditing",
     "audit_pair": "ndis.auditing",
     "audit_samples": "ndis.auditing",
-    "claims": "ndis.auditing.claims",
     "monte_carlo_delta": "ndis.gaussian",
     "privacy_loss": "ndis.gaussian",
     "profile": "ndis.gaussian",

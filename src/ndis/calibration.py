@@ -8,11 +8,14 @@ asked. The answer is never less private than asked.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
 from ndis import _validate
-from ndis.loss import PrivacyLoss
+from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+
+__all__ = ["least_noise", "meets", "noise_multiplier"]
 
 # More than the rounding of a few products, quotients and roots can take away: a noise scale that
 # is computed from a calibrated one is raised by it.
@@ -89,6 +92,25 @@ def least_noise(
         f"Found noise {noise} but could not prove that it meets epsilon={eps} and delta={delta}; "
         "please report this."
     )
+
+
+def shift_profile(distance: float) -> Profile:
+    """The worst case of a mean that moves by `distance` noise scales, rounded up."""
+    return Profile.both(QuadraticLoss.from_shift(ROUND_UP * distance))
+
+
+@functools.lru_cache(maxsize=1024)
+def noise_multiplier(epsilon: float, delta: float) -> float:
+    """The least noise for a sensitivity of 1: the analytic Gaussian mechanism, rounded up.
+
+    Examples
+    --------
+    >>> from ndis.calibration import noise_multiplier
+    >>> f"{noise_multiplier(1.0, 1e-5):.6f}"
+    '3.730632'
+    """
+    start = math.sqrt(2.0 * math.log(1.25 / delta)) / max(epsilon, 1e-3)
+    return least_noise(lambda noise: shift_profile(1.0 / noise), epsilon, delta, start=start)
 
 
 def _bisect(gap: Callable[[float], float], low: float, high: float) -> float:

@@ -170,15 +170,15 @@ def compare(
     Examples
     --------
     >>> from ndis import GaussianMechanism, plots
-    >>> def noise(calibration):
-    ...     return lambda epsilon: GaussianMechanism(
-    ...         epsilon, 1e-6, 1.0, calibration=calibration
+    >>> ways = {
+    ...     f"delta = {delta:g}": lambda epsilon, delta=delta: GaussianMechanism(
+    ...         epsilon, delta, 1.0
     ...     ).calibrate()
-    >>> figure = plots.compare(
-    ...     {name: noise(name) for name in ("analytic", "classic")}, [0.1, 0.5, 2.0]
-    ... )
-    >>> figure.axes[0].lines[1].get_ydata().round(1).tolist()
-    [53.0, 10.6, nan]
+    ...     for delta in (1e-6, 1e-9)
+    ... }
+    >>> figure = plots.compare(ways, [0.1, 0.5, 2.0])
+    >>> figure.axes[0].lines[0].get_ydata().round(1).tolist()
+    [34.8, 7.8, 2.2]
     """
     grid = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
     with style():

@@ -11,9 +11,9 @@ from scipy.optimize import brentq
 from scipy.stats import chi2
 
 from ndis import Gaussian
+from ndis.calibration import noise_multiplier
 from ndis.loss import QuadraticLoss
 from ndis.loss.least_squares import removal_loss
-from ndis.mechanisms.additive import noise_multiplier
 from ndis.mechanisms.projection_methods import least_ratio
 from ndis.mechanisms.regression_methods.sketches import ridged_law
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import EntryPoints
 from pathlib import Path
 
 import pytest
@@ -250,8 +251,20 @@ def test_the_shell_completes_commands_options_and_names() -> None:
     assert complete("ndis cur") == ["curve"]
     assert complete("ndis release pro") == ["projection"]
     assert complete("ndis curve --le") == ["--leverage"]
-    assert complete("ndis reproduce rank-one-p") == ["rank-one-pca"]
-    assert complete("ndis claims --paper jl") == ["jl-transform"]
+
+
+@pytest.mark.parametrize("command", ["claims", "reproduce"])
+def test_a_command_of_another_package_says_what_to_install(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ndis.cli.program.entry_points", lambda **_: EntryPoints())
+    assert call(capsys, command, "--json") == (
+        ExitCode.WRONG_CALL,
+        "",
+        f"ndis: Expected the package ndis-papers for `ndis {command}`, but it is not installed; "
+        "run: pip install ndis-papers.\n",
+    )
+    assert command not in call(capsys, "--help")[1]
 
 
 @pytest.mark.parametrize("name", ["x.xyz", "nowhere/x.png"])

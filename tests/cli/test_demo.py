@@ -1,12 +1,14 @@
 import json
 import socket
+from importlib.metadata import PackageNotFoundError
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ndis import Ledger, Release
-from ndis.cli import main
+from ndis.cli import demo, main
 from ndis.report.page import section, table, write_page
 
 
@@ -38,6 +40,30 @@ def test_demo_writes_what_it_says(capsys: pytest.CaptureFixture[str], tmp_path: 
     for value in exact:
         digits = repr(abs(float(value)))[:10].encode()
         assert not any(digits in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_the_demo_needs_nothing_but_the_library(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(demo, "distribution", missing)
+    with pytest.raises(SystemExit) as leaving:
+        main(["demo", "--out", str(tmp_path), "--json"])
+    assert not leaving.value.code
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["rows"] == 7985
+    exact = np.array(answer["owner_only"]["exact_coefficients"])
+    assert np.abs(np.array(answer["coefficients"]["private regression"]) - exact).max() < 0.3
+
+
+def test_the_table_that_ships_is_part_of_the_whole() -> None:
+    whole = demo.read_flights().to_pandas().to_numpy()
+    content = files("ndis.cli") / "table" / "flights.csv"
+    assert len(content.read_bytes()) <= 100_000
+    shipped = np.loadtxt(str(content), delimiter=",", skiprows=1)
+    np.testing.assert_allclose(shipped / list(demo.UNITS.values()), whole[::41], rtol=1e-15)
 
 
 def test_the_demo_needs_no_network(

@@ -201,7 +201,7 @@ def test_a_wrong_number_of_rows_spends_nothing(
 
 
 def test_show_prints_both_guarantees(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    call(capsys, *init("--method", "rmgm", "--components", "9", "--seed", "ff", rows=500))
+    call(capsys, *init("--components", "9", "--seed", "ff", rows=500))
     code, out, _ = call(capsys, "party", "show", "--json")
     shown = json.loads(out)
     assert (code, shown["seed"], shown["n_components"]) == (ExitCode.DONE, "ff", 9)
@@ -218,7 +218,7 @@ def test_show_prints_both_guarantees(clinic: Path, capsys: pytest.CaptureFixture
         (("--column", "age"), "clinic-a:age:0:120"),
         (("--column", "clinic-a:age:0:9"), "'age' twice"),
         (("--seed", "xyz"), "hexadecimal"),
-        (("--method", "best"), "method"),
+        (("--protects", "nobody"), "protects"),
     ],
 )
 def test_a_bad_agreement_is_a_wrong_call(

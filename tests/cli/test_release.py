@@ -71,8 +71,8 @@ LEAST_SQUARES = PrivateLeastSquares(epsilon=1, delta=1e-6, data_norm=2, label_bo
             lambda: PrivateLeastSquares(epsilon=1, delta=1e-6, data_norm=2).calibrate(3),
         ),
         (
-            ("covariance", *PROMISE, "--eta", "0.2", "--nu", "0.05"),
-            lambda: PrivateCovariance(epsilon=1, delta=1e-6, eta=0.2, nu=0.05).calibrate(),
+            ("covariance", *PROMISE, "--components", "738"),
+            lambda: PrivateCovariance(epsilon=1, delta=1e-6, n_components=738).calibrate(),
         ),
         (
             ("graph", *PROMISE, "--components", "50", "--nodes", "90"),
@@ -93,13 +93,6 @@ def test_calibrate_says_what_the_mechanism_says(capsys, words, expected) -> None
     assert answer["kept"] in (True, None)
     _, out, _ = call(capsys, "calibrate", *words)
     assert f"{expected():.6g}" in out
-
-
-def test_calibrate_leaves_a_gap_where_a_condition_does_not_hold(capsys) -> None:
-    words = ("--epsilon", "0.5", "--delta", "1e-6", "--sensitivity", "1", "--calibration")
-    _, out, _ = call(capsys, "calibrate", "gaussian", *words, "classic")
-    cells = [line.split() for line in out.splitlines() if line.split()]
-    assert ["1", "-"] in cells
 
 
 @pytest.mark.parametrize(
@@ -374,9 +367,3 @@ def test_an_address_that_is_none_of_sparks_is_refused_at_once(capsys, folder: Pa
     code, out, err = call(capsys, *words, *PROJECTION)
     assert (code, out) == (ExitCode.WRONG_CALL, "")
     assert err.startswith("ndis: Expected --spark with an address such as spark://HOST:7077")
-
-
-def test_import_is_quick() -> None:
-    program = "import time; t = time.process_time(); import ndis; print(time.process_time() - t)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert float(done.stdout) < 0.5

@@ -88,7 +88,7 @@ def both(kind: type[TriangleLoss], ratio: float, d: int, r: int) -> Profile:
     return Profile.both(kind(ratio**-2, d, r))
 
 
-def test_certified_noise_of_the_issue() -> None:
+def test_certified_noise() -> None:
     _, high = both(LeastSquaresLoss, 8.44, 2, 1269).delta_bounds(1.0)
     assert high <= 1 / 327_346
     low, _ = both(LeastSquaresLoss, 8.42, 2, 1269).delta_bounds(1.0)

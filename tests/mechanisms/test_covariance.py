@@ -7,14 +7,9 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 
 from ndis import BudgetExceeded, Gaussian, Ledger, PrivateCovariance, Release, privacy_loss
-from ndis.calibration import meets
+from ndis.calibration import meets, noise_multiplier
 from ndis.loss import Profile, QuadraticLoss
-from ndis.mechanisms.additive import noise_multiplier
-from ndis.mechanisms.covariance import (
-    RowShift,
-    published_weight,
-    read_moments,
-)
+from ndis.mechanisms.covariance import RowShift, read_moments
 from ndis.mechanisms.covariance_sketch import CovarianceSketch
 from ndis.mechanisms.query_baselines import analyze_gauss
 from ndis.tables import Rows
@@ -45,13 +40,12 @@ def rank_one_pair(u, u_moved, r: int) -> Profile:
 # --- calibration ---------------------------------------------------------------------------------
 
 
-def test_weights_of_the_issue() -> None:
-    estimator = private(n_components=None, eta=0.2, nu=0.05)
-    assert round(estimator.calibrate(), 1) == 115.4
-    assert round(published_weight(EPSILON, DELTA, 738)) == 38397
-    # The paper promises ln delta = -13.8.
-    published = private(n_components=738, calibration="published")
-    assert published.worst_case().log_delta(EPSILON) == pytest.approx(-36587, abs=1)
+def test_a_weight_and_what_a_bound_on_the_rows_saves() -> None:
+    free = private(n_components=738).calibrate()
+    assert free == pytest.approx(115.4, abs=0.05)
+    bounded = [private(n_components=738, data_norm=norm).calibrate() for norm in (1.0, 30.0, 1e9)]
+    assert bounded[0] < 0.3 * free
+    assert bounded[0] < bounded[1] <= bounded[2] == free
 
 
 @pytest.mark.parametrize(("epsilon", "r"), [(0.0, 50), (0.1, 1), (1.0, 50), (10.0, 1)])
@@ -59,7 +53,7 @@ def test_weights_of_the_issue() -> None:
     "how",
     [
         {"relation": "row-shift"},
-        {"relation": "row-shift", "calibration": "bounded", "data_norm": 2.0},
+        {"relation": "row-shift", "data_norm": 2.0},
         {"relation": "add-remove", "data_norm": 3.0},
         {"relation": "add-remove", "data_norm": 3.0, "mean": True},
     ],
@@ -226,7 +220,7 @@ def test_scatter_is_a_shifted_chi_square() -> None:
     "how",
     [
         {"relation": "row-shift"},
-        {"relation": "row-shift", "calibration": "bounded", "data_norm": 6.0},
+        {"relation": "row-shift", "data_norm": 6.0},
         {"relation": "add-remove", "data_norm": 6.0},
     ],
 )
@@ -236,7 +230,7 @@ def test_promise_on_a_real_table(how) -> None:
     table = (table - table.min(axis=0)) / np.ptp(table, axis=0)
     directions = np.random.default_rng(8).standard_normal((1000, 30))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    estimator = private(n_components=None, eta=eta, nu=nu, **how).fit(table)
+    estimator = private(n_components=738, **how).fit(table)
     value, error = estimator.scatter(directions)
     truth = len(table) * np.var(table @ directions.T, axis=0)
     tau = eta * estimator.noise_scale_**2
@@ -276,13 +270,6 @@ def test_worst_case_of_the_sums_is_attained() -> None:
     assert privacy_loss(*laws).log_delta(EPSILON) == pytest.approx(
         QuadraticLoss.from_shift(d).log_delta(EPSILON), rel=1e-9
     )
-
-
-def test_published_mean_is_counted_too() -> None:
-    estimator = private(calibration="published", mean=True)
-    alone = private(calibration="published")
-    assert estimator.worst_case().log_delta(EPSILON) > alone.worst_case().log_delta(EPSILON)
-    assert estimator.fit(np.ones((10, 2))).guarantee_.basis == "proven"
 
 
 def test_row_count_stays_private_unless_declared() -> None:
@@ -346,15 +333,9 @@ def test_fits_like_an_estimator_and_spends_from_a_ledger(tmp_path) -> None:
     ("changes", "message"),
     [
         ({"relation": "add-remove"}, "Expected data_norm"),
-        ({"calibration": "bounded"}, "Expected data_norm"),
         ({"relation": "replace"}, "relation to be one of"),
-        (
-            {"relation": "add-remove", "data_norm": 1.0, "calibration": "published"},
-            "is for row-shift",
-        ),
-        ({"eta": 0.1}, "either n_components or both"),
+        ({"n_components": 0}, "n_components >= 1"),
         ({"mean": True, "mean_share": 1.0}, "mean_share"),
-        ({"epsilon": 0.0, "calibration": "published"}, "epsilon > 0"),
         ({"delta": 0.0}, "0 < delta < 1"),
     ],
 )

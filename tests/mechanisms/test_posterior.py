@@ -15,7 +15,6 @@ from ndis.mechanisms.posterior import (
     RankOneUpdate,
     least_envelope_noise,
     linear_regression,
-    published_noise,
 )
 from ndis.randomness import least_ridge
 from posterior_pairs import linear_removals, worst_log_delta
@@ -165,33 +164,6 @@ def test_residual_bound_is_near_what_can_be_attained(others, noise_variance) -> 
 # --- the wrapper ---------------------------------------------------------------------------------
 
 
-def test_published_rule_is_refuted_in_the_hard_direction() -> None:
-    """Claim C22: log-ratios (0.3, 0.3, 0.15), no mean shift, epsilon 0.5: published bound 0."""
-    wrapper = simple(
-        epsilon=0.5, delta=1e-3, mean_shift=0.0, kappa=0.3, eta=0.75, rank=None,
-        calibration="published",
-    )  # fmt: skip
-    guarantee = wrapper.guarantee()
-    assert guarantee.basis == "refuted"
-    assert guarantee.loss.delta(0.5) == pytest.approx(0.0289, abs=5e-5)
-    with pytest.raises(ValueError, match="acknowledge_refuted"):
-        wrapper.fit(np.zeros(3))
-    assert (
-        wrapper.set_params(acknowledge_refuted=True).fit(np.zeros(3)).guarantee_.basis == "refuted"
-    )
-
-
-def test_published_rule_is_proven_where_only_the_mean_moves() -> None:
-    published = simple(calibration="published")
-    assert published.guarantee().basis == "proven"
-    assert published.calibrate() == pytest.approx(simple().calibrate(), rel=1e-6)
-
-
-def test_published_rule_may_have_no_answer() -> None:
-    with pytest.raises(ValueError, match="published rule"):
-        published_noise(lambda v: Envelope(0.0, 1.0, 5.0), 1.0, 1e-6)
-
-
 def test_draws_follow_the_law() -> None:
     wrapper = simple(n_draws=4000)
     data = np.full(50, 0.5)
@@ -234,7 +206,6 @@ def test_release_is_accounted_and_saved(tmp_path) -> None:
         ({"kappa": -1.0}, "kappa"),
         ({"mean_shift": math.nan}, "mean_shift"),
         ({"n_draws": 0}, "n_draws"),
-        ({"calibration": "guess"}, "calibration"),
         ({"wider": "both"}, "wider"),
         ({"epsilon": -1.0}, "epsilon"),
         ({"max_spread": 0.0}, "max_spread"),

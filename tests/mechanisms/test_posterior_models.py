@@ -116,13 +116,6 @@ def test_logistic_noise_is_proven(changes) -> None:
     assert meets(guarantee.loss, guarantee.epsilon, DELTA)
 
 
-def test_the_rank_one_calibration_needs_less_noise_than_the_published_one() -> None:
-    rank_one = logistic(max_rows=1000).calibrate()
-    published = [logistic(max_rows=1000, calibration="published").calibrate(d) for d in (5, 100)]
-    assert rank_one < published[0] < published[1]
-    assert logistic(max_rows=1000, calibration="published").guarantee(20).basis == "proven"
-
-
 def test_the_public_row_bound_saves_noise() -> None:
     assert logistic(max_rows=10).calibrate() < logistic().calibrate()
 
@@ -218,8 +211,6 @@ def test_declared_classes_do_not_depend_on_the_data() -> None:
         ({"data_norm": None}, np.arange(6) % 2, "data_norm"),
         ({"tol": 0.0}, np.arange(6) % 2, "tol > 0"),
         ({"max_rows": 5}, np.arange(6) % 2, "at most 5 rows"),
-        ({"calibration": "published"}, np.arange(6) % 2, "max_rows"),
-        ({"calibration": "other"}, np.arange(6) % 2, "calibration"),
     ],
 )
 def test_logistic_names_what_is_wrong(changes, labels, message) -> None:

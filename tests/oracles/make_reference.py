@@ -1,4 +1,4 @@
-"""Write tests/data/reference_deltas.json: the grid of issue 2, to 40 digits and more.
+"""Write tests/data/reference_deltas.json: a grid of losses, to 40 digits and more.
 
 Run ``python -m oracles.make_reference`` in tests/. It resumes: cases already in the table are kept
 as they are. Every value is computed by one route and checked to 18 digits by another (a closed

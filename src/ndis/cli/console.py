@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
 
+# What commands of other packages may use.
+__all__ = ["AsJson", "ExitCode", "echo", "print_json", "print_table"]
+
+
 class ExitCode(IntEnum):
     """What a script may rely on."""
 

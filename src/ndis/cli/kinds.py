@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _TABLE = {"columns": "columns", "levels": "levels", "clip": "clip", "public_rows": "n_rows"}
 _COMMON = {"epsilon": "epsilon", "delta": "delta"}
-_SKETCH = {"components": "n_components", "eta": "eta", "nu": "nu", "calibration": "calibration"}
 
 
 class Kind(ABC):
@@ -68,8 +67,6 @@ class Kind(ABC):
     def _arguments(self, settings: Settings) -> dict[str, Any]:
         for name in _COMMON:
             settings.need(name)
-        if "eta" in self.parameters and not {"eta", "nu"} <= settings.keys():
-            settings.need("components")
         return settings.named(self.parameters)
 
 
@@ -85,7 +82,6 @@ class Projection(Kind):
         "method": "method",
         "rate": "rate",
         "intercept": "intercept",
-        "acknowledge_refuted": "acknowledge_refuted",
     }
     expectations = ("rows", "width")
 
@@ -130,8 +126,6 @@ class Regression(Kind):
         "components": "n_components",
         "rounds": "n_rounds",
         "method": "method",
-        "calibration": "calibration",
-        "acknowledge_refuted": "acknowledge_refuted",
     }
     sizes = ("features",)
     expectations = ("rows", "features", "explained")
@@ -149,7 +143,7 @@ class Regression(Kind):
 
     def forecast(self, settings: Settings) -> dict[str, float]:
         """For the method that is asked for; for all of them if none is."""
-        from ndis.mechanisms.regression_forecast import FORESEEN
+        from ndis.mechanisms.regression_methods import METHODS
 
         def expected(method: str) -> Any:
             model = self.make(Settings({**settings, "method": method}))
@@ -157,7 +151,7 @@ class Regression(Kind):
             return model.forecast(n_features, n_rows, explained=settings.get("explained", 0.5))
 
         if "method" not in settings:
-            lost = {f"R^2 lost, {name}": expected(name).lost for name in reversed(FORESEEN)}
+            lost = {f"R^2 lost, {name}": expected(name).lost for name in reversed(METHODS)}
             return {**lost, "R^2 lost, auto": expected("auto").lost}
         errors = expected(settings["method"])
         return {
@@ -179,7 +173,7 @@ class Covariance(Kind):
     parameters: ClassVar[dict[str, str]] = {
         **_COMMON,
         **_TABLE,
-        **_SKETCH,
+        "components": "n_components",
         "data_norm": "data_norm",
         "relation": "relation",
         "mean": "mean",
@@ -190,6 +184,7 @@ class Covariance(Kind):
         """A covariance."""
         from ndis.mechanisms.covariance import PrivateCovariance
 
+        settings.need("components")
         return PrivateCovariance(**self._arguments(settings), **more)
 
     def loss(self, settings: Settings) -> PrivacyLoss | None:
@@ -210,7 +205,11 @@ class Graph(Kind):
     """`PrivateGraph`."""
 
     summary = "Cuts of a graph; a table lists the edges in columns source and target."
-    parameters: ClassVar[dict[str, str]] = {**_COMMON, **_SKETCH, "weight": "weight"}
+    parameters: ClassVar[dict[str, str]] = {
+        **_COMMON,
+        "components": "n_components",
+        "weight": "weight",
+    }
     sizes = ("nodes",)
     expectations = ("nodes", "set_size", "cut")
 
@@ -218,6 +217,7 @@ class Graph(Kind):
         """A graph."""
         from ndis.mechanisms.graph import PrivateGraph
 
+        settings.need("components")
         return PrivateGraph(**self._arguments(settings), **more)
 
     def noise(self, settings: Settings) -> float:
@@ -254,7 +254,6 @@ class Gaussian(Kind):
     parameters: ClassVar[dict[str, str]] = {
         **_COMMON,
         "sensitivity": "sensitivity",
-        "calibration": "calibration",
         "relation": "relation",
     }
     expectations = ("entries",)

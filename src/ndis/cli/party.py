@@ -38,12 +38,10 @@ def init(
     ],
     epsilon: Annotated[float, typer.Option(help="The guarantee's epsilon.")],
     delta: Annotated[float, typer.Option(help="The guarantee's delta.")],
-    method: Annotated[str, typer.Option(help="auto, rmgm, dgm or bgm.")] = "auto",
     protects: Annotated[
         str,
         typer.Option(help="party: a person's attributes at one party; person: the whole record."),
     ] = "party",
-    calibration: Annotated[str, typer.Option(help="analytic or classic.")] = "analytic",
     components: Annotated[
         int | None, typer.Option(help="How many mixed rows to release.", show_default="the best")
     ] = None,
@@ -65,9 +63,7 @@ def init(
         _columns(column),
         epsilon,
         delta,
-        method,
         protects,
-        calibration,
         components,  # type: ignore[arg-type]  # None asks for the best
         key,
         **({} if seed is None else {"seed": _hexadecimal(seed)}),

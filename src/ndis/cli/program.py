@@ -1,10 +1,12 @@
 """All commands of ``ndis`` in one program.
 
-A new group is a module here with ``register(app)``, named once in `GROUPS`.
+A new group is a module here with ``register(app)``, named once in `GROUPS`. Other packages add
+commands as entry points of the group ``ndis.commands``: functions as typer takes them.
 """
 
 import functools
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
@@ -22,17 +24,37 @@ GROUPS = (
     "ledger",
     "party",
     "audit",
-    "claims",
-    "reproduce",
 )
+PLUGINS = "ndis.commands"
+# Commands that other packages of ours add, and what to install for them.
+ELSEWHERE = {"claims": "ndis-papers", "reproduce": "ndis-papers"}
 
 
 class Program(Commands):
     """All commands, in the order in which one meets them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """As in `GROUPS`."""
-        return sorted(super().list_commands(ctx), key=GROUPS.index)
+        """As in `GROUPS`, then those of other packages."""
+        return [*GROUPS, *sorted(entry_points(group=PLUGINS).names)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """One of ours, or one of another package, which is loaded when it is asked for."""
+        found = entry_points(group=PLUGINS, name=cmd_name)
+        if cmd_name in GROUPS or not found:
+            return super().get_command(ctx, cmd_name)
+        single = typer.Typer(add_completion=False)
+        single.command(cmd_name)(next(iter(found)).load())
+        return typer.main.get_command(single)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is meant, or what to install for it."""
+        if args and args[0] in ELSEWHERE and self.get_command(ctx, args[0]) is None:
+            package = ELSEWHERE[args[0]]
+            raise ImportError(
+                f"Expected the package {package} for `ndis {args[0]}`, but it is not installed; "
+                f"run: pip install {package}."
+            )
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; typer would end silently at an interrupt."""

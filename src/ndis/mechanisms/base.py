@@ -60,7 +60,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             shapes,
             random_state=self.random_state,
             ledger=self.ledger,
-            acknowledge_refuted=getattr(self, "acknowledge_refuted", False),
         )
         return self.release_
 

@@ -295,7 +295,7 @@ class PrivateGaussianProcess(RegressorMixin, PrivateEstimator):  # type: ignore[
             self.epsilon,
             self.delta,
             NeighbourRelation.ADD_REMOVE,
-            calibrated.basis,
+            "proven",
             calibrated.loss,
         )
 

@@ -22,13 +22,13 @@ import numpy as np
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.calibration import ROUND_UP, meets
+from ndis.calibration import ROUND_UP
 from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss import Profile, QuadraticLoss
 from ndis.mechanisms.base import PrivateEstimator
 from ndis.mechanisms.graph_sketch import GraphSketch
-from ndis.mechanisms.johnson_lindenstrauss import CALIBRATIONS, asks_sketch, components
+from ndis.mechanisms.johnson_lindenstrauss import asks_sketch
 from ndis.mechanisms.projection_methods import least_ratio
 from ndis.randomness import RandomState, draw_combinations, grid_spacing
 from ndis.tables import Edges, read_edges
@@ -66,15 +66,8 @@ class PrivateGraph(PrivateEstimator):
     ----------
     epsilon, delta : float
         The guarantee, for graphs in which the weight of one edge differs, anywhere in [0, 1].
-    n_components : int, optional
+    n_components : int
         The number r of columns of the released factor: relative errors are about sqrt(2/r).
-    eta, nu : float, optional
-        Instead of n_components: the relative error and the probability to exceed it, from which
-        the paper's r = 8 ln(2/nu)/eta^2 follows (`johnson_lindenstrauss.least_components` needs
-        fewer for the same promise).
-    calibration : {"exact", "published"}
-        "exact" mixes in as little of the complete graph as the guarantee allows; "published" as
-        much as the paper says, which is some 80 times more and needs tens of thousands of nodes.
     weight : str or None
         The edge attribute or column that holds weights; None counts every edge as 1.
     random_state : int, SeedSequence, Generator or None
@@ -100,7 +93,7 @@ class PrivateGraph(PrivateEstimator):
     --------
     >>> import networkx as nx
     >>> from ndis import PrivateGraph
-    >>> private = PrivateGraph(epsilon=1.0, delta=1e-6, eta=0.2, nu=0.05)
+    >>> private = PrivateGraph(epsilon=1.0, delta=1e-6, n_components=738)
     >>> f"{private.calibrate(1000):.1f}"
     '147.8'
     >>> private.fit(nx.path_graph(1000)).cut(range(500)).value.shape
@@ -112,10 +105,7 @@ class PrivateGraph(PrivateEstimator):
         *,
         epsilon: float,
         delta: float,
-        n_components: int | None = None,
-        eta: float | None = None,
-        nu: float | None = None,
-        calibration: str = "exact",
+        n_components: int,
         weight: str | None = WEIGHT,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
@@ -123,9 +113,6 @@ class PrivateGraph(PrivateEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.n_components = n_components
-        self.eta = eta
-        self.nu = nu
-        self.calibration = calibration
         self.weight = weight
         self.random_state = random_state
         self.ledger = ledger
@@ -142,11 +129,9 @@ class PrivateGraph(PrivateEstimator):
         Examples
         --------
         >>> from ndis import PrivateGraph
-        >>> published = PrivateGraph(
-        ...     epsilon=1.0, delta=1e-6, eta=0.2, nu=0.05, calibration="published"
-        ... )
-        >>> round(float(published.worst_case(10**9).log_delta(1.0)))
-        -5325
+        >>> private = PrivateGraph(epsilon=1.0, delta=1e-6, n_components=738)
+        >>> f"{private.worst_case(1000).epsilon(1e-9):.2f}"
+        '1.41'
         """
         return self._mixture(n_nodes).loss
 
@@ -191,10 +176,10 @@ class PrivateGraph(PrivateEstimator):
         """
         edges = self._read(X, nodes)
         mixture, r = self._mixture(edges.n_nodes), self._components()
-        basis = "proven" if meets(mixture.loss, self.epsilon, self.delta) else "refuted"
-        guarantee = Guarantee(self.epsilon, self.delta, NeighbourRelation.EDGE, basis, mixture.loss)
+        guarantee = Guarantee(
+            self.epsilon, self.delta, NeighbourRelation.EDGE, "proven", mixture.loss
+        )
         parameters = {
-            "calibration": self.calibration,
             "n_components": r,
             "nodes": edges.n_nodes if isinstance(edges.nodes, range) else list(edges.nodes),
             "weight": mixture.weight,
@@ -240,28 +225,26 @@ class PrivateGraph(PrivateEstimator):
     # -- parts -------------------------------------------------------------------------------
 
     def _components(self) -> int:
-        return components(self.n_components, self.eta, self.nu)
+        return _validate.count("n_components", self.n_components)
 
     def _read(self, X: Any, nodes: int | Sequence[Node] | None) -> Edges:
         return read_edges(X, nodes=nodes, weight=self.weight)
 
     def _mixture(self, n_nodes: int) -> Mixture:
         n = _validate.count("n_nodes", n_nodes, 2)
-        how = _validate.one_of("calibration", self.calibration, CALIBRATIONS)
-        mix = exact_mixture if how == "exact" else published_mixture
-        return mix(self.epsilon, self.delta, self._components(), n)
+        return least_mixture(self.epsilon, self.delta, self._components(), n)
 
 
 @functools.lru_cache(maxsize=256)
-def exact_mixture(epsilon: float, delta: float, n_components: int, n_nodes: int) -> Mixture:
+def least_mixture(epsilon: float, delta: float, n_components: int, n_nodes: int) -> Mixture:
     """The least weight of the complete graph that is (epsilon, delta)-private for every edge.
 
     t = (1 - w/n) 2/w, solved for w. Since t > 0, w is always less than n.
 
     Examples
     --------
-    >>> from ndis.mechanisms.graph import exact_mixture
-    >>> f"{exact_mixture(1.0, 1e-6, 4239, 100_000).weight:.1f}"
+    >>> from ndis.mechanisms.graph import least_mixture
+    >>> f"{least_mixture(1.0, 1e-6, 4239, 100_000).weight:.1f}"
     '398.4'
     """
     excess = least_ratio(epsilon, delta, n_components) ** -2
@@ -271,35 +254,6 @@ def exact_mixture(epsilon: float, delta: float, n_components: int, n_nodes: int)
         t / (t + 2.0 / n_nodes),
         Profile.both(QuadraticLoss(excess, 0.0, n_components)),
     )
-
-
-def published_mixture(epsilon: float, delta: float, n_components: int, n_nodes: int) -> Mixture:
-    """The paper's weight of the complete graph, where there are nodes enough for it."""
-    w = published_weight(epsilon, delta, n_components)
-    if w >= n_nodes:
-        raise ValueError(
-            f"Expected more than w = {w:.6g} nodes for the published calibration, got {n_nodes}; "
-            f"use calibration='exact', or a graph of {math.floor(2.0 * w) + 1} nodes, which is "
-            "what the paper assumes."
-        )
-    share = 1.0 - w / n_nodes
-    excess = share * 2.0 / w * ROUND_UP
-    return Mixture(w, share, Profile.both(QuadraticLoss(excess, 0.0, n_components)))
-
-
-def published_weight(epsilon: float, delta: float, n_components: int) -> float:
-    """The paper's w, sqrt(32 r ln(2/delta)) ln(4r/delta) / epsilon (Algorithm 1).
-
-    Examples
-    --------
-    >>> from ndis.mechanisms.graph import published_weight
-    >>> f"{published_weight(1.0, 1e-6, 738):.0f}"
-    '12764'
-    """
-    eps = _validate.positive("epsilon", epsilon)
-    delta = _validate.probability("delta", delta)
-    r = _validate.count("n_components", n_components)
-    return math.sqrt(32.0 * r * math.log(2.0 / delta)) * math.log(4.0 * r / delta) / eps
 
 
 def draw_factor(

@@ -23,10 +23,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.calibration import meets
 from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.loss import Profile, QuadraticLoss
 from ndis.mechanisms.base import PrivateEstimator
 from ndis.mechanisms.posterior import (
     ROUND_UP,
@@ -44,11 +42,8 @@ from ndis.tables import scale_rows
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
-CALIBRATIONS = ("rank-one", "published")
 # Newton's method needs a dozen steps; so many mean that rounding is in its way.
 _STEPS = 500
-# Ways to divide epsilon in the published calibration.
-_DIVISIONS = 100
 
 
 @dataclass(frozen=True)
@@ -112,9 +107,6 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     classes : sequence of two labels, optional
         The two classes, if they are to be public knowledge from the start. By default the labels
         found in y are published as `classes_`.
-    calibration : {"rank-one", "published"}
-        "rank-one" uses that one record changes one variance only. "published" is the sensitivity
-        of ndis-2026, which lets all of them change; it needs `max_rows`, and more noise.
     max_rows : int, optional
         A public bound on the number of records, where there is one; it saves a little noise.
     n_draws : int, default 1
@@ -165,7 +157,6 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         lam: float = 1.0,
         fit_intercept: bool = True,
         classes: Sequence[Any] | None = None,
-        calibration: str = "rank-one",
         max_rows: int | None = None,
         n_draws: int = 1,
         tol: float = 1e-6,
@@ -178,7 +169,6 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         self.lam = lam
         self.fit_intercept = fit_intercept
         self.classes = classes
-        self.calibration = calibration
         self.max_rows = max_rows
         self.n_draws = n_draws
         self.tol = tol
@@ -198,19 +188,13 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         """How many independent draws of `output_law` are released."""
         return _validate.count("n_draws", self.n_draws)
 
-    def calibrate(self, n_features: int | None = None) -> float:
-        """The standard deviation of the noise added to each coefficient; needs no data.
+    def calibrate(self) -> float:
+        """The standard deviation of the noise added to each coefficient; needs no data."""
+        return self._calibrated().noise_scale
 
-        Parameters
-        ----------
-        n_features : int, optional
-            Number of features; only calibration="published" asks for it.
-        """
-        return self._calibrated(n_features).noise_scale
-
-    def guarantee(self, n_features: int | None = None) -> Guarantee:
+    def guarantee(self) -> Guarantee:
         """The guarantee that a release will carry; needs no data."""
-        return self._guarantee(self._calibrated(n_features))
+        return self._guarantee(self._calibrated())
 
     def envelope(self, added_variance: float) -> Envelope:
         """What one record can do to the noised law: one variance, and the mean."""
@@ -246,7 +230,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         classes = self._two_classes(y)
-        calibrated = self._calibrated(X.shape[1])
+        calibrated = self._calibrated()
         self._ask(self._guarantee(calibrated))
         law = self._posterior(X, _signs(y, classes))
 
@@ -258,7 +242,6 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             "lam": self.lam,
             "fit_intercept": bool(self.fit_intercept),
             "classes": classes.tolist(),
-            "calibration": self.calibration,
             "max_rows": self.max_rows,
             "n_draws": self.output_copies,
             "tol": self.tol,
@@ -304,7 +287,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             signs = np.where(labels > 0.5 * (low + high), 1.0, -1.0)
         else:
             signs = _signs(labels, self._two_classes(labels))
-        noise = self._calibrated(table.shape[1]).noise_scale
+        noise = self._calibrated().noise_scale
         return with_noise(self._posterior(table, signs), noise)
 
     # -- parts -------------------------------------------------------------------------------
@@ -372,44 +355,14 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             self.epsilon,
             self.delta,
             NeighbourRelation.ADD_REMOVE,
-            calibrated.basis,
+            "proven",
             calibrated.loss,
         )
 
-    def _calibrated(self, n_features: int | None) -> Calibrated:
-        how = _validate.one_of("calibration", self.calibration, CALIBRATIONS)
+    def _calibrated(self) -> Calibrated:
         epsilon = _validate.non_negative("epsilon", self.epsilon)
         delta = _validate.probability("delta", self.delta)
-        if how == "rank-one":
-            return _rank_one_noise(self.sensitivity(), epsilon, delta, self.output_copies)
-        return self._published(_validate.count("n_features", n_features), epsilon, delta)
-
-    def _published(self, n_features: int, epsilon: float, delta: float) -> Calibrated:
-        """All variances may move between the extremes; epsilon is divided between two steps.
-
-        Its covariance step is taken in the hard direction, where it is true.
-        """
-        if self.max_rows is None:
-            raise ValueError(
-                "Expected max_rows for calibration='published', got None; "
-                "its sensitivity needs a public bound on the number of rows."
-            )
-        d, n = n_features + int(bool(self.fit_intercept)), self.output_copies
-        lam, floor = self._lam(), self._least_variance()
-
-        def losses(noise: float) -> tuple[QuadraticLoss, QuadraticLoss]:
-            added = noise**2
-            shift = n * QuadraticLoss.from_shift(self.mean_sensitivity() / math.sqrt(added + floor))
-            return shift, QuadraticLoss((1.0 / lam + added) / (floor + added) - 1.0, 0.0, n * d)
-
-        log_noise = _least_root(lambda s: _divided(*losses(s), epsilon) <= delta)
-        noise = math.exp(log_noise)
-        profiles = [
-            Profile.both(n * self.envelope(noise**2).dominating(split))
-            for split in np.linspace(0.01, 0.99, 99)
-        ]
-        best = min(profiles, key=lambda profile: float(profile.log_delta(epsilon)))
-        return Calibrated(noise, best, "proven" if meets(best, epsilon, delta) else "refuted")
+        return _rank_one_noise(self.sensitivity(), epsilon, delta, self.output_copies)
 
 
 def solve(rows: FloatArray, signs: FloatArray, lam: float, tolerance: float) -> FloatArray:
@@ -461,25 +414,3 @@ def solve(rows: FloatArray, signs: FloatArray, lam: float, tolerance: float) -> 
 
 def _signs(y: Any, classes: Any) -> FloatArray:
     return np.where(y == classes[1], 1.0, -1.0)
-
-
-def _divided(shift: QuadraticLoss, covariance: QuadraticLoss, epsilon: float) -> float:
-    """The triangle inequality at the best division of epsilon, in the worse direction."""
-    first = np.linspace(0.0, epsilon, _DIVISIONS)
-    rest = epsilon - first
-
-    def least(wide: QuadraticLoss) -> float:
-        mean_first = shift.delta(first) + np.exp(first) * wide.delta(rest)
-        mean_last = wide.delta(first) + np.exp(first) * shift.delta(rest)
-        return float(min(mean_first.min(), mean_last.min()))
-
-    return max(least(covariance), least(covariance.reversed()))
-
-
-def _least_root(enough: Any) -> float:
-    """The least logarithm of a noise that is enough."""
-    low, high = -20.0, 20.0
-    while high - low > 1e-6:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if enough(math.exp(middle)) else (middle, high)
-    return high

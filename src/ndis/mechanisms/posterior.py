@@ -38,7 +38,6 @@ from ndis.tables import scale_rows
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
-CALIBRATIONS = ("exact", "published")
 SIDES = ("absent", "present")
 
 # More than the few roundings of a formula can take away.
@@ -68,13 +67,10 @@ class Calibrated:
         The standard deviation of the noise added to each coordinate.
     loss : PrivacyLoss
         The worst case of the whole release, both directions.
-    basis : str
-        What stands behind it, as in `Guarantee`.
     """
 
     noise_scale: float
     loss: PrivacyLoss
-    basis: str = "proven"
 
 
 # -- worst cases -----------------------------------------------------------------------------
@@ -250,44 +246,6 @@ def _share(logit: float) -> float:
     return 1.0 / (1.0 + math.exp(-logit))
 
 
-def published_noise(
-    envelope: Callable[[float], Envelope], epsilon: float, delta: float, *, n_draws: int = 1
-) -> float:
-    """The noise of ndis-2026, theorem 6.1: eta/2 is taken off epsilon, the mean gets the rest.
-
-    Its covariance step (lemma 2) costs nothing once its share of epsilon reaches eta/2. That is
-    true of the easy direction only.
-
-    Examples
-    --------
-    >>> from ndis.mechanisms.posterior import Envelope, published_noise
-    >>> envelope = lambda variance: Envelope(variance**-0.5, 0.1 / variance, 0.1 / variance)
-    >>> f"{published_noise(envelope, 1.0, 1e-5):.3f}"
-    '3.743'
-    """
-    target = math.log(_validate.probability("delta", delta))
-    asked = _validate.non_negative("epsilon", epsilon)
-
-    def enough(log_noise: float) -> bool:
-        at = envelope(math.exp(2.0 * log_noise))
-        left = asked - 0.5 * n_draws * at.eta
-        shift = QuadraticLoss.from_shift(math.sqrt(n_draws) * at.mean_shift)
-        return left >= 0 and float(shift.log_delta(left)) <= target
-
-    low, high = -100.0, 100.0
-    if not enough(high):
-        raise ValueError(
-            f"Found no noise that meets epsilon={epsilon} and delta={delta} by the published rule; "
-            "use calibration='exact'."
-        )
-    while high - low > 1e-14 * abs(high) + 1e-15:
-        middle = 0.5 * (low + high)
-        if middle in (low, high):
-            break
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return math.exp(high)
-
-
 @dataclass(frozen=True)
 class RankOneUpdate:
     """The worst case of conjugate Gaussian regression, for n - 1 other records or fewer.
@@ -396,17 +354,12 @@ class GaussianOutput(PrivateEstimator):
         Whether the covariance is the larger one without the record, as in a posterior, or with it.
     relation : str, default "add-remove"
         Who is protected.
-    calibration : {"exact", "published"}
-        "published" is the rule of ndis-2026. It is refuted, unless our own computation confirms
-        it for the bounds at hand.
     n_draws : int, default 1
         Independent draws to release, all under one guarantee.
     max_spread : float
         A public bound on the standard deviation of the law in any direction, before noise is
         added. A law beyond it is refused. At least 2^-10 of it is added as noise, even if the law
         is private as it is, so that the noise can be told beside the law.
-    acknowledge_refuted : bool, default False
-        Needed where the published rule is refuted.
     random_state : int, SeedSequence, Generator or None
         None is secret; everything else is repeatable and hence NOT private.
     ledger : Ledger, optional
@@ -460,9 +413,7 @@ class GaussianOutput(PrivateEstimator):
         worst_case: Callable[[float], QuadraticLoss] | None = None,
         wider: str = "absent",
         relation: str = "add-remove",
-        calibration: str = "exact",
         n_draws: int = 1,
-        acknowledge_refuted: bool = False,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -477,9 +428,7 @@ class GaussianOutput(PrivateEstimator):
         self.worst_case = worst_case
         self.wider = wider
         self.relation = relation
-        self.calibration = calibration
         self.n_draws = n_draws
-        self.acknowledge_refuted = acknowledge_refuted
         self.random_state = random_state
         self.ledger = ledger
 
@@ -526,7 +475,6 @@ class GaussianOutput(PrivateEstimator):
             "noise_scale": calibrated.noise_scale,
             "max_spread": self.max_spread,
             "n_draws": self.output_copies,
-            "calibration": self.calibration,
         }
         shapes = {"draws": (self.output_copies, law.dimension)}
         self._release(draw, self._guarantee(calibrated), parameters, shapes)
@@ -544,10 +492,9 @@ class GaussianOutput(PrivateEstimator):
 
     def _guarantee(self, calibrated: Calibrated) -> Guarantee:
         relation = NeighbourRelation(self.relation)
-        return Guarantee(self.epsilon, self.delta, relation, calibrated.basis, calibrated.loss)
+        return Guarantee(self.epsilon, self.delta, relation, "proven", calibrated.loss)
 
     def _calibrated(self) -> Calibrated:
-        how = _validate.one_of("calibration", self.calibration, CALIBRATIONS)
         reverse = _validate.one_of("wider", self.wider, SIDES) == "present"
         epsilon = _validate.non_negative("epsilon", self.epsilon)
         delta = _validate.probability("delta", self.delta)
@@ -561,39 +508,9 @@ class GaussianOutput(PrivateEstimator):
 
             noise = _above(floor, family, epsilon, delta, 1.0)
             return Calibrated(noise * ROUND_UP, family(noise))
-        if how == "published":
-            noise = max(floor, published_noise(self.envelope, epsilon, delta, n_draws=n))
-            found = check_published(self.envelope, noise, epsilon, delta, n)
-        else:
-            found = least_envelope_noise(self.envelope, epsilon, delta, n_draws=n, floor=floor)
+        found = least_envelope_noise(self.envelope, epsilon, delta, n_draws=n, floor=floor)
         loss = found.loss.reversed() if reverse else found.loss
-        return Calibrated(found.noise_scale, loss, found.basis)
-
-
-def check_published(
-    envelope: Callable[[float], Envelope], noise: float, epsilon: float, delta: float, n_draws: int
-) -> Calibrated:
-    """What is true of the published rule: proven where our own bound is met, else refuted.
-
-    Where our bound is not met, the loss is that of a pair inside the envelope, mean across
-    the variances that change, in its two directions.
-    """
-    at = envelope(noise**2)
-    grid = [_share(t) for t in np.linspace(-_LOGIT, _LOGIT, 57)]
-    losses: list[PrivacyLoss] = [at.bound(k) for k in grid] if math.isfinite(at.eta) else []
-    losses += [at.dominating(k) for k in grid] if at.rank is not None else []
-    profiles = [Profile.both(n_draws * loss) for loss in losses]
-    best = min(profiles, key=lambda profile: float(profile.log_delta(epsilon)))
-    if meets(best, epsilon, delta):
-        return Calibrated(noise, best)
-    whole = math.floor(at.eta / at.kappa) if at.kappa > 0 else 0
-    rest = max(at.eta - whole * at.kappa, 0.0)
-    inside = QuadraticLoss(
-        [-_expm1(at.kappa), -_expm1(rest), 0.0],
-        [0.0, 0.0, at.mean_shift**2],
-        [float(whole), 1.0, 0.0],
-    )
-    return Calibrated(noise, Profile.both(n_draws * inside), "refuted")
+        return Calibrated(found.noise_scale, loss)
 
 
 def with_noise(law: Gaussian, noise_scale: float) -> Gaussian:

@@ -21,15 +21,13 @@ from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss import QuadraticLoss
 from ndis.mechanisms.base import PrivateEstimator
-from ndis.mechanisms.projection_methods import METHODS, Method, Relative, Task
+from ndis.mechanisms.projection_methods import METHODS, Method, Task
 from ndis.mechanisms.sketch import Sketch
 from ndis.randomness import RandomState, round_to_grid, subsample_mask
 from ndis.tables import Gram, GramAccumulator, Rows, batches, read_gram, row_leverages, track
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
-
-SPLITS = ("best", "published")
 
 
 @dataclass(frozen=True)
@@ -63,22 +61,16 @@ class PrivateProjection(PrivateEstimator):
         not be taken from the data (see `PrivateNorm` and `ndis.tables.norm_from_limits`).
     n_components : int
         Number of columns of the sketch; 1 releases one random linear combination of the rows.
-    method : {"ridge", "subsample", "ptr", "relative", "lsv", "mutual-information"}
+    method : {"ridge", "subsample", "ptr"}
         "ridge" adds the least noise that protects every table. "subsample" sketches a secret
         Poisson sample of the rows. "ptr" (propose, test, release) pays for a noisy lower bound on
-        the least eigenvalue and adds less where that is large. "relative" protects this database
-        and its neighbours only, adds nothing where the table's own leverages are small enough,
-        and does not publish its noise. "lsv" and "mutual-information" are published baselines.
+        the least eigenvalue and adds less where that is large.
     rate : float, default 0.1
         Sampling rate of "subsample".
-    split : {"best", "published"}
-        How "ptr" divides its budget between test and sketch.
     columns, levels, clip, intercept
         Which columns to read and how to make numbers of them, as in `ndis.tables.Rows`.
     n_rows : int, optional
         The number of rows, only where it is public: then it becomes part of the release.
-    acknowledge_refuted : bool, default False
-        Needed for a method whose published claim our own computation contradicts.
     random_state : int, SeedSequence, Generator or None
         None is secret; everything else is repeatable and hence NOT private.
     ledger : Ledger, optional
@@ -92,10 +84,7 @@ class PrivateProjection(PrivateEstimator):
         The same, ready to estimate from.
     guarantee_ : Guarantee
     noise_scale_ : float
-        The noise that was added. For "relative" and "mutual-information" it depends on the data
-        and is the owner's alone.
-    inherent_delta_ : float
-        For "relative" only, the owner's alone: delta at epsilon without any noise.
+        The noise that was added.
 
     Examples
     --------
@@ -118,13 +107,11 @@ class PrivateProjection(PrivateEstimator):
         data_norm: float | None = None,
         method: str = "ridge",
         rate: float = 0.1,
-        split: str = "best",
         columns: Sequence[str] | None = None,
         levels: Mapping[str, Sequence[Any]] | None = None,
         clip: Mapping[str, float] | None = None,
         intercept: bool = False,
         n_rows: int | None = None,
-        acknowledge_refuted: bool = False,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -134,13 +121,11 @@ class PrivateProjection(PrivateEstimator):
         self.data_norm = data_norm
         self.method = method
         self.rate = rate
-        self.split = split
         self.columns = columns
         self.levels = levels
         self.clip = clip
         self.intercept = intercept
         self.n_rows = n_rows
-        self.acknowledge_refuted = acknowledge_refuted
         self.random_state = random_state
         self.ledger = ledger
 
@@ -152,7 +137,7 @@ class PrivateProjection(PrivateEstimator):
         Returns
         -------
         noise_scale : float
-            A standard deviation. "ptr" and "relative" add less where the table allows it.
+            A standard deviation. "ptr" adds less where the table allows it.
         """
         return self._method().noise_scale
 
@@ -227,7 +212,7 @@ class PrivateProjection(PrivateEstimator):
                 "Expected a table that can be read twice, got one that cannot; hand over the table "
                 "itself, or take a method without a sample."
             )
-        draw_ridge = None if sampled else method.study(X, gram)
+        draw_ridge = None if sampled else method.study(gram)
         used: list[float] = []
 
         def draw(rng: np.random.Generator) -> dict[str, FloatArray]:
@@ -238,7 +223,7 @@ class PrivateProjection(PrivateEstimator):
                 sketch = randomness.draw_sketch(matrix, ridge, task.n_components, rng)
             else:
                 sketch = draw_sketch(matrix, ridge, task.n_components, rng)
-                sketch = round_to_grid(sketch, method.grid_scale)
+                sketch = round_to_grid(sketch, method.noise_scale)
             arrays = {"sketch": sketch}
             return arrays | ({"ridge": np.array(ridge)} if method.announces_ridge else {})
 
@@ -258,8 +243,6 @@ class PrivateProjection(PrivateEstimator):
         self.sketch_ = Sketch.from_release(self.release_)
         self.noise_scale_ = math.sqrt(used[0])
         self.n_features_in_ = len(rows.names)
-        if isinstance(method, Relative):
-            self.inherent_delta_ = method.inherent_delta
         return self
 
     @property
@@ -273,7 +256,7 @@ class PrivateProjection(PrivateEstimator):
         For auditors: all removals at the price of one pass, by leverages.
         """
         gram = self._read(X)
-        ridge = self._method().study(X, gram)(np.random.default_rng(0))  # draws nothing
+        ridge = self._one_law().noise_scale ** 2
         return QuadraticLoss.from_leverage(np.minimum(row_leverages(X, gram, ridge), 1.0))
 
     def output_law(self, X: Any) -> Gaussian:
@@ -281,16 +264,19 @@ class PrivateProjection(PrivateEstimator):
 
         For auditors. With "subsample" and "ptr" the release has no single Gaussian law.
         """
+        ridge = self._one_law().noise_scale ** 2
+        gram = self._read(X).matrix
+        return Gaussian(np.zeros(len(gram)), gram + ridge * np.eye(len(gram)))
+
+    def _one_law(self) -> Method:
+        """The method, if its output is one Gaussian."""
         method = self._method()
         if method.rate < 1 or method.announces_ridge:
             raise ValueError(
                 f"Expected a method whose output is one Gaussian, got method={self.method!r}; "
                 "audit it by samples."
             )
-        gram = self._read(X)
-        ridge = method.study(X, gram)(np.random.default_rng(0))  # draws nothing
-        d = len(gram.matrix)
-        return Gaussian(np.zeros(d), gram.matrix + ridge * np.eye(d))
+        return method
 
     # -- parts -------------------------------------------------------------------------------
 
@@ -306,7 +292,6 @@ class PrivateProjection(PrivateEstimator):
             _validate.positive("data_norm", self.data_norm),
             _validate.count("n_components", self.n_components),
             self.rate,
-            _validate.one_of("split", self.split, SPLITS),
         )
 
     def _method(self) -> Method:
@@ -318,9 +303,8 @@ class PrivateProjection(PrivateEstimator):
             self.epsilon,
             self.delta,
             NeighbourRelation.ADD_REMOVE,
-            method.basis,
+            "proven",
             method.loss,
-            note=method.note,
         )
 
     def _rows(self, X: Any) -> Rows:

@@ -16,6 +16,8 @@ from ndis.release import Release, Shapes, blank, output
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
+__all__ = ["publish"]
+
 
 def publish(
     draw: Callable[[np.random.Generator], Any],
@@ -26,7 +28,7 @@ def publish(
     *,
     random_state: RandomState = None,
     ledger: Ledger | None = None,
-    acknowledge_refuted: bool = False,
+    even_if_refuted: bool = False,
 ) -> Release:
     """Spend the budget, then draw the noise, then record what came out.
 
@@ -47,13 +49,14 @@ def publish(
         The shapes of the arrays that `draw` will return; "value" for the only one.
     random_state, ledger
         As everywhere.
-    acknowledge_refuted : bool
-        A claim that our own computation contradicts is published only if the caller says so.
+    even_if_refuted : bool
+        No mechanism of this library has a guarantee that our own computation contradicts; one of
+        another package is published only if that package says so.
     """
-    if guarantee.basis == "refuted" and not acknowledge_refuted:
+    if guarantee.basis == "refuted" and not even_if_refuted:
         raise ValueError(
             f"Expected a mechanism that keeps its promise, got {mechanism} with a published claim "
-            "that our own computation contradicts; use another, or pass acknowledge_refuted=True."
+            "that our own computation contradicts; use another."
         )
     _check(ledger)
     honest = replace(guarantee, private=is_secure(random_state))

@@ -17,9 +17,8 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.calibration import ROUND_UP
+from ndis.calibration import ROUND_UP, noise_multiplier, shift_profile
 from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.mechanisms.additive import noise_multiplier, shift_profile
 from ndis.mechanisms.covariance import read_moments
 from ndis.mechanisms.publish import publish
 from ndis.randomness import (

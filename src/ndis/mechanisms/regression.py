@@ -19,7 +19,6 @@ from ndis.loss import QuadraticLoss
 from ndis.loss.least_squares import removal_loss
 from ndis.mechanisms.base import PrivateEstimator
 from ndis.mechanisms.regression_methods import METHODS, Method, Table, Task
-from ndis.mechanisms.regression_methods.relative import Relative
 from ndis.randomness import RandomState
 from ndis.tables import batches, leverages_and_residuals, read_gram
 from ndis.tables.rows import default_names
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from ndis.ledger import Ledger
     from ndis.mechanisms.regression_forecast import RegressionForecast
 
-CALIBRATIONS = ("exact", "published")
 # Between these, fourth powers of norms neither overflow nor vanish.
 _SMALLEST, _LARGEST = 1e-60, 1e60
 
@@ -75,31 +73,24 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
         free: measured so that its bound is small beside `data_norm`, it costs next to nothing.
     label_bound : float, optional
         A public bound on the label's absolute value; larger labels are clipped. `data_norm` if
-        not given. "newton", "adassp" and "hessian-mixing" use it, the others only clip.
+        not given. "newton" and "adassp" use it, the others only clip.
     method : str, default "auto"
         "auto" is "newton", in the benchmark the best or close to it at all epsilons and sizes.
         "newton" releases a noisy Hessian and `n_rounds` noisy gradients of residuals, clipped by
         what has been released before, and reads the table `n_rounds` times. "noisy-gram" and
         "adassp" (Wang 2018) read it once. "sketch" solves on a private projection; "als" releases
         the solution of a sketched problem only, and "gaussian-limit" draws from the limit law of
-        that. "linear-mixing" and "hessian-mixing" are those of Lev et al. (2025). "lsv" and
-        "mutual-information" are published baselines. "relative-limit", "relative-sketch",
-        "relative-als" and "relative-gaussian" protect this database and its neighbours only.
+        that.
     n_components : int, optional
         Size of the sketch, for methods that have one.
     n_rounds : int, default 3
-        Gradients of "newton" and "hessian-mixing".
-    calibration : {"exact", "published"}
-        "published" accounts for "gaussian-limit", "adassp", "linear-mixing" and "hessian-mixing"
-        as their papers do.
+        Gradients of "newton".
     fit_intercept : bool, default True
     columns, levels, clip
         Which columns to read and how to make numbers of them, as in `ndis.tables.Rows`, for
         tables with named columns; the label is among `columns` if they are given.
     n_rows : int, optional
         The number of rows, only where it is public. `inference` uses it.
-    acknowledge_refuted : bool, default False
-        Needed for a method whose published claim our own computation contradicts.
     random_state : int, SeedSequence, Generator or None
         None is secret; everything else is repeatable and hence NOT private.
     ledger : Ledger, optional
@@ -113,10 +104,7 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
         What may be published: the coefficients and what they were computed from.
     guarantee_ : Guarantee
     noise_scale_ : float
-        For sketches the root of the ridge; else the noise on the diagonal of X^T X. For "relative"
-        methods it depends on the data and is the owner's alone.
-    inherent_delta_ : float
-        For "relative" methods, the owner's alone: delta at epsilon without any noise.
+        For sketches the root of the ridge; else the noise on the diagonal of X^T X.
     n_features_in_ : int
 
     Examples
@@ -145,13 +133,11 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
         method: str = "auto",
         n_components: int | None = None,
         n_rounds: int = 3,
-        calibration: str = "exact",
         fit_intercept: bool = True,
         columns: Sequence[str] | None = None,
         levels: Mapping[str, Sequence[Any]] | None = None,
         clip: Mapping[str, float] | None = None,
         n_rows: int | None = None,
-        acknowledge_refuted: bool = False,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -162,13 +148,11 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
         self.method = method
         self.n_components = n_components
         self.n_rounds = n_rounds
-        self.calibration = calibration
         self.fit_intercept = fit_intercept
         self.columns = columns
         self.levels = levels
         self.clip = clip
         self.n_rows = n_rows
-        self.acknowledge_refuted = acknowledge_refuted
         self.random_state = random_state
         self.ledger = ledger
 
@@ -185,7 +169,7 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
         Returns
         -------
         noise_scale : float
-            As `noise_scale_`; the most that "relative" methods use, NaN for "relative-gaussian".
+            As `noise_scale_`.
 
         Examples
         --------
@@ -238,12 +222,6 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
         """
         from ndis.mechanisms import regression_forecast as imagined
 
-        name = self._method_name()
-        if name not in imagined.FORESEEN:
-            raise ValueError(
-                f"Expected a method whose noise does not depend on the data, got method="
-                f"{self.method!r}; choose another."
-            )
         d = _validate.count("n_features", n_features)
         table = imagined.imagined_table(
             _validate.count("n_rows", self.n_rows if n_rows is None else n_rows),
@@ -278,22 +256,20 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
         names = [table.gram.columns[i] for i in table.order]
         parameters = {
             "method": self._method_name(),
-            "calibration": self.calibration,
             "data_norm": self.data_norm,
             "label_bound": self._label_bound(),
             "columns": names[:-1],
             "label": names[-1],
             "n_components": getattr(method, "n_components", None),
             "n_rows": self.n_rows,
-            "noise_scale": None if method.basis != "proven" else method.noise_scale,
+            "noise_scale": method.noise_scale,
         }
         guarantee = Guarantee(
             self.epsilon,
             self.delta,
             NeighbourRelation.ADD_REMOVE,
-            method.basis,
+            "proven",
             method.loss,
-            note=method.note,
         )
         self._release(lambda rng: method.draw(table, rng), guarantee, parameters, method.shapes(d))
         coefficients = np.asarray(self.release_.arrays["coef"], dtype=np.float64)
@@ -301,8 +277,6 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
         self.coef_ = coefficients[first:]
         self.intercept_ = float(coefficients[0]) if first else 0.0
         self.noise_scale_ = method.noise_scale
-        if isinstance(method, Relative):
-            self.inherent_delta_ = method.inherent_delta
         self.n_features_in_ = d - first
         return self
 
@@ -320,7 +294,7 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
     def output_law(self, X: Any, y: Any) -> Gaussian:
         """The Gaussian law of the coefficients, intercept first, for auditors.
 
-        Only "gaussian-limit" and the relative methods that draw from a Gaussian have one.
+        Only "gaussian-limit" has one.
         """
         table = self._table(X, y)
         return self._method(len(table.gram.columns) - 1).law(table)
@@ -479,7 +453,6 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
             min(self._label_bound(), data_norm),
             None if components is None else _validate.count("n_components", components),
             _validate.count("n_rounds", self.n_rounds),
-            _validate.one_of("calibration", self.calibration, CALIBRATIONS) == "published",
         )
         return METHODS[self._method_name()](task)
 

@@ -13,17 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.mechanisms.regression_methods import METHODS, Method, Table
+from ndis.mechanisms.regression_methods import Method, Table
 from ndis.tables import Gram, Rows
 from ndis.tables.rows import default_names
 
 # Runs on the imagined table.
 _RUNS = 100
-# Methods whose noise depends on the data, or whose claim is refuted.
-_UNFORESEEN = ("mutual-information",)
-FORESEEN = tuple(
-    name for name in METHODS if name not in _UNFORESEEN and not name.startswith("relative")
-)
 
 
 @dataclass(frozen=True)

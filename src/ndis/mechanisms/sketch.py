@@ -56,10 +56,8 @@ class Sketch:
         Names of the table's columns.
     data_norm : float
         The public bound on the norm of a row.
-    ridge : float or None
-        What the noise added to the diagonal. None where that depends on the data and was not
-        published (a relative release): then nothing here can be estimated without bias, unless
-        the owner says ``dataclasses.replace(sketch, ridge=...)``.
+    ridge : float
+        What the noise added to the diagonal.
     rate : float
         The sampling rate of the rows.
     n_rows : int, optional
@@ -83,7 +81,7 @@ class Sketch:
     matrix: FloatArray = field(repr=False)
     columns: tuple[str, ...]
     data_norm: float
-    ridge: float | None
+    ridge: float
     rate: float = 1.0
     n_rows: int | None = None
 
@@ -160,7 +158,7 @@ class Sketch:
         second_moments = self._second_moments()
         ridged = weights @ second_moments @ weights.T
         lengths = np.sum(weights**2, axis=1)
-        value = (ridged - self._known_ridge() * (weights @ weights.T)) / self.rate
+        value = (ridged - self.ridge * (weights @ weights.T)) / self.rate
         sizes = np.sqrt(np.diag(ridged))
         error = np.hypot(ridged, np.outer(sizes, sizes)) / (np.sqrt(self.n_components) * self.rate)
         reach = np.outer(np.sqrt(lengths), np.sqrt(np.maximum(np.diag(value), 0.0)))
@@ -190,7 +188,7 @@ class Sketch:
         differences[np.arange(first.size), first] = 1.0
         differences[np.arange(first.size), second] = -1.0
         ridged = np.mean((differences @ self.matrix) ** 2, axis=1)
-        squared = (ridged - 2.0 * self._known_ridge()) / self.rate
+        squared = (ridged - 2.0 * self.ridge) / self.rate
         spread = np.hypot(
             ridged * np.sqrt(2.0 / self.n_components) / self.rate,
             self._sampling_error() * np.sqrt(2.0 * np.maximum(squared, 0.0)),
@@ -241,7 +239,7 @@ class Sketch:
         A = self._second_moments()
         unit = float(np.trace(A))  # coefficients do not depend on it, overflow does
         A = A / unit
-        G = A - (self._known_ridge() / unit if debias else 0.0) * np.eye(d)
+        G = A - (self.ridge / unit if debias else 0.0) * np.eye(d)
         smallest = float(np.linalg.eigvalsh(G[np.ix_(X, X)])[0])
         if smallest <= 0:
             raise ValueError(
@@ -297,7 +295,7 @@ class Sketch:
         with np.errstate(divide="ignore", invalid="ignore"):
             roots = np.sqrt(values)
             spread = np.sqrt((np.outer(roots, roots) / gaps)[:k] ** 2 @ (vectors**2).T / r)
-        moments = (values - self._known_ridge()) / self.rate
+        moments = (values - self.ridge) / self.rate
         error = np.hypot(
             values * np.sqrt(2.0 / r) / self.rate,
             self._sampling_error() * np.sqrt(np.maximum(moments, 0.0)),
@@ -312,14 +310,6 @@ class Sketch:
         """The unbiased estimate of A."""
         result: FloatArray = self.matrix @ self.matrix.T / self.n_components
         return result
-
-    def _known_ridge(self) -> float:
-        if self.ridge is None:
-            raise ValueError(
-                "Expected a sketch whose noise is known, got a relative release, which does not "
-                "tell it; use `matrix`, or as the owner dataclasses.replace(sketch, ridge=...)."
-            )
-        return self.ridge
 
     def _sampling_error(self) -> float:
         """What a subsample adds to a standard error, per root of a second moment."""

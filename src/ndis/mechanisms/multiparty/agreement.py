@@ -22,18 +22,15 @@ import numpy as np
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.calibration import ROUND_UP, meets
+from ndis.calibration import ROUND_UP, meets, noise_multiplier, shift_profile
 from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.mechanisms.additive import noise_multiplier, shift_profile
 
 SCHEMA = "ndis-party/1"
-METHODS = ("auto", "rmgm", "dgm", "bgm")
-CALIBRATIONS = ("analytic", "classic")
 PROTECTS = ("party", "person")
 # Entries are rounded to this share of a half-width: sums of up to MOST_ROWS of them are exact.
 ENTRY_GRID = 2.0**-20
 MOST_ROWS = 2**32
-# What "auto" supposes of columns nobody has seen: bounds at four standard deviations.
+# What is supposed of columns nobody has seen: bounds at four standard deviations.
 SPREAD = 0.25
 
 Bounds = Mapping[str, tuple[float, float]]
@@ -52,17 +49,13 @@ class Agreement:
         outside are clipped. Names of columns are distinct over all parties.
     epsilon, delta : float
         The guarantee.
-    method : {"auto", "rmgm", "dgm", "bgm"}
-        "rmgm" mixes the rows by random signs. "auto" does too, with a first row of ones, which
-        buys the means, and with each party's own noise. "dgm" and "bgm" add noise to every entry.
     protects : {"party", "person"}
         Whether (epsilon, delta) is met for a person's attributes at one party, as published, or
         for the whole record of a person over all parties. The other one is printed too.
-    calibration : {"analytic", "classic"}
-        "analytic" is the least noise; "classic" is the published one.
     n_components : int, optional
         How many mixed rows to release; if not given, what is best for columns whose bounds are
-        four standard deviations from their means (for "rmgm" the published choice).
+        four standard deviations from their means. The first one adds rows without signs, which
+        buys the means.
     key : str, optional
         The column by which all parties have put the rows in order.
     seed : int, optional
@@ -83,9 +76,7 @@ class Agreement:
     parties: Mapping[str, Bounds]
     epsilon: float
     delta: float
-    method: str = "auto"
     protects: str = "party"
-    calibration: str = "analytic"
     n_components: int = None  # type: ignore[assignment]  # filled in below
     key: str | None = None
     seed: int = field(default_factory=lambda: secrets.randbits(128))
@@ -100,25 +91,13 @@ class Agreement:
         put(self, "parties", _checked_parties(self.parties, self.key))
         put(self, "epsilon", _validate.positive("epsilon", self.epsilon))
         put(self, "delta", _validate.probability("delta", self.delta))
-        _validate.one_of("method", self.method, METHODS)
         _validate.one_of("protects", self.protects, PROTECTS)
-        _validate.one_of("calibration", self.calibration, CALIBRATIONS)
         put(self, "seed", _validate.count("seed", self.seed, 0))
         if self.seed >= 2**128:
             raise ValueError(f"Expected seed < 2**128, got seed={self.seed}; pass a smaller one.")
-        if not _keeps(1.0 / self._multiplier(), self.epsilon, self.delta):
-            raise ValueError(
-                f"Expected a calibration that keeps its promise, got {self.calibration!r} at "
-                f"epsilon={self.epsilon}, where it does not; use 'analytic'."
-            )
         put(self, "n_components", self._components())
 
     # -- sizes -------------------------------------------------------------------------------
-
-    @property
-    def mixes(self) -> bool:
-        """Whether rows are mixed by signs, or released one by one."""
-        return self.method in ("auto", "rmgm")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -150,24 +129,14 @@ class Agreement:
         return [pair for bounds in self.parties.values() for pair in bounds.values()]
 
     def _components(self) -> int:
-        if not self.mixes:
-            return self.n_rows
         if self.n_components is not None:
-            # The first row of "auto" holds the sums and none of the products.
+            # The first row holds the sums and none of the products.
             return _validate.count("n_components", self.n_components, 2)
-        if self.method == "rmgm":
-            return max(2, round(math.sqrt(self.n_rows) / self._multiplier()))
         noise = float(np.mean(self.noise_scales**2))
         balanced = round(self.n_rows * SPREAD**2 / noise)
         return max(min(balanced, self.n_rows), 2 * len(self.columns) + 2)
 
     # -- noise and promises ------------------------------------------------------------------
-
-    def _multiplier(self) -> float:
-        """The noise for a sensitivity of 1."""
-        if self.calibration == "classic":
-            return math.sqrt(2.0 * math.log(1.25 / self.delta)) / self.epsilon
-        return noise_multiplier(self.epsilon, self.delta)
 
     def sensitivity(self, party: str) -> float:
         """How far a person's attributes at one party can move, in half-widths."""
@@ -186,11 +155,9 @@ class Agreement:
         """
         if self.protects == "person":
             moved = 2.0 * math.sqrt(len(self.columns))
-        elif self.method == "auto":
-            moved = self.sensitivity(party)
         else:
-            moved = max(self.sensitivity(other) for other in self.parties)
-        return ROUND_UP * moved * self._multiplier()
+            moved = self.sensitivity(party)
+        return ROUND_UP * moved * noise_multiplier(self.epsilon, self.delta)
 
     def party_shift(self, party: str) -> float:
         """How far one party's release moves with a person's attributes there, in noise scales."""
@@ -274,11 +241,6 @@ class Agreement:
                 "the file was changed after it was agreed on, ask for it again."
             )
         return agreement
-
-
-@functools.lru_cache(maxsize=1024)
-def _keeps(shift: float, epsilon: float, delta: float) -> bool:
-    return meets(shift_profile(shift), epsilon, delta)
 
 
 @functools.lru_cache(maxsize=1024)

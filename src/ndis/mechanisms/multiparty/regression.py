@@ -41,14 +41,9 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
     bounds : (low, high) or mapping of str to (low, high), default (-1, 1)
         The public interval of all columns, or of each, the label ``y`` included. Values outside
         are clipped.
-    method : {"auto", "rmgm", "dgm", "bgm"}
-        "rmgm", "dgm" and "bgm" are published. "auto" releases what "rmgm" does but for a row of
-        sums, takes the noise off the second moments, and shrinks by how little they tell.
     protects : {"party", "person"}
         Whether (epsilon, delta) is met for a person's attributes at one party (as published) or
         for the whole record. Both are in `guarantees_`.
-    calibration : {"analytic", "classic"}
-        The least noise, or the published one.
     n_components : int, optional
         How many mixed rows are released; chosen from public parameters if not given.
     random_state : int, SeedSequence, Generator or None
@@ -60,7 +55,6 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
     ----------
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
-        Zero for the published methods.
     release_ : Release
         What may be published.
     guarantee_ : Guarantee
@@ -92,9 +86,7 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         delta: float = 1e-6,
         parties: int | Mapping[str, Sequence[str]] = 2,
         bounds: tuple[float, float] | Mapping[str, tuple[float, float]] = (-1.0, 1.0),
-        method: str = "auto",
         protects: str = "party",
-        calibration: str = "analytic",
         n_components: int | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
@@ -103,9 +95,7 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         self.delta = delta
         self.parties = parties
         self.bounds = bounds
-        self.method = method
         self.protects = protects
-        self.calibration = calibration
         self.n_components = n_components
         self.random_state = random_state
         self.ledger = ledger
@@ -134,9 +124,7 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
             {party: {name: bounds[name] for name in held} for party, held in columns.items()},
             self.epsilon,
             self.delta,
-            self.method,
             self.protects,
-            self.calibration,
             self.n_components,  # type: ignore[arg-type]
             **({} if seed is None else {"seed": seed}),  # type: ignore[arg-type]
         )

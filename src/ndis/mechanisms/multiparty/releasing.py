@@ -38,7 +38,7 @@ class Mixed:
     Attributes
     ----------
     rows : ndarray of shape (n_components, d)
-        Sums of entries with signs, exact; or the entries themselves. In half-widths.
+        Sums of entries with signs, exact, in half-widths.
     ones : ndarray of shape (n_components,)
         The same of a column of ones, which anybody can compute from the agreement.
     key_order : str or None
@@ -254,7 +254,7 @@ def _entries(
 
 def _mixed(agreement: Agreement, blocks: Iterator[FloatArray]) -> tuple[FloatArray, FloatArray]:
     """The mixed rows, and those of a column of ones."""
-    total = _Sum(agreement) if agreement.mixes else _Pile()
+    total = _Sum(agreement)
     n_rows = 0
     for block in blocks:
         if n_rows + len(block) > agreement.n_rows:
@@ -267,43 +267,25 @@ def _mixed(agreement: Agreement, blocks: Iterator[FloatArray]) -> tuple[FloatArr
 
 
 class _Sum:
-    """Rows with signs, added up; the first row of "auto" adds without signs."""
+    """Rows with signs, added up; the first sum is without signs."""
 
     def __init__(self, agreement: Agreement) -> None:
         self.agreement = agreement
-        self.plain = int(agreement.method == "auto")
         self.product: Any = 0.0
 
     def add(self, start: int, block: FloatArray) -> None:
         data = np.column_stack([block, np.ones(len(block))])
-        signed = sign_product(
-            self.agreement.seed, self.agreement.n_components - self.plain, data, start
-        )
+        signed = sign_product(self.agreement.seed, self.agreement.n_components - 1, data, start)
         sums = data.sum(axis=0, keepdims=True)
-        self.product = self.product + np.concatenate([sums[: self.plain], signed])
+        self.product = self.product + np.concatenate([sums, signed])
 
     def result(self) -> tuple[FloatArray, FloatArray]:
         return self.product[:, :-1], self.product[:, -1]
 
 
-class _Pile:
-    """Rows as they are, one on top of the other."""
-
-    def __init__(self) -> None:
-        self.blocks: list[FloatArray] = []
-
-    def add(self, start: int, block: FloatArray) -> None:
-        self.blocks.append(block)
-
-    def result(self) -> tuple[FloatArray, FloatArray]:
-        rows = np.concatenate(self.blocks)
-        return rows, np.ones(len(rows))
-
-
 def _array_noise(agreement: Agreement, party: str) -> float:
     """The noise in units of the released sums, which are not divided by sqrt(n_components)."""
-    weight = math.sqrt(agreement.n_components) if agreement.mixes else 1.0
-    return weight * agreement.noise_scale(party)
+    return math.sqrt(agreement.n_components) * agreement.noise_scale(party)
 
 
 def _noisy(

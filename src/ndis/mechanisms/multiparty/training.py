@@ -1,4 +1,4 @@
-"""Linear models from what several parties released: the published ways and a better one.
+"""Linear models from what several parties released.
 
 All of it is post-processing. In half-widths, with n rows, k mixed rows and noise sigma_c on
 column c, the second moments M = S^T S/n of the released rows are those of the data plus
@@ -21,10 +21,8 @@ from ndis.mechanisms.multiparty.agreement import Agreement
 from ndis.mechanisms.multiparty.releasing import WHOLE
 from ndis.release import Release
 
-# What the paper adds to every Hessian.
-PUBLISHED_RIDGE = 1e-5
-# The prior of "auto": this much on no relation at all; the rest on coefficients that explain the
-# label by so many shares of its variance, if features were uncorrelated.
+# The prior of the coefficients: this much on no relation at all; the rest on coefficients that
+# explain the label by so many shares of its variance, if features were uncorrelated.
 NO_RELATION = 0.5
 SHARES = np.geomspace(1e-2, 1.0, 13)
 # How often the variance of the residuals is worked out again, and the floor that keeps few mixed
@@ -95,28 +93,12 @@ def train(release: Release, label: str, features: Sequence[str] | None = None) -
             f"Expected distinct features, at least one, got {list(chosen)}; name each once."
         )
     used = [names.index(name) for name in (*chosen, label)]
-    # Both answer in half-widths, counted from the middle of every interval.
-    solve = _shrunken if agreement.method == "auto" else _published
-    coef, intercept = solve(agreement, release.arrays["rows"], release.arrays["ones"], used)
+    # In half-widths, counted from the middle of every interval.
+    coef, intercept = _shrunken(agreement, release.arrays["rows"], release.arrays["ones"], used)
     half, centre = agreement.half_widths[used], agreement.centres[used]
     coef = coef * half[-1] / half[:-1]
     intercept = centre[-1] + half[-1] * intercept - float(coef @ centre[:-1])
     return LinearModel(label, chosen, coef, intercept)
-
-
-def _published(
-    agreement: Agreement, rows: FloatArray, ones: FloatArray, used: list[int]
-) -> tuple[FloatArray, float]:
-    """OLS through the origin of the data, as published; "dgm" takes the noise off the Hessian."""
-    origin = agreement.centres[used] / agreement.half_widths[used]
-    weight = math.sqrt(agreement.n_components) if agreement.mixes else 1.0
-    data = (rows[:, used] + np.outer(ones, origin)) / weight
-    moments = data.T @ data / agreement.n_rows
-    hessian = moments[:-1, :-1] + PUBLISHED_RIDGE * np.eye(len(used) - 1)
-    if agreement.method == "dgm":
-        hessian -= np.diag(agreement.noise_scales[used[:-1]] ** 2)
-    coef = np.asarray(np.linalg.lstsq(hessian, moments[:-1, -1], rcond=None)[0], dtype=np.float64)
-    return coef, float(coef @ origin[:-1] - origin[-1])
 
 
 def _shrunken(

@@ -1,12 +1,10 @@
 """How private least squares is done, method by method, each like its algorithm's box.
 
 Rows are [x, y]: features, intercept included, and label, with |[x, y]| <= l = data_norm and
-|y| <= Y = label_bound. Four kinds of method, a file each:
+|y| <= Y = label_bound. Two kinds of method, a file each:
 
 * *sketches* add a ridge to the table and release (or solve) Gaussian combinations of its rows;
-* *moments* add Gaussian noise to X^T X, X^T y and the like: one mean shift, however many parts;
-* *mixing* methods test the least eigenvalue before they sketch, or let sketches only steer;
-* *relative* ones protect this database and its neighbours only.
+* *moments* add Gaussian noise to X^T X, X^T y and the like: one mean shift, however many parts.
 
 A method says what its worst-case loss is, finds the least noise, and draws. What it draws is on
 the release grid, and everything computed from that is post-processing. The proofs are in
@@ -14,21 +12,8 @@ docs/proofs/least-squares.md.
 """
 
 from ndis.mechanisms.regression_methods.base import Method, Table, Task
-from ndis.mechanisms.regression_methods.mixing import HessianMixing, LinearMixing
 from ndis.mechanisms.regression_methods.moments import Moments, Newton, NoisyGram
-from ndis.mechanisms.regression_methods.relative import (
-    RelativeGaussian,
-    RelativeLimit,
-    RelativeSketch,
-    RelativeSolve,
-)
-from ndis.mechanisms.regression_methods.sketches import (
-    GaussianLimit,
-    LeastSingularValue,
-    MutualInformation,
-    Sketch,
-    SketchAndSolve,
-)
+from ndis.mechanisms.regression_methods.sketches import GaussianLimit, Sketch, SketchAndSolve
 
 __all__ = ["METHODS", "Method", "Table", "Task"]
 
@@ -39,12 +24,4 @@ METHODS: dict[str, type[Method]] = {
     "gaussian-limit": GaussianLimit,
     "sketch": Sketch,
     "als": SketchAndSolve,
-    "linear-mixing": LinearMixing,
-    "hessian-mixing": HessianMixing,
-    "lsv": LeastSingularValue,
-    "mutual-information": MutualInformation,
-    "relative-limit": RelativeLimit,
-    "relative-sketch": RelativeSketch,
-    "relative-als": RelativeSolve,
-    "relative-gaussian": RelativeGaussian,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -11,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.calibration import least_noise
 from ndis.gaussian import Gaussian
-from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+from ndis.loss import PrivacyLoss
 from ndis.release import Shapes
-from ndis.tables import Gram, batches, leverage_error, leverages_and_residuals
+from ndis.tables import Gram, batches
 
 # Coefficients drawn from a law that depends on the data are put on a grid this much finer than
 # the standard deviation they have on an empty table, 1/sqrt(r): there the spread is largest.
@@ -35,12 +33,6 @@ class Task:
     label_bound: float
     n_components: int | None
     n_rounds: int
-    published: bool
-
-    @property
-    def failure(self) -> float:
-        """The probability with which published methods may fail to be accurate."""
-        return self.delta / 10.0
 
     def components(self, default: float) -> int:
         """The number of components asked for, or a method's own."""
@@ -89,11 +81,6 @@ class Table:
             total += block[:, :-1].T @ np.clip(block[:, -1] - block[:, :-1] @ theta, -clip, clip)
         return total
 
-    def leverages(self) -> tuple[FloatArray, FloatArray, float]:
-        """p, q of every row, and a bound on their relative error."""
-        p, q = leverages_and_residuals(self.source, self.gram, self.label)
-        return p, q, leverage_error(self.gram, label=self.label)
-
 
 class Method(ABC):
     """What differs between the methods.
@@ -102,14 +89,14 @@ class Method(ABC):
     ----------
     noise_scale : float
         The noise, in the method's own terms (see `PrivateLeastSquares`).
-    loss : PrivacyLoss or None
-        The worst case; None where it depends on the data.
+    loss : PrivacyLoss
+        The worst case.
+    passes : int
+        How often it reads the table.
     """
 
     noise_scale: float
-    loss: PrivacyLoss | None = None
-    basis = "proven"
-    note = ""
+    loss: PrivacyLoss
     passes = 1
 
     @abstractmethod
@@ -145,9 +132,3 @@ def enough(n_components: int, n_features: int) -> int:
             f"{n_components} and {n_features} coefficients; take more components."
         )
     return n_components
-
-
-@functools.cache
-def unit_noise(epsilon: float, delta: float) -> float:
-    """The noise of a mean shift by one (the analytic Gaussian mechanism)."""
-    return least_noise(lambda s: Profile.both(QuadraticLoss.from_shift(1.0 / s)), epsilon, delta)

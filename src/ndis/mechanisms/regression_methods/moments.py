@@ -7,14 +7,9 @@ import math
 import numpy as np
 
 from ndis._validate import FloatArray
+from ndis.calibration import noise_multiplier
 from ndis.loss import Profile, QuadraticLoss
-from ndis.mechanisms.regression_methods.base import (
-    Arrays,
-    Method,
-    Table,
-    Task,
-    unit_noise,
-)
+from ndis.mechanisms.regression_methods.base import Arrays, Method, Table, Task
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.release import Shapes
 
@@ -30,16 +25,13 @@ _LADDER = np.concatenate([[0.0], np.geomspace(0.1, 1e4, 40)])
 class Moments(Method):
     """AdaSSP (Wang 2018): noisy X^T X, X^T y and least eigenvalue, solved with the ridge they need.
 
-    Exact: three mean shifts are one. Published: a third of epsilon and delta for each.
+    Three mean shifts are one.
     """
 
     def __init__(self, task: Task) -> None:
         self._task = task
         l2, lY = task.data_norm**2, task.data_norm * task.label_bound
-        if task.published:
-            unit = unit_noise(task.epsilon / 3.0, task.delta / 3.0)
-        else:
-            unit = unit_noise(task.epsilon, task.delta) * math.sqrt(3.0)
+        unit = noise_multiplier(task.epsilon, task.delta) * math.sqrt(3.0)
         self.loss = Profile.both(QuadraticLoss.from_shift(math.sqrt(3.0) / unit))
         self._unit, self.noise_scale, self._moment_scale = unit, unit * l2, unit * lY
 
@@ -56,15 +48,11 @@ class Moments(Method):
         """Release the three statistics; solve with the ridge of the paper."""
         task, d = self._task, self._task.n_features
         X, b = table.moments[:-1, :-1], table.moments[:-1, -1]
-        if task.published:
-            upper = np.triu(add_noise(X, self.noise_scale, rng))
-            noisy = upper + np.triu(upper, 1).T
-        else:
-            noisy = add_symmetric_noise(X, self.noise_scale, rng)
+        noisy = add_symmetric_noise(X, self.noise_scale, rng)
         moment = add_noise(b, self._moment_scale, rng)
         least = add_noise(np.linalg.eigvalsh(X)[0], self.noise_scale, rng)
         low = max(float(least) - self.noise_scale * math.sqrt(math.log(6.0 / task.delta)), 0.0)
-        spread = math.sqrt(d * math.log(2.0 * d**2 / task.failure))
+        spread = math.sqrt(d * math.log(20.0 * d**2 / task.delta))
         ridge = max(0.0, spread * self.noise_scale - low)
         coef = np.asarray(np.linalg.lstsq(noisy + ridge * np.eye(d), moment, rcond=None)[0])
         return {"coef": coef, "gram": noisy, "moment": moment, "least_eigenvalue": least}
@@ -78,7 +66,7 @@ class NoisyGram(Method):
     """
 
     def __init__(self, task: Task) -> None:
-        unit = unit_noise(task.epsilon, task.delta)
+        unit = noise_multiplier(task.epsilon, task.delta)
         self.loss = Profile.both(QuadraticLoss.from_shift(1.0 / unit))
         self.noise_scale = unit * task.data_norm**2
 
@@ -183,7 +171,7 @@ class Newton(Method):
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        unit = unit_noise(task.epsilon, task.delta)
+        unit = noise_multiplier(task.epsilon, task.delta)
         self.loss = Profile.both(QuadraticLoss.from_shift(1.0 / unit))
         self.passes = task.n_rounds
         self.noise_scale = unit * task.data_norm**2 / math.sqrt(_HESSIAN_SHARE)

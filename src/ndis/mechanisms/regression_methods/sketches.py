@@ -8,16 +8,14 @@ import math
 import numpy as np
 from scipy.optimize import brentq
 
-from ndis import _validate, randomness
+from ndis import randomness
 from ndis._validate import FloatArray
-from ndis.calibration import least_noise, meets
 from ndis.gaussian import Gaussian
 from ndis.loss import PrivacyLoss, Profile
-from ndis.loss.least_squares import LeastSquaresLoss, TriangleLoss, removal_loss
+from ndis.loss.least_squares import LeastSquaresLoss, TriangleLoss
 from ndis.loss.student import SketchAndSolveLoss
-from ndis.mechanisms import projection_methods
 from ndis.mechanisms.projection import draw_sketch
-from ndis.mechanisms.projection_methods import least_ratio, lsv_ratio, sketch_loss
+from ndis.mechanisms.projection_methods import least_ratio, sketch_loss
 from ndis.mechanisms.regression_methods.base import (
     FINER,
     Arrays,
@@ -101,7 +99,7 @@ class Sketched(Method):
 
     ratio: float
 
-    def _fix(self, task: Task, ratio: float, loss: PrivacyLoss | None) -> None:
+    def _fix(self, task: Task, ratio: float, loss: PrivacyLoss) -> None:
         self.ratio, self.loss = ratio, loss
         self.noise_scale = ratio * task.data_norm
         self.ridge = self.noise_scale**2
@@ -117,11 +115,8 @@ class Sketch(Sketched):
 
     def __init__(self, task: Task) -> None:
         self.n_components = enough(task.components(_large_sketch(task)), task.n_features)
-        ratio = self._least_ratio(task)
+        ratio = least_ratio(task.epsilon, task.delta, self.n_components)
         self._fix(task, ratio, Profile.both(sketch_loss(ratio, self.n_components)))
-
-    def _least_ratio(self, task: Task) -> float:
-        return projection_ratio(task.epsilon, task.delta, self.n_components)
 
     def shapes(self, n_features: int) -> Shapes:
         """The shapes of what `draw` returns."""
@@ -139,58 +134,14 @@ class Sketch(Sketched):
         return {"coef": solve(second), "sketch": sketch, "moments": debiased}
 
 
-class LeastSingularValue(Sketch):
-    """The baseline "lsv": the same, calibrated as it used to be (Sheffet 2019)."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__(task)
-        assert self.loss is not None
-        self.basis = "proven" if meets(self.loss, task.epsilon, task.delta) else "refuted"
-
-    def _least_ratio(self, task: Task) -> float:
-        epsilon = _validate.positive("epsilon", task.epsilon)
-        return lsv_ratio(epsilon, task.delta, self.n_components)
-
-
-class MutualInformation(Sketch):
-    """The baseline "mutual-information" (Showkatbakhsh et al.), as ndis-2024 compares with it."""
-
-    basis = "refuted"
-    note = projection_methods.MutualInformation.note
-
-    def __init__(self, task: Task) -> None:
-        self.n_components = enough(task.components(_large_sketch(task)), task.n_features)
-        projection = projection_methods.Task(
-            task.epsilon, task.delta, task.data_norm, self.n_components, 1.0, "best"
-        )
-        self._projection = projection_methods.MutualInformation(projection)
-        self.noise_scale = self._projection.noise_scale
-
-    def shapes(self, n_features: int) -> Shapes:
-        """The shapes of what `draw` returns."""
-        return Method.shapes(self, n_features)
-
-    def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
-        """Release the coefficients only: the ridge depends on the data."""
-        self.ridge = self._projection.study(table.source, table.gram)(rng)
-        sketch = draw_sketch(table.moments, self.ridge, self.n_components, rng)
-        return {"coef": self._coefficient_grid(solve(sketch @ sketch.T))}
-
-
 class GaussianLimit(Sketched):
     """Draw from the limit law of sketch-and-solve on the ridged table (M_LS)."""
 
     def __init__(self, task: Task) -> None:
         self.n_components = task.components(_large_sketch(task))
         d, r = task.n_features, self.n_components
-        if task.published:
-            ratio = published_ratio(task.epsilon, task.delta, d, r)
-        else:
-            ratio = least_triangle_ratio(LeastSquaresLoss, task.epsilon, task.delta, d, r)
+        ratio = least_triangle_ratio(LeastSquaresLoss, task.epsilon, task.delta, d, r)
         self._fix(task, ratio, Profile.both(LeastSquaresLoss(ratio**-2, d, r)))
-        assert self.loss is not None
-        if task.published and not meets(self.loss, task.epsilon, task.delta):
-            self.basis = "refuted"
 
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Draw the coefficients."""
@@ -221,33 +172,6 @@ class SketchAndSolve(Sketched):
         """Draw a sketch, solve it, forget it."""
         sketch = draw_sketch(table.moments, self.ridge, self.n_components, rng)
         return {"coef": self._coefficient_grid(solve(sketch @ sketch.T))}
-
-
-@functools.cache
-def projection_ratio(epsilon: float, delta: float, n_components: int) -> float:
-    """`least_ratio`, remembered."""
-    return least_ratio(epsilon, delta, n_components)
-
-
-def published_ratio(epsilon: float, delta: float, n_features: int, n_components: int) -> float:
-    """Noise over l of ndis-2024, figure 4: delta of (q, p) = (2, 1) (l/sigma)^2 alone.
-
-    Safe only where the sketch is not small: for d = r = 1 and epsilon = 0.1 it claims 1e-6 where
-    7e-5 is true.
-
-    Examples
-    --------
-    >>> from ndis.mechanisms.regression_methods.sketches import published_ratio
-    >>> f"{published_ratio(1.0, 1 / 327_346, 2, 1269):.2f}"
-    '11.97'
-    """
-
-    def family(ratio: float) -> PrivacyLoss:
-        # sigma > sqrt(2) l, or q is no leverage: noise is counted from there.
-        p = 1.0 / (2.0 + ratio**2)
-        return Profile.both(removal_loss(2.0 * p, p, n_features, n_components))
-
-    return math.sqrt(2.0 + least_noise(family, epsilon, delta, start=10.0) ** 2)
 
 
 def _large_sketch(task: Task) -> float:

@@ -1,0 +1,49 @@
+"""What the tests of both distributions share."""
+
+import os
+import sys
+import tempfile
+import tomllib
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from hypothesis import settings
+
+# Two workers on two cores: a linear algebra pool inside each would only get in the way.
+for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(pool, "1")
+
+settings.register_profile("ndis", derandomize=True, deadline=None)
+settings.load_profile("ndis")
+
+
+def declare_entry_points(project: Path) -> None:
+    """Let a distribution that lies beside us, but is not installed, be found by its entry points.
+
+    They are read from metadata, which only an installation writes: here they are made from the
+    declaration, for this process and for those that it starts.
+    """
+    declared = tomllib.loads((project / "pyproject.toml").read_text())["project"]
+    try:
+        distribution(declared["name"])
+        return
+    except PackageNotFoundError:
+        pass
+    place = Path(tempfile.mkdtemp(prefix="ndis-metadata-"))
+    name, version = declared["name"].replace("-", "_"), declared["version"]
+    metadata = place / f"{name}-{version}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Name: {declared['name']}\nVersion: {version}\n")
+    lines = [
+        line
+        for group, entries in declared["entry-points"].items()
+        for line in (f"[{group}]", *(f"{key} = {value}" for key, value in entries.items()))
+    ]
+    (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    found = [str(place), str(project / "src")]
+    sys.path += found
+    known = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([*([known] if known else []), *found])
+
+
+declare_entry_points(Path(__file__).parent / "papers")

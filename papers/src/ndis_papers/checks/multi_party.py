@@ -1,0 +1,321 @@
+"""Claims of the paper on multi-party release for regression."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import norm, spearmanr
+
+from ndis.calibration import noise_multiplier
+from ndis.loss import QuadraticLoss
+from ndis_papers.additive import classic_noise
+from ndis_papers.checks.quantities import shift_delta
+from ndis_papers.checks.registry import (
+    CONFIRMED,
+    CORRECTED,
+    LOOSE,
+    REFUTED,
+    UNCHECKABLE,
+    Evidence,
+    Paper,
+)
+
+PAPER = Paper("multi-party", "Multi-party private data release for linear regression", [])
+
+# Parties, columns of the widest, all columns: the setting of the experiments.
+_DMAX, _D = 2, 10
+
+
+def _noise_variance(eps: float, delta: float = 1e-5) -> float:
+    """4 d_max s^2 with the published s."""
+    return 4 * _DMAX * classic_noise(eps, delta) ** 2
+
+
+@PAPER.claim("Lemma 5", "P(|r| < b) >= 1 - 2 exp(-b^2/2)/(sqrt(2 pi) b).", CONFIRMED)
+def lemma_5() -> Evidence:
+    """Exact normal tails on a grid."""
+    b = np.geomspace(0.05, 8.0, 200)
+    ratio = 2 * norm.sf(b) / (2 * norm.pdf(b) / b)
+    return Evidence(
+        f"tail over bound at most {ratio.max():.3f} on 200 points from 0.05 to 8",
+        bool(ratio.max() <= 1),
+    )
+
+
+@PAPER.claim(
+    "Lemma 6",
+    "A product of two independent normals is half a difference of chi-squares.",
+    CONFIRMED,
+)
+def lemma_6() -> Evidence:
+    """Characteristic functions: E e^{it r1 r2} = E e^{-t^2 r2^2/2}, against the product of two."""
+    t = np.linspace(-5, 5, 101)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(180)
+    product = np.exp(-0.5 * (t[:, None] * nodes) ** 2) @ weights / weights.sum()
+    difference = (1 - 1j * t) ** -0.5 * (1 + 1j * t) ** -0.5
+    gap = float(np.abs(product - difference).max())
+    return Evidence(
+        f"characteristic functions at t = 1: {product[60]:.6f} and {difference[60].real:.6f}; the "
+        "squares are missing in the proof's definition of c1, c2",
+        gap < 1e-6,
+    )
+
+
+@PAPER.claim("Lemma 1", "The classic calibration is private for 0 < eps <= 1.", CONFIRMED)
+def lemma_1() -> Evidence:
+    """The true delta, and the noise that would do."""
+    rows = [shift_delta(eps, 1 / classic_noise(eps, 1e-5)) for eps in (1.0, 0.3, 0.1)]
+    shown = ", ".join(f"{value:.1e}" for value in rows)
+    factor = classic_noise(1.0, 1e-5) / noise_multiplier(1.0, 1e-5)
+    return Evidence(
+        f"claimed 1e-5, true {shown} at eps = 1, 0.3, 0.1; {factor:.2f} times too much noise at 1",
+        max(rows) < 1e-5,
+    )
+
+
+@PAPER.claim("Lemma 1, appendix", "sigma = sqrt(2 ln(1/(1.25 delta)))/eps for every eps.", REFUTED)
+def lemma_1_appendix() -> Evidence:
+    """It fails for large delta and for large eps."""
+
+    def noise(eps: float, delta: float) -> float:
+        return math.sqrt(2 * math.log(1 / (1.25 * delta))) / eps
+
+    large = shift_delta(1.0, 1 / noise(1.0, 0.79))
+    limit = float(brentq(lambda e: shift_delta(e, 1 / noise(e, 1e-5)) - 1e-5, 2.0, 20.0))
+    return Evidence(
+        f"delta = 0.79, eps = 1: true {large:.3f}; delta = 1e-5: it fails for eps > {limit:.2f}",
+        large > 0.79 and limit < 10,
+    )
+
+
+@PAPER.claim("Lemma 2", "A random sign matrix keeps inner products.", CONFIRMED)
+def lemma_2() -> Evidence:
+    """Mean and spread of 2000 sketched products."""
+    rng = np.random.default_rng(21)
+    x, y, k = np.array([0.6, 0.8]), np.array([1.0, 0.0]), 100
+    signs = rng.choice([-1.0, 1.0], (2000, k, 2))
+    values = np.mean((signs @ x) * (signs @ y), axis=1)
+    error = abs(float(values.mean()) - float(x @ y))
+    return Evidence(
+        f"mean off by {error:.4f}, spread {float(values.std()):.3f} at k = 100",
+        error < 0.01 and float(values.std()) < 0.15,
+    )
+
+
+@PAPER.claim("Lemma 3, part 3", "x - ln(1 + x) >= x/2 for x > 1.", REFUTED)
+def lemma_3() -> Evidence:
+    """It holds from some 2.51 on."""
+    at_one = 1 - math.log(2)
+    limit = float(brentq(lambda x: x / 2 - math.log1p(x), 1.0, 5.0))
+    return Evidence(
+        f"x = 1: {at_one:.3f} < 0.5; true for x >= {limit:.3f} (the proof shows x/4)", at_one < 0.5
+    )
+
+
+@PAPER.claim("Lemma 4, proof", "h^2 b/(1 - h b) <= h^2 b/2, h = ||H^-1||.", REFUTED)
+def lemma_4_proof() -> Evidence:
+    """The right side must be 2 h^2 b."""
+    b = 0.5
+    return Evidence(f"h = 1, b = 0.5: {b / (1 - b):.2f} against {b / 2:.2f}", b / (1 - b) > b / 2)
+
+
+@PAPER.claim(
+    "Lemma 4", "Deviations of beta/c in H and C move the solution by at most beta.", REFUTED
+)
+def lemma_4() -> Evidence:
+    """One dimension, H = 1, C = 3, c = 5, beta = 1.375."""
+    H, C, c, beta = 1.0, 3.0, 5.0, 1.375
+    step = beta / c
+    error = abs((C + step) / (H - step) - C / H)
+    return Evidence(
+        f"beta = {beta}: the solution moves by {error:.3f} (it holds for beta <= 1)", error > beta
+    )
+
+
+@PAPER.claim(
+    "Section 4.1", "The release of one party is private: sensitivity 2 sqrt(d_max).", CONFIRMED
+)
+def section_4_1() -> Evidence:
+    """A party's own pair."""
+    eps, delta = 1.0, 1e-5
+    shift = 2 * math.sqrt(_DMAX) / math.sqrt(_noise_variance(eps, delta))
+    true = shift_delta(eps, shift)
+    return Evidence(f"delta {true:.1e} at eps = 1, claimed {delta:g}", true <= delta)
+
+
+@PAPER.claim("Section 4.2", "The mixed release is private for any sign matrix.", CONFIRMED)
+def section_4_2() -> Evidence:
+    """A column of B/sqrt(k) has norm 1, so a row moves the answer as far as before."""
+    k = 40
+    signs = np.random.default_rng(22).choice([-1.0, 1.0], (k, 3)) / math.sqrt(k)
+    norms = np.linalg.norm(signs, axis=0)
+    return Evidence(
+        f"norms of columns {norms.min():.12g} to {norms.max():.12g}",
+        bool(np.allclose(norms, 1.0, atol=1e-12)),
+    )
+
+
+@PAPER.claim("Sections 1 and 3", "The releases together protect every person.", REFUTED)
+def sections_1_and_3() -> Evidence:
+    """A person's record is spread over all parties: the shifts add up."""
+    eps, delta, columns = 1.0, 1e-5, 11
+    distance = math.sqrt(columns / _DMAX) / classic_noise(eps, delta)
+    joint = QuadraticLoss.from_shift(distance)
+    return Evidence(
+        f"11 columns, d_max = 2, (1, 1e-5) per party: delta(1) = {float(joint.delta(1)):.1e} in all"
+        f", or eps = {float(joint.epsilon(delta)):.2f} at 1e-5",
+        float(joint.delta(eps)) > 100 * delta,
+    )
+
+
+@PAPER.claim(
+    "Section 4.1, DGM", "Its Hessian has eigenvalues near zero even at n = 1e6.", CONFIRMED
+)
+def section_4_1_dgm() -> Evidence:
+    """The fluctuation of the noise against the signal 1/3."""
+    variance = _noise_variance(1.0)
+    fluctuation = variance * 2 * math.sqrt(_D / 1e6)
+    needed = (variance * 2 * math.sqrt(_D) * 3) ** 2
+    return Evidence(
+        f"noise variance {variance:.1f}: fluctuation {fluctuation:.2f} against 1/3; it needs "
+        f"n > {needed:.2e}",
+        fluctuation > 1 / 3 and needed > 1e6,
+    )
+
+
+def _dgm(n: float, eps: float, runs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Errors and least absolute eigenvalues of DGM, from the limit laws of its moments."""
+    rng = np.random.default_rng(seed)
+    variance = _noise_variance(eps)
+    weights = np.full(_D, 0.179 / math.sqrt(_D))
+    errors, eigenvalues = [], []
+    for _ in range(runs):
+        noise = rng.standard_normal((_D + 1, _D + 1)) * variance / math.sqrt(n)
+        noise = (noise + noise.T) / math.sqrt(2)
+        cross = rng.standard_normal((_D + 1, _D + 1)) * math.sqrt(variance / (3 * n))
+        total = noise + cross + cross.T
+        H = np.eye(_D) / 3 + total[:_D, :_D]
+        right = weights / 3 + total[:_D, _D]
+        errors.append(float(np.linalg.norm(np.linalg.solve(H, right) - weights)))
+        eigenvalues.append(float(np.abs(np.linalg.eigvalsh(H)).min()))
+    return np.array(errors), np.array(eigenvalues)
+
+
+@PAPER.claim(
+    "Figures 2 and 3", "Error and least eigenvalue are strongly positively correlated.", REFUTED
+)
+def figures_2_and_3() -> Evidence:
+    """Small eigenvalues make large errors."""
+    errors, eigenvalues = _dgm(1e6, 1.0, 400, 23)
+    correlation = float(spearmanr(errors, eigenvalues).statistic)
+    return Evidence(f"rank correlation {correlation:.2f} in 400 runs, n = 1e6", correlation < -0.4)
+
+
+@PAPER.claim("Figure 2, DGM", "The mean error of DGM falls with n.", REFUTED)
+def figure_2_dgm() -> Evidence:
+    """The mean does not exist: a density at eigenvalue zero makes 1/x integrable no more."""
+    averages = [
+        float(_dgm(n, 1.0, 200, seed)[0].mean()) for n, seed in ((1e4, 1), (1e5, 2), (1e6, 3))
+    ]
+    largest = [
+        float(_dgm(n, 1.0, 200, seed)[0].max()) for n, seed in ((1e4, 1), (1e5, 2), (1e6, 3))
+    ]
+    shown = ", ".join(
+        f"{mean:.1f} (largest {top:.0f})" for mean, top in zip(averages, largest, strict=True)
+    )
+    return Evidence(
+        f"averages of 200 runs at n = 1e4, 1e5, 1e6: {shown}; ruled by the largest error",
+        min(largest) > 10,
+    )
+
+
+@PAPER.claim("Figure 2, BGM", "BGM does not improve with n.", CONFIRMED)
+def figure_2_bgm() -> Evidence:
+    """Its bias keeps 1/3 of 1/3 + variance."""
+    share = (1 / 3) / (1 / 3 + _noise_variance(1.0))
+    return Evidence(
+        f"its limit keeps {share:.4f} of the coefficients: the zero model, for every n",
+        share < 0.01,
+    )
+
+
+@PAPER.claim("Section 4.2, eigenvalues", "Small eigenvalues do not occur as X^T X >= 0.", REFUTED)
+def section_4_2_eigenvalues() -> Evidence:
+    """With k = sqrt(n)/s below d the Hessian is singular."""
+    rows = [
+        (eps, n, math.sqrt(n) / classic_noise(eps, 1e-5))
+        for eps, n in ((0.1, 1e4), (0.3, 1e4), (0.1, 1e5))
+    ]
+    shown = ", ".join(f"{k:.1f} (eps = {eps:g}, n = {n:.0e})" for eps, n, k in rows)
+    return Evidence(f"k = {shown}, below d = 10", all(k < _D for *_, k in rows))
+
+
+def _rmgm(n: float, eps: float, runs: int, seed: int) -> float:
+    """Mean error of RMGM: the mixed features are normal with variance n/3 /k each, plus noise."""
+    rng = np.random.default_rng(seed)
+    k = max(int(math.sqrt(n) / classic_noise(eps, 1e-5)), _D)
+    scale = math.sqrt(_noise_variance(eps))
+    weights = np.full(_D, 0.179 / math.sqrt(_D))
+    errors = []
+    for _ in range(runs):
+        X = rng.standard_normal((k, _D)) * math.sqrt(n / (3 * k))
+        y = X @ weights + rng.standard_normal(k) * scale
+        X = X + rng.standard_normal((k, _D)) * scale
+        errors.append(float(np.linalg.norm(np.linalg.lstsq(X, y, rcond=None)[0] - weights)))
+    return float(np.mean(errors))
+
+
+@PAPER.claim("Section 5.2", "RMGM is best across eps and n.", REFUTED)
+def section_5_2() -> Evidence:
+    """Against BGM, that is against predicting zero (error 0.179)."""
+    cases = [(1.0, 1e4), (1.0, 1e6), (0.1, 1e6)]
+    rows = [(eps, n, _rmgm(n, eps, 100, 24)) for eps, n in cases]
+    shown = ", ".join(f"{error:.2f} (eps = {eps:g}, n = {n:.0e})" for eps, n, error in rows)
+    return Evidence(
+        f"mean error {shown}; the zero model has 0.18",
+        rows[0][2] > 0.179 > rows[1][2] and rows[2][2] > 0.179,
+    )
+
+
+@PAPER.claim("Figure 2, caption", "The panels show eps = 1, 0.3, 0.5.", REFUTED)
+def figure_2_caption() -> Evidence:
+    """The text and the numbers of the panels have eps = 1, 0.3, 0.1."""
+    ratio = classic_noise(0.1, 1e-5) / classic_noise(0.5, 1e-5)
+    return Evidence(
+        f"the text says 1, 0.3, 0.1; the noise of 0.1 is {ratio:.0f} times that of 0.5", ratio > 4
+    )
+
+
+@PAPER.claim("Table 1, n", "80 % of the five data sets are used for training.", CONFIRMED)
+def table_1_n() -> Evidence:
+    """Arithmetic."""
+    sizes = [math.floor(0.8 * n) for n in (1338, 17_379, 21_263, 241_600, 515_345)]
+    return Evidence(
+        ", ".join(str(size) for size in sizes), sizes == [1070, 13_903, 17_010, 193_280, 412_276]
+    )
+
+
+@PAPER.claim("Section 5.3", "Data in [0, 1] get the noise for [-1, 1].", LOOSE)
+def section_5_3() -> Evidence:
+    """The sensitivity is sqrt(d), not 2 sqrt(d)."""
+    factor = 2 * math.sqrt(_DMAX) / math.sqrt(_DMAX)
+    return Evidence(f"{factor:g} times the noise that is needed", factor == 2)
+
+
+@PAPER.claim("Theorem 2, orders", "||R|| = Theta(k) and ||D|| = Theta(n).", CORRECTED)
+def theorem_2_orders() -> Evidence:
+    """They grow like the square roots."""
+    rng = np.random.default_rng(25)
+    norms = [float(np.linalg.norm(rng.uniform(-1, 1, (n, _D)), 2)) for n in (1000, 4000)]
+    return Evidence(
+        f"n = 1000, 4000: {norms[0]:.1f}, {norms[1]:.1f}: doubled, not fourfold",
+        1.8 < norms[1] / norms[0] < 2.2,
+    )
+
+
+@PAPER.claim("Section 5.1", "The best k is chosen by looking at the results.", UNCHECKABLE)
+def section_5_1() -> Evidence:
+    """A choice from the private data is itself a release, which is not accounted for."""
+    return Evidence("the choice is not part of the mechanism, and costs privacy", True)

@@ -1,0 +1,50 @@
+"""The ledger of claims as a page: docs/claims.md is written by this, never by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ndis_papers.checks.registry import Evidence, Paper, PublishedClaim
+
+_INTRODUCTION = """# What the papers claim, and what recomputing shows
+
+Every checkable claim of the five papers behind this library that we found, in our words, with a
+verdict and the evidence: a number that a function of `ndis-papers` computes anew. `ndis claims`
+prints this table, `ndis claims --check` recomputes all of it and fails if any evidence
+contradicts its verdict.
+
+*Loose by a factor* means true, but with that much more noise than is needed. *Confirmed with
+correction* means that what is meant holds, and what is printed does not. A refuted step of a proof
+need not refute its theorem; where it does, the theorem has an entry of its own. *Proven* numbers
+are lower ends of ball-arithmetic enclosures.
+
+This page is generated: `python -m ndis_papers.checks --write docs/claims.md`.
+"""
+
+
+def page(papers: Sequence[Paper], evidence: dict[str, Evidence]) -> str:
+    """The whole page in Markdown."""
+    everything = [claim for paper in papers for claim in paper.claims]
+    counts = Counter(claim.verdict for claim in everything)
+    tally = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
+    parts = [_INTRODUCTION, f"{len(everything)} claims: {tally}.\n"]
+    for paper in papers:
+        parts.append(f"## {paper.name}\n\n{paper.title}.\n")
+        parts.append("| Place | Claim | Verdict | Evidence |\n|---|---|---|---|")
+        parts.append("\n".join(row(claim, evidence[claim.computed_by]) for claim in paper.claims))
+        parts.append("")
+    return "\n".join(parts)
+
+
+def row(claim: PublishedClaim, evidence: Evidence) -> str:
+    """One line of the table."""
+    place, text, evidence_text = map(_cell, (claim.place, claim.claim, evidence.text))
+    return f"| {place} | {text} | **{claim.verdict}** | {evidence_text} |"
+
+
+def _cell(text: str) -> str:
+    """Text that Markdown leaves alone."""
+    for mark in ("\\", "|", "*", "_", "<", "^", "~"):
+        text = text.replace(mark, "\\" + mark)
+    return text.replace("\\<", "&lt;")
