@@ -1,25 +1,28 @@
-"""Tables of any kind and size, summed in one pass. Nothing here knows of privacy."""
+"""Tables of any kind and size, summed exactly, in one pass each. Nothing here knows of privacy."""
 
+from ndis.tables.blocks import Block
 from ndis.tables.edges import Edges, read_edges
-from ndis.tables.gram import Gram, GramAccumulator, read_gram
-from ndis.tables.leverage import leverage_error, leverages_and_residuals, row_leverages
+from ndis.tables.exact import GRID_NORM, MOST_ROWS, ExactSum
+from ndis.tables.leverage import leverage_error, leverages
 from ndis.tables.progress import track
-from ndis.tables.rows import Rows, norm_from_limits, scale_rows
-from ndis.tables.sources import Batches, batches
+from ndis.tables.rows import Columns, Rows
+from ndis.tables.sums import Residuals, bounded, moments
+from ndis.tables.table import Table
 
 __all__ = [
-    "Batches",
+    "GRID_NORM",
+    "MOST_ROWS",
+    "Block",
+    "Columns",
     "Edges",
-    "Gram",
-    "GramAccumulator",
+    "ExactSum",
+    "Residuals",
     "Rows",
-    "batches",
+    "Table",
+    "bounded",
     "leverage_error",
-    "leverages_and_residuals",
-    "norm_from_limits",
+    "leverages",
+    "moments",
     "read_edges",
-    "read_gram",
-    "row_leverages",
-    "scale_rows",
     "track",
 ]

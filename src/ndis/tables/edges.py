@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import FloatArray, count
-from ndis.tables.sources import batches, open_table, package_of
+from ndis.tables.sources import Request, open_source, package_of
 
 IntArray = NDArray[np.int64]
 Node = int | str
@@ -194,7 +194,8 @@ def _from_matrix(matrix: Any, nodes: int | Sequence[Node] | None, weight: str | 
 
 
 def _from_table(table: Any, nodes: int | Sequence[Node] | None, weight: str | None) -> Edges:
-    names = open_table(table).names
+    opened = open_source(table)
+    names = opened.names
     if not {"source", "target"} <= set(names):
         raise ValueError(
             f"Expected an edge list with columns 'source' and 'target', got columns "
@@ -208,7 +209,7 @@ def _from_table(table: Any, nodes: int | Sequence[Node] | None, weight: str | No
     labels = _labels(nodes)
     columns = ["source", "target", *([weight] if weight in names else [])]
     parts: list[list[NDArray[Any]]] = [[], [], []]
-    for batch in batches(table, columns):
+    for batch in opened.read(Request(tuple(columns), {}, len(columns))):
         for part, name in zip(parts, ("source", "target"), strict=False):
             part.append(_positions(batch, name, labels))
         parts[2].append(_weights(batch, weight if weight in names else None))

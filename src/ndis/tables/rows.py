@@ -1,264 +1,533 @@
-"""How the records of a table become rows of numbers, the same way everywhere.
+"""How the records of a table become rows of integers, the same way everywhere.
 
-A record passes four gates, each fixed by public parameters alone: categories become indicator
-columns through a public list of levels, declared columns are clipped, an intercept is put in
-front, and a row that is too long is scaled down to the public bound. Every row costs the same
-work whatever it holds, so that the time taken does not tell how many rows were too long.
+A record passes public gates, each fixed by parameters alone: categories become indicators through
+a public list of levels, numbers are clipped to their public limits, centred and scaled by them, an
+intercept is put in front, a row that is too long is scaled down to the public bound, and the result
+is rounded to a grid on which its norm is at most 2^20. Each step is an elementwise operation that
+IEEE arithmetic rounds correctly, or an exact sum: what becomes of a record depends on that record
+alone, not on its place in the table nor on the hardware. Every record costs the same work, so that
+the time taken does not tell how many were too long.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ndis._validate import count, positive
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    Batch: TypeAlias = pa.RecordBatch | NDArray[Any]
-
-FloatArray = NDArray[np.float64]
+from ndis._validate import FloatArray, positive
+from ndis.tables.arrays import beside, namespace
+from ndis.tables.blocks import Block, SparseBlock
+from ndis.tables.exact import BLOCK_ROWS, GRID_NORM
+from ndis.tables.values import level_positions, missing_values, numbers
 
 INTERCEPT = "intercept"
-# Most rows of a block. It bounds the rounding error of a block's Gram matrix (see gram.py).
-BLOCK_ROWS = 4096
-# Most entries of a block, so that it stays near the processor's cache.
-BLOCK_ENTRIES = 1 << 20
-UNIT_ROUNDOFF = 2.0**-53
-# Between these, squares of norms neither overflow nor lose digits to underflow.
-ROW_NORM_RANGE = (1e-140, 1e140)
+# Between these, products of four bounds neither overflow nor lose digits to underflow.
+BOUND_RANGE = (1e-60, 1e60)
+# Squares of grid entries of so many columns add up exactly: 2^13 times 2^40.
+_EXACT_COLUMNS = 8192
+
+Limits = Mapping[str, tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The recipe that turns a table's records into rows of numbers.
+class Columns:
+    """Some columns of a table, and the recipe that turns their values into integers.
 
     Parameters
     ----------
     columns : sequence of str
         Columns of the table, in the order in which they enter the row.
     levels : mapping of str to sequence, optional
-        For each categorical column its public list of levels. The column becomes one indicator
-        column a level, named ``column=level``; any other value gives zeros in all of them.
-    clip : mapping of str to float, optional
-        For each column named, the bound on its absolute value.
+        For each categorical column its public list of levels. The column becomes one indicator for
+        each level, named ``column=level``; any other value gives zeros in all of them.
+    limits : mapping of str to (low, high), optional
+        For every other column its public limits. Values are clipped to them and scaled to
+        [-1, 1]; without `centred` zero stays zero.
+    norm : float, optional
+        Public bound on the Euclidean norm of a row: of the scaled row, intercept included, where
+        there are limits. Longer rows are scaled down to it. Limits alone bound a row too.
     intercept : bool, default False
         Whether a column of ones, named ``intercept``, comes first.
-    row_norm : float, optional
-        Public bound on the Euclidean norm of a row, intercept included. Longer rows are scaled
-        down to it. (A row longer than 1e154, whose square overflows, counts as zero.)
-
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the numbers in a row, in order.
+    centred : bool, default True
+        Whether limits are moved to be symmetric about zero.
+    widths : mapping of str to int, optional
+        Columns that hold a list of numbers in each record, such as embeddings, and its length.
 
     Examples
     --------
     >>> import numpy as np
-    >>> rows = Rows(["height", "weight"], row_norm=5.0)
-    >>> next(rows.blocks(np.array([[3.0, 4.0], [6.0, 8.0]]))).round(6)
-    array([[3., 4.],
-           [3., 4.]])
+    >>> columns = Columns(["height", "weight"], limits={"height": (0, 2), "weight": (0, 200)})
+    >>> columns.names, columns.norm == np.sqrt(2)
+    (('height', 'weight'), True)
     """
 
     columns: Sequence[str]
     levels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    clip: Mapping[str, float] = field(default_factory=dict)
+    limits: Limits | None = None
+    norm: float | None = None
     intercept: bool = False
-    row_norm: float | None = None
+    centred: bool = True
+    widths: Mapping[str, int] = field(default_factory=dict)
+    # All of what follows is derived from it: names of the numbers in a row, in order; grid units of
+    # one unit of each number; what is subtracted from it first; its limits.
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    scale: FloatArray = field(init=False, repr=False, compare=False)
+    middle: FloatArray = field(init=False, repr=False, compare=False)
+    low: FloatArray = field(init=False, repr=False, compare=False)
+    high: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        columns = tuple(self.columns)
-        levels = {name: tuple(known) for name, known in (self.levels or {}).items()}
-        _check_levels(levels, columns)
-        clip = {name: positive(f"clip[{name!r}]", top) for name, top in (self.clip or {}).items()}
-        for name in clip:
-            if name not in columns or name in levels:
+        set_ = object.__setattr__
+        set_(self, "columns", tuple(self.columns))
+        set_(self, "levels", {name: tuple(known) for name, known in (self.levels or {}).items()})
+        _check_levels(self.levels, self.columns)
+        if self.limits is not None:
+            set_(self, "limits", self._checked_limits(self.limits))
+        first = (INTERCEPT,) if self.intercept else ()
+        listed = (name for column in self.columns for name in self._names(column))
+        set_(self, "names", (*first, *listed))
+        box = self._box_norm()
+        if self.norm is None:
+            if box is None:
                 raise ValueError(
-                    f"Expected clip to name numeric columns of the table, got {name!r}; "
-                    "clip columns that are read as numbers."
+                    "Expected a public bound on the rows, got none; pass limits, the least and "
+                    "largest value of every column, or data_norm, a bound on the norm of a row."
                 )
-        object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "levels", levels)
-        object.__setattr__(self, "clip", clip)
-        if self.row_norm is not None:
-            object.__setattr__(self, "row_norm", _usable_norm(self.row_norm))
-        object.__setattr__(self, "names", _row_names(columns, levels, self.intercept))
+            set_(self, "norm", box)
+        else:
+            bound = _usable("data_norm", self.norm)
+            set_(self, "norm", bound if box is None else min(bound, box))
+        if not self.names:
+            raise ValueError("Expected at least one column, got none; name the columns to read.")
+        if twice := next((name for name in self.names if self.names.count(name) > 1), None):
+            raise ValueError(
+                f"Expected distinct columns, got {twice!r} more than once; rename it or leave it "
+                "out."
+            )
+        for name, value in self._derived().items():
+            set_(self, name, value)
 
-    def blocks(self, batch: Batch, *, reuse: bool = False) -> Iterator[FloatArray]:
-        """Yield the rows of a batch, finite and within bounds, in blocks of a few thousand.
+    # -- public facts ------------------------------------------------------------------------
+
+    @property
+    def boxed(self) -> bool:
+        """Whether limits alone keep rows within `norm`, so that none is ever scaled down."""
+        box = self._box_norm()
+        return box is not None and self.norm == box
+
+    def _derived(self) -> dict[str, FloatArray]:
+        """Low, high, middle and scale of every number in a row."""
+        n = len(self.names)
+        low, high, bounded = np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n, dtype=bool)
+        place = int(self.intercept)
+        for column in self.columns:
+            part = slice(place, place := place + len(self._names(column)))
+            if self.limits is not None and column not in self.levels:
+                low[part], high[part] = self.limits[column]
+                bounded[part] = True
+        middle, half = np.zeros(n), np.ones(n)
+        if self.centred:
+            middle[bounded] = 0.5 * (low[bounded] + high[bounded])
+            half[bounded] = 0.5 * (high[bounded] - low[bounded])
+        else:
+            half[bounded] = np.maximum(np.abs(low[bounded]), np.abs(high[bounded]))
+        return {"low": low, "high": high, "middle": middle, "scale": self._units() / half}
+
+    def _units(self) -> float:
+        """Grid units of one scaled unit."""
+        if not self.boxed:
+            return GRID_NORM / float(self.norm or 1.0)
+        # The grid entries of a row in the box: whole numbers whose squares add up to 2^40 at most,
+        # with room for two roundings to the grid.
+        return float(math.isqrt(GRID_NORM**2 // self._box_columns) - 1)
+
+    def _names(self, column: str) -> tuple[str, ...]:
+        if column in self.levels:
+            return tuple(f"{column}={level}" for level in self.levels[column])
+        if column in self.widths:
+            return tuple(f"{column}[{index}]" for index in range(self.widths[column]))
+        return (column,)
+
+    @property
+    def _box_columns(self) -> int:
+        """How many entries of a scaled row can be one at once."""
+        listed = sum(self.widths.get(name, 1) for name in self.columns)
+        return listed + int(self.intercept)
+
+    def _box_norm(self) -> float | None:
+        if self.limits is None and set(self.columns) - set(self.levels):
+            return None
+        return math.sqrt(self._box_columns)
+
+    def _checked_limits(self, limits: Limits) -> dict[str, tuple[float, float]]:
+        wanted = [name for name in self.columns if name not in self.levels]
+        missing = [name for name in wanted if name not in limits]
+        if missing:
+            raise ValueError(
+                f"Expected limits of every column, got none for {_listed(missing)}; "
+                "add their least and largest values, or leave these columns out."
+            )
+        for name in limits:
+            if name not in wanted:
+                raise ValueError(
+                    f"Expected limits of numeric columns that are read, got {name!r}; columns "
+                    "with levels need none."
+                )
+        return {name: _pair(name, limits[name], self.centred) for name in wanted}
+
+    # -- with the data -----------------------------------------------------------------------
+
+    def fill(self, target: Any, values: Any) -> None:
+        """Write the raw numbers of a block of records into `target`, one row for each number.
 
         Parameters
         ----------
-        batch : pyarrow.RecordBatch or ndarray of shape (n_rows, n_columns)
-            Records; an array has the columns in the order of `columns`.
-        reuse : bool, default False
-            Whether blocks may share memory: then each is gone when the next is drawn.
-
-        Yields
-        ------
-        block : ndarray of shape (at most 4096, len(names))
-            Rows of numbers, free to be overwritten.
+        target : ndarray of shape (len(names), n)
+        values : ndarray of shape (n, n_columns), or mapping of str to ndarray
+            The records: a matrix with the columns in order, or for each column its numbers, level
+            positions or, for lists of numbers, a matrix with one row for each record.
         """
-        fill, n_rows, order = self._filler(batch)
-        width = len(self.names)
-        step = max(256, min(BLOCK_ROWS, BLOCK_ENTRIES // width))
-        block = np.empty((0, width))
-        for start in range(0, n_rows, step):
-            stop = min(start + step, n_rows)
-            if not reuse or len(block) != stop - start:
-                block = np.empty((stop - start, width), order=order)
-            if self.intercept:
-                block[:, 0] = 1.0
-            fill(block[:, int(self.intercept) :], start, stop)
-            self._require_finite(block)
-            for name, top in self.clip.items():
-                column = block[:, self.names.index(name)]
-                np.clip(column, -top, top, out=column)
-            if self.row_norm is not None:
-                scale_rows(block, self.row_norm)
-            yield block
+        place = int(self.intercept)
+        if self.intercept:
+            target[0] = 1.0
+        if not isinstance(values, Mapping):
+            target[place:] = values.T
+            return
+        for column in self.columns:
+            width = len(self._names(column))
+            part = target[place : place + width]
+            if column in self.levels:
+                # Every record is compared with every level: the work does not depend on them.
+                part[...] = values[column] == np.arange(width)[:, None]
+            else:
+                part[...] = values[column].T
+            place += width
 
-    def _filler(self, batch: Batch) -> tuple[Callable[[FloatArray, int, int], None], int, Any]:
-        """Return a function that writes the rows start..stop of a batch, and their layout."""
-        if isinstance(batch, np.ndarray):
-            _check_array(batch, len(self.columns), bool(self.levels))
+    def to_grid(self, values: Any, shrink: Any = None) -> tuple[Any, Any]:
+        """Raw numbers (one row for each number, one column for each record) as grid integers.
 
-            def copy(target: FloatArray, start: int, stop: int) -> None:
-                target[...] = batch[start:stop]
+        Parameters
+        ----------
+        values : array of shape (len(names), n)
+            Overwritten where it is a numpy array.
+        shrink : array of shape (n,), optional
+            Factors by which other columns of the same records have been scaled down.
 
-            by_column = batch.flags.f_contiguous and not batch.flags.c_contiguous
-            return copy, len(batch), "F" if by_column else "C"
+        Returns
+        -------
+        integers : array of the same shape
+            Doubles that hold integers; the sum of squares of a column is at most 2^40.
+        shrink : array of shape (n,) or None
+            The factor by which each record has been scaled down; None if none can be.
+        """
+        xp = namespace(values)
 
-        columns = [self._numbers(name, batch) for name in self.columns]
+        def constant(vector: FloatArray) -> Any:
+            return beside(vector[:, None], values)
 
-        def gather(target: FloatArray, start: int, stop: int) -> None:
-            position = 0
-            for values, n_levels in columns:
-                if n_levels:
-                    # Every row is compared with every level: the work does not depend on them.
-                    target[:, position : position + n_levels] = values[
-                        start:stop, np.newaxis
-                    ] == np.arange(n_levels)
-                else:
-                    target[:, position] = values[start:stop]
-                position += n_levels or 1
+        if self.limits is not None:
+            values = _into(xp.clip, values, constant(self.low), constant(self.high))
+            if self.centred:
+                values = _into(xp.subtract, values, constant(self.middle))
+        if self.boxed:
+            values = _into(xp.multiply, values, constant(self.scale))
+            if shrink is not None:
+                values = _into(xp.multiply, values, shrink)
+            return _into(xp.round, values), None
+        return self._bounded_rows(xp, values, constant, shrink)
 
-        return gather, batch.num_rows, "F"
+    def _bounded_rows(self, xp: Any, values: Any, constant: Any, shrink: Any) -> tuple[Any, Any]:
+        """Scale rows that are longer than `norm` down to it, on the grid.
 
-    def _numbers(self, name: str, batch: pa.RecordBatch) -> tuple[NDArray[Any], int]:
-        """Return a column as numbers and 0, or as level positions and the number of levels."""
-        if batch.schema.names.count(name) != 1:
-            raise ValueError(
-                f"Expected the table to have one column {name!r}, got columns "
-                f"{', '.join(map(repr, batch.schema.names))}; name the columns to read."
-            )
-        array = batch.column(batch.schema.names.index(name))
-        if array.null_count:
-            raise missing_values(name)
-        if name in self.levels:
-            return _level_positions(name, array, self.levels[name]), len(self.levels[name])
-        return _as_numbers(name, array), 0
-
-    def _require_finite(self, block: FloatArray) -> None:
-        """Raise if a value is NaN or infinite; a sum of squares tells at no cost."""
-        flat = block.ravel("K")
-        with np.errstate(over="ignore", invalid="ignore"):
-            if math.isfinite(np.dot(flat, flat)):
-                return
-        finite = np.isfinite(block).all(axis=0)
-        if not finite.all():
-            raise missing_values(self.names[int(np.argmin(finite))])
-
-
-def scale_rows(block: FloatArray, row_norm: float) -> None:
-    """Scale every row longer than `row_norm` down to it, in place.
-
-    No row is longer than `row_norm` afterwards, rounding included. With u = 2^-53 and d columns,
-    the computed norm is at least (1-u)^(d/2+1) times the true one (d roundings in the sum of
-    squares in any order of summation, one in the root), the quotient and each product round up by
-    at most a factor 1+u. So aiming at ``target <= row_norm (1-u)^(d/2+3)`` suffices, and
-    ``1 - (d+8) u``, itself rounded twice, is below that. A row whose computed norm is at most
-    `target` is multiplied by exactly one.
-    """
-    target = row_norm * (1.0 - (block.shape[1] + 8) * UNIT_ROUNDOFF)
-    with np.errstate(over="ignore"):
-        scale = np.einsum("ij,ij->i", block, block)
-    np.sqrt(scale, out=scale)
-    np.maximum(scale, target, out=scale)
-    np.divide(target, scale, out=scale)
-    block *= scale[:, np.newaxis]
+        A row whose largest entry alone is too long is first brought down to where that entry is
+        2^20, so that nothing overflows. On the grid its squared norm s is exact where it matters.
+        If s > 2^40, the factor (2^20 (1 - 2^-50) - sqrt(p)/2) / sqrt(s) leaves room for the
+        rounding of this factor, of the products, and of p entries to the grid.
+        """
+        scale = self.scale
+        largest = xp.max(xp.abs(values) * constant(scale), axis=0)
+        first = GRID_NORM / xp.clip(largest, float(GRID_NORM), None)
+        if shrink is not None:
+            first = first * shrink
+        values = _into(xp.multiply, values, constant(scale))
+        values = _into(xp.multiply, values, first)
+        values = _into(xp.round, values)
+        squares = _exact_squares(xp, values)
+        room = GRID_NORM * (1.0 - 2.0**-50) - 0.5 * math.sqrt(len(scale))
+        root = xp.sqrt(xp.clip(squares, float(GRID_NORM**2), None))
+        second = xp.where(squares > GRID_NORM**2, room / root, xp.ones_like(root))
+        values = _into(xp.multiply, values, second)
+        return _into(xp.round, values), first * second
 
 
-def norm_from_limits(
-    limits: Mapping[str, tuple[float, float]], *, n_categorical: int = 0, intercept: bool = False
-) -> float:
-    """Bound the norm of a row by what is known about its columns beforehand.
+@dataclass(frozen=True)
+class Rows:
+    """What is read of each record: features and, apart from them, labels.
 
     Parameters
     ----------
-    limits : mapping of str to (low, high)
-        For each numeric column the least and largest value it can have in its domain.
-    n_categorical : int, default 0
-        Number of categorical columns: each adds one indicator that may be 1.
-    intercept : bool, default False
-        Whether the row has an intercept.
-
-    Returns
-    -------
-    row_norm : float
-        A norm that no row within the limits exceeds.
-
-    Examples
-    --------
-    >>> round(norm_from_limits({"height": (0, 3), "change": (-4, 2)}), 6)
-    5.0
+    features : Columns
+    labels : Columns, optional
+    weighted : bool, default True
+        Whether the labels of a record are scaled down with its features, so that a linear
+        relation between the two is kept.
+    drop_missing : bool, default False
+        Whether records with missing or infinite values are left out; otherwise they are an error.
     """
-    largest = [max(abs(float(low)), abs(float(high))) for low, high in limits.values()]
-    ones = [1.0] * (n_categorical + int(intercept))
-    # hypot is accurate to within one unit in the last place: two steps up are an upper bound.
-    return math.nextafter(math.nextafter(math.hypot(*largest, *ones), math.inf), math.inf)
+
+    features: Columns
+    labels: Columns | None = None
+    weighted: bool = True
+    drop_missing: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the table that are read."""
+        more = () if self.labels is None else self.labels.columns
+        return (*self.features.columns, *more)
+
+    @property
+    def levels(self) -> Mapping[str, Sequence[Any]]:
+        """Public levels of all categorical columns."""
+        return {**self.features.levels, **({} if self.labels is None else self.labels.levels)}
+
+    @property
+    def _groups(self) -> tuple[Columns, ...]:
+        return (self.features,) if self.labels is None else (self.features, self.labels)
+
+    def blocks(self, batch: Any) -> Iterator[Block]:
+        """Yield the records of a batch (see `Batch`) as blocks of grid integers."""
+        records = Batch.of(batch, self)
+        make = self._sparse if records.sparse and self._stays_sparse() else self._dense
+        for start in range(0, records.n_rows, BLOCK_ROWS):
+            yield make(*records.part(start, start + BLOCK_ROWS))
+
+    def raw_blocks(self, batch: Any) -> Iterator[Block]:
+        """Yield the numbers of a batch as they are in the table, dense."""
+        records = Batch.of(batch, self)
+        for start in range(0, records.n_rows, BLOCK_ROWS):
+            yield Block(*self._raw(*records.part(start, start + BLOCK_ROWS)))
+
+    def _raw(self, *parts: Any) -> list[Any]:
+        groups = self._groups
+        return self._complete([_raw(*pair) for pair in zip(groups, parts, strict=True)])
+
+    def _dense(self, *parts: Any) -> Block:
+        raw = self._raw(*parts)
+        integers, shrink = self.features.to_grid(raw[0])
+        return Block(integers, self._labels(raw, shrink))
+
+    def _labels(self, raw: list[Any], shrink: Any) -> Any:
+        if self.labels is None:
+            return None
+        return self.labels.to_grid(raw[-1], shrink if self.weighted else None)[0]
+
+    def _complete(self, parts: list[Any], stored: Any = None) -> list[Any]:
+        """Refuse or drop records that are not finite; a sum of squares tells at little cost."""
+        if all(_finite(part) for part in parts):
+            return parts
+        if stored is not None:
+            raise ValueError(
+                "The sparse matrix or its labels have missing or infinite values; drop those rows."
+            )
+        xp = namespace(parts[0])
+        kept = xp.all(xp.isfinite(xp.concat(parts, axis=0)), axis=0)
+        if self.drop_missing:
+            return [part[:, kept] for part in parts]
+        for group, part in zip(self._groups, parts, strict=True):
+            finite = np.asarray(xp.all(xp.isfinite(part), axis=1))
+            if not finite.all():
+                raise missing_values(group.names[int(np.argmin(finite))])
+        return parts
+
+    # -- sparse ------------------------------------------------------------------------------
+
+    def _stays_sparse(self) -> bool:
+        """Whether zeros stay zeros until the sums are centred."""
+        keeps_zero = bool(np.all((self.features.low <= 0) & (self.features.high >= 0)))
+        return keeps_zero and (self.features.boxed or self.features.limits is None)
+
+    def _sparse(self, records: Any, *more: Any) -> SparseBlock:
+        from scipy import sparse
+
+        group, first = self.features, int(self.features.intercept)
+        raw = [_raw(self.labels, part) for part in more] if self.labels is not None else []
+        self._complete([records.data[None, :], *raw], stored=records)
+        place = records.indices + first
+        data = np.clip(records.data, group.low[place], group.high[place]) * group.scale[place]
+        ones = np.full(records.shape[0], group.scale[0] if first else 0.0)
+        shrink = None
+        if not group.boxed:
+            data, ones, shrink = _shrunk(group, records, data, ones)
+        parts = (np.round(data), records.indices, records.indptr)
+        rows = sparse.csr_array(parts, shape=records.shape)
+        if first:
+            rows = sparse.hstack([np.round(ones)[:, None], rows], format="csr")
+        shift = np.round(group.middle * group.scale)
+        return SparseBlock(rows, shift, self._labels(raw, shrink))
+
+
+class Batch:
+    """Some records: an Arrow record batch, an array or a sparse matrix, with labels beside them.
+
+    Parameters
+    ----------
+    data : pyarrow.RecordBatch, array of shape (n_rows, n_columns) or scipy.sparse matrix
+        An array has the features' columns in order.
+    labels : array of shape (n_rows, n_labels), optional
+        Labels, where they are not columns of a record batch.
+    """
+
+    def __init__(self, data: Any, labels: Any = None) -> None:
+        self.data, self.labels = data, labels
+
+    @classmethod
+    def of(cls, batch: Any, rows: Rows) -> Batch:
+        """Records with the columns that are asked for, Arrow columns as numbers."""
+        records = batch if isinstance(batch, Batch) else cls(batch)
+        data = records.data
+        if not hasattr(data, "num_rows"):
+            return cls(data.tocsr() if hasattr(data, "tocsr") else data, records.labels)
+        if rows.drop_missing:
+            data = data.drop_null()
+        place = {name: index for index, name in enumerate(data.schema.names)}
+
+        def read(name: str) -> Any:
+            array = data.column(place[name])
+            if name in rows.levels:
+                return level_positions(name, array, rows.levels[name])
+            return numbers(name, array)
+
+        content: Any = {name: read(name) for name in rows.columns}
+        labelled = rows.labels is not None and records.labels is None
+        return cls(content, content if labelled else records.labels)
+
+    @property
+    def n_rows(self) -> int:
+        """How many records."""
+        data = next(iter(self.data.values())) if isinstance(self.data, Mapping) else self.data
+        return int(data.shape[0])
+
+    @property
+    def sparse(self) -> bool:
+        """Whether most entries are zeros that are not stored."""
+        return hasattr(self.data, "tocsr")
+
+    def part(self, start: int, stop: int) -> list[Any]:
+        """Features and labels of some of the records."""
+        return [_part(x, start, stop) for x in (self.data, self.labels) if x is not None]
+
+
+def _part(values: Any, start: int, stop: int) -> Any:
+    if isinstance(values, Mapping):
+        return {name: column[start:stop] for name, column in values.items()}
+    return values[start:stop]
+
+
+def _raw(group: Columns, part: Any) -> Any:
+    """The numbers of some records, one row for each number; on a graphics card if they are."""
+    if hasattr(part, "tocsr"):
+        part = part.toarray()
+    if isinstance(part, Mapping | np.ndarray):
+        n_rows = len(next(iter(part.values()))) if isinstance(part, Mapping) else len(part)
+        target = np.empty((len(group.names), n_rows))
+        group.fill(target, part)
+        return target
+    xp = namespace(part)
+    doubles = xp.astype(part, xp.float64).T
+    if group.intercept:
+        doubles = xp.concat([xp.ones_like(doubles[:1]), doubles], axis=0)
+    return doubles
+
+
+def _shrunk(group: Columns, block: Any, data: FloatArray, ones: FloatArray) -> Any:
+    """`Columns._bounded_rows` for the entries of a sparse matrix."""
+    n_rows = block.shape[0]
+    row = np.repeat(np.arange(n_rows), np.diff(block.indptr))
+    largest = np.abs(ones)
+    np.maximum.at(largest, row, np.abs(data))
+    first = GRID_NORM / np.maximum(largest, float(GRID_NORM))
+    data, ones = np.round(data * first[row]), np.round(ones * first)
+    squares = np.bincount(row, data * data, n_rows) + ones * ones
+    room = GRID_NORM * (1.0 - 2.0**-50) - 0.5 * math.sqrt(len(group.names))
+    root = np.sqrt(np.maximum(squares, float(GRID_NORM**2)))
+    second = np.where(squares > GRID_NORM**2, room / root, 1.0)
+    return data * second[row], ones * second, first * second
+
+
+def _exact_squares(xp: Any, values: Any) -> Any:
+    """Sums of squares down the columns: exact unless they are far above 2^40 anyway."""
+    total = xp.sum(values[:_EXACT_COLUMNS] ** 2, axis=0)
+    for start in range(_EXACT_COLUMNS, values.shape[0], _EXACT_COLUMNS):
+        total = total + xp.sum(values[start : start + _EXACT_COLUMNS] ** 2, axis=0)
+    return total
+
+
+def _into(function: Any, values: Any, *operands: Any) -> Any:
+    """Apply an elementwise function, in place where the memory allows it."""
+    if isinstance(values, np.ndarray):
+        return function(values, *operands, out=values)
+    return function(values, *operands)
+
+
+def _finite(values: Any) -> bool:
+    """Whether all are finite."""
+    xp = namespace(values)
+    if isinstance(values, np.ndarray):
+        flat = values.reshape(-1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if math.isfinite(np.dot(flat, flat)):
+                return True
+    return bool(xp.all(xp.isfinite(values)))
 
 
 def default_names(n_columns: int) -> tuple[str, ...]:
     """Return the names ``x0, x1, ...`` of columns that have none."""
-    return tuple(f"x{index}" for index in range(count("n_columns", n_columns)))
+    return tuple(f"x{index}" for index in range(n_columns))
 
 
-def missing_values(name: str) -> ValueError:
-    """Return the error for a column that is not complete."""
-    return ValueError(
-        f"Column {name!r} has missing or infinite values; fill them or drop those rows first."
-    )
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
 
 
-def _row_names(
-    columns: tuple[str, ...], levels: Mapping[str, tuple[Any, ...]], intercept: bool
-) -> tuple[str, ...]:
-    expanded = (
-        [f"{name}={level}" for level in levels[name]] if name in levels else [name]
-        for name in columns
-    )
-    first = [INTERCEPT] if intercept else []
-    names = (*first, *(name for group in expanded for name in group))
-    if not columns:
-        raise ValueError("Expected at least one column, got none; name the columns to read.")
-    if twice := next((name for name in names if names.count(name) > 1), None):
+def _pair(name: str, limits: Any, centred: bool) -> tuple[float, float]:
+    try:
+        low, high = map(_as_number, limits)
+    except (TypeError, ValueError):
         raise ValueError(
-            f"Expected distinct columns, got {twice!r} more than once; rename it or leave it out."
+            f"Expected limits of {name!r} to be a pair (low, high), got {limits!r}; "
+            "pass the least and the largest value it can have."
+        ) from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(
+            f"Expected limits of {name!r} to be finite with low < high, got ({low:g}, {high:g}); "
+            "pass the least and the largest value it can have."
         )
-    return names
+    _usable(f"limits of {name!r}", 0.5 * (high - low) if centred else max(abs(low), abs(high)))
+    return low, high
 
 
-def _check_levels(levels: Mapping[str, tuple[Any, ...]], columns: tuple[str, ...]) -> None:
+def _as_number(limit: Any) -> float:
+    """A limit; a date counts in days."""
+    if isinstance(limit, str) or hasattr(limit, "isoformat"):
+        return float(np.datetime64(limit, "us").astype(np.int64)) / 86_400e6
+    return float(limit)
+
+
+def _usable(name: str, value: Any) -> float:
+    bound, (low, high) = positive(name, value), BOUND_RANGE
+    if not low <= bound <= high:
+        raise ValueError(
+            f"Expected {name} between {low:g} and {high:g}, got {bound:g}; measure in other units."
+        )
+    return bound
+
+
+def _check_levels(levels: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> None:
     for name, known in levels.items():
         if name not in columns:
             raise ValueError(
@@ -270,69 +539,3 @@ def _check_levels(levels: Mapping[str, tuple[Any, ...]], columns: tuple[str, ...
                 f"Expected distinct levels of column {name!r}, got {list(known)!r}; "
                 "list each level once."
             )
-
-
-def _usable_norm(value: Any) -> float:
-    row_norm = positive("row_norm", value)
-    low, high = ROW_NORM_RANGE
-    if not low <= row_norm <= high:
-        raise ValueError(
-            f"Expected {low:g} <= row_norm <= {high:g}, got row_norm={row_norm}; "
-            "measure the columns in other units."
-        )
-    return row_norm
-
-
-def _check_array(array: NDArray[Any], n_columns: int, categorical: bool) -> None:
-    if array.ndim != 2 or array.shape[1] != n_columns:
-        raise ValueError(
-            f"Expected an array of shape (n_rows, {n_columns}), got shape {array.shape}; "
-            "name as many columns as it has."
-        )
-    if array.dtype.kind not in "buif":
-        raise ValueError(
-            f"Expected an array of numbers, got dtype {array.dtype}; "
-            "hand over categories as a data frame and list their levels."
-        )
-    if categorical:
-        raise ValueError(
-            "An array of numbers has no categorical columns; hand over a data frame to use levels."
-        )
-
-
-def _as_numbers(name: str, array: pa.Array) -> NDArray[Any]:
-    """Return an Arrow column without nulls as numbers, without a copy where there is one."""
-    import pyarrow.types as types
-
-    kind = array.type
-    if types.is_dictionary(kind):
-        return _as_numbers(name, array.dictionary_decode())
-    if types.is_decimal(kind):
-        array = array.cast("float64")
-    elif not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-        raise ValueError(
-            f"Column {name!r} holds {kind}, not numbers; leave it out or list its levels."
-        )
-    numbers: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return numbers
-
-
-def _level_positions(name: str, array: pa.Array, known: Sequence[Any]) -> NDArray[Any]:
-    """Return for each value its position in the public list, or -1."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_large_string(array.type) or array.type == pa.string_view():
-        array = array.cast(pa.string())
-    try:
-        value_set = pa.array(known, type=array.type)
-    except (pa.ArrowException, TypeError):
-        raise ValueError(
-            f"Expected levels of column {name!r} to be of its type {array.type}, "
-            f"got {list(known)!r}; list them as they are written in the table."
-        ) from None
-    positions = pc.index_in(array, value_set=value_set)
-    values: NDArray[Any] = pc.fill_null(positions, -1).to_numpy(zero_copy_only=False)
-    return values

@@ -1,152 +1,119 @@
-"""Every kind of table, handed on as batches of records.
+"""Every kind of table, opened once and handed on as batches of records.
 
-A reader knows the names of a table's columns before it reads, and reads a few at a time. Packages
-are recognised by the name of the object's module, so none is imported that the caller does not
-already use.
+A source knows the names of its columns before it is read, and reads a few of them at a time.
+Packages are recognised by the name of the object's module, so none is imported that the caller does
+not already use; a subclass is opened like its parent.
 """
 
 from __future__ import annotations
 
-import glob
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis._validate import count
-from ndis.tables.rows import BLOCK_ROWS, default_names
+from ndis.tables.rows import Batch, default_names
+from ndis.tables.values import list_width
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ndis.tables.rows import Batch
+    from ndis.tables.exact import Accumulator
 
-# Most rows and most entries of a batch: 32 MB of doubles.
+# Most rows and most entries of a batch: 32 MB of doubles, in whole blocks of 4096 rows.
 BATCH_ROWS = 1 << 16
 BATCH_ENTRIES = 1 << 22
+_BLOCK = 4096
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a reader: which columns, their public levels, how many rows at a time."""
+    """What is asked of a source: which columns, and the public levels of some of them."""
 
     columns: tuple[str, ...]
     levels: Mapping[str, Sequence[Any]]
-    batch_rows: int
+    n_numbers: int  # in a row: an embedding is one column of many numbers
+
+    @property
+    def batch_rows(self) -> int:
+        """How many rows make a comfortable batch."""
+        wanted = BATCH_ENTRIES // max(1, self.n_numbers)
+        return max(_BLOCK, min(BATCH_ROWS, wanted - wanted % _BLOCK))
+
+
+# What is done with each batch of a pass, and how the results of two batches are merged.
+Work = Callable[[Any], "Accumulator"]
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table about to be read: its columns, its length where known, and how to read it."""
-
-    names: tuple[str, ...]
-    read: Callable[[Request], Iterator[Batch]]
-    n_rows: int | None = None
-    # Arrays have no names of their own: the caller's names are given to their columns in order.
-    named: bool = True
-
-
-@dataclass(frozen=True)
-class Batches:
-    """The batches of a table; iterating again reads it again.
+class Source:
+    """A table about to be read.
 
     Attributes
     ----------
-    columns : tuple of str
-        Names of the columns read.
+    names : tuple of str
+        Names of its columns.
+    read : callable
+        Maps a `Request` to batches of records.
     n_rows : int or None
-        Number of rows, where it is known without reading them.
+        How many, where that is known without reading.
+    once : bool
+        Whether it can be read only once.
+    nameless : bool
+        Whether columns have no names of their own, as in arrays.
+    header : bool
+        Whether the names were found in the first line of a file, which may be somebody's record.
+    widths : mapping of str to int
+        Columns that hold fixed-size lists of numbers.
+    reduce : callable or None
+        Sums a pass where the rows are (Spark, Dask): maps a request and the work of a batch to the
+        sums. None for sources that are read here.
     """
 
-    columns: tuple[str, ...]
-    n_rows: int | None
-    _table: Table
-    _request: Request
+    names: tuple[str, ...]
+    read: Callable[[Request], Iterator[Any]]
+    n_rows: int | None = None
+    once: bool = False
+    nameless: bool = False
+    header: bool = False
+    widths: Mapping[str, int] = field(default_factory=dict)
+    reduce: Callable[[Request, Work], Accumulator] | None = None
 
-    def __iter__(self) -> Iterator[Batch]:
-        for batch in self._table.read(self._request):
-            for start in range(0, len(batch), self._request.batch_rows):
-                yield batch[start : start + self._request.batch_rows]
 
+def open_source(source: Any, **options: Any) -> Source:
+    """Return the reader for anything that is a table, chosen by where its type comes from.
 
-def batches(
-    source: Any,
-    columns: Sequence[str] | None = None,
-    *,
-    levels: Mapping[str, Sequence[Any]] | None = None,
-    batch_rows: int | None = None,
-) -> Batches:
-    """Read any kind of table a batch at a time.
-
-    Parameters
-    ----------
-    source : table
-        A numpy array (also memory-mapped), scipy sparse matrix, pandas, polars, Dask or Spark
-        DataFrame, polars LazyFrame, pyarrow Table, RecordBatch, RecordBatchReader, dataset or
-        ParquetFile, DuckDB relation, any object with ``__arrow_c_stream__``, the path of a Parquet
-        or CSV file, a glob pattern or directory of such files, or a list of paths.
-    columns : sequence of str, optional
-        The columns to read, in order; all if not given. For an array, the names of its columns.
-    levels : mapping of str to sequence, optional
-        Public levels of categorical columns, as in `Rows`.
-    batch_rows : int, optional
-        Most rows in a batch; about 32 MB worth of them if not given.
-
-    Returns
-    -------
-    batches : Batches
-        An iterable of arrays (from arrays) or of Arrow record batches (from all else).
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> table = pa.table({"height": [1.7, 1.8], "name": ["Ada", "Alan"]})
-    >>> [batch.num_rows for batch in batches(table, ["height"])]
-    [2]
+    `options` say how text files are written (see `ndis.tables.files`).
     """
-    table = open_table(source)
-    wanted = table.names if columns is None else tuple(columns)
-    if table.named:
-        for name in wanted:
-            if table.names.count(name) != 1:
-                raise ValueError(
-                    f"Expected the table to have one column {name!r}, got columns "
-                    f"{', '.join(map(repr, table.names))}; name the columns to read."
-                )
-    elif len(wanted) != len(table.names):
-        raise ValueError(
-            f"Expected {len(table.names)} names for the columns of an array, got {len(wanted)}; "
-            "name every column in order."
-        )
-    if batch_rows is None:
-        batch_rows = _comfortable_rows(len(wanted))
-    request = Request(wanted, levels or {}, count("batch_rows", batch_rows))
-    return Batches(wanted, table.n_rows, table, request)
+    from ndis.tables import files
 
-
-def _comfortable_rows(n_columns: int) -> int:
-    """Return how many rows make a batch of about 32 MB: whole blocks where it holds any."""
-    n_rows = min(BATCH_ROWS, max(256, BATCH_ENTRIES // max(1, n_columns)))
-    return n_rows - n_rows % BLOCK_ROWS if n_rows > BLOCK_ROWS else n_rows
-
-
-def open_table(source: Any) -> Table:
-    """Return the reader for a source, chosen by where its type comes from."""
     if isinstance(source, str | os.PathLike):
-        return _open_files(_matching_files(source))
-    if isinstance(source, list | tuple) and all(isinstance(x, str | os.PathLike) for x in source):
-        return _open_files([file for path in source for file in _matching_files(path)])
+        return files.open_files([source], **options)
+    if isinstance(source, list | tuple) and source:
+        if all(isinstance(part, str | os.PathLike) for part in source):
+            return files.open_files(source, **options)
+        if all(_is_batch(part) for part in source):
+            return _open_batches(lambda: iter(source))
+    if options:
+        raise ValueError(
+            f"Expected {', '.join(options)} for text files only, got {type(source).__name__}; "
+            "leave them out."
+        )
     for cls in type(source).__mro__:
         opener = _OPENERS.get(package_of(cls))
         if opener is not None:
             return opener(source)
+    if hasattr(source, "__dlpack__"):
+        return _open_array(source)
     if hasattr(source, "__arrow_c_stream__"):
         return _open_stream(source)
+    if callable(source):
+        return _open_batches(source)
+    if isinstance(source, Iterator):
+        return _open_batches(lambda: source, once=True)
     raise TypeError(
         f"Expected a table, got {type(source).__name__}; hand over an array, a data frame, "
         "an Arrow table, or the path of a Parquet or CSV file."
@@ -161,53 +128,78 @@ def package_of(cls: type) -> str:
 # --- arrays -----------------------------------------------------------------------------------
 
 
-def _open_numpy(array: Any) -> Table:
-    if not isinstance(array, np.ndarray):
-        raise _not_a_table(array)
+def _open_array(array: Any, labels: Any = None) -> Source:
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         raise ValueError("The array has masked values; fill them or drop those rows first.")
+    if not hasattr(array, "ndim") or not hasattr(array, "shape"):
+        raise _not_a_table(array)
     if array.ndim != 2:
         raise ValueError(
-            f"Expected an array with rows and columns, got shape {array.shape}; "
+            f"Expected an array with rows and columns, got shape {tuple(array.shape)}; "
             "reshape a single column with array.reshape(-1, 1)."
         )
+    if isinstance(array, np.ndarray) and array.dtype.kind not in "buif":
+        raise ValueError(
+            f"Expected an array of numbers, got dtype {array.dtype}; "
+            "hand over categories as a data frame and list their levels."
+        )
 
-    def read(request: Request) -> Iterator[Batch]:
-        values = np.asarray(array)
-        for start in range(0, len(values), request.batch_rows):
+    def read(request: Request) -> Iterator[Any]:
+        values = np.asarray(array) if isinstance(array, np.ndarray) else array
+        for start in range(0, values.shape[0], request.batch_rows):
             yield values[start : start + request.batch_rows]
 
-    return Table(default_names(array.shape[1]), read, len(array), named=False)
+    n_rows, n_columns = array.shape
+    return Source(default_names(n_columns), read, int(n_rows), nameless=True)
 
 
-def _open_scipy(matrix: Any) -> Table:
+def _open_scipy(matrix: Any) -> Source:
+    if not hasattr(matrix, "tocsr"):
+        raise _not_a_table(matrix)
+    by_row = matrix.tocsr()
+
+    def read(request: Request) -> Iterator[Any]:
+        for start in range(0, by_row.shape[0], BATCH_ROWS):
+            yield by_row[start : start + BATCH_ROWS]
+
+    return Source(default_names(by_row.shape[1]), read, int(by_row.shape[0]), nameless=True)
+
+
+def with_labels(source: Source, labels: Any, name: str) -> Source:
+    """A source without names, and labels beside it."""
+
     def read(request: Request) -> Iterator[Batch]:
-        by_row = matrix.tocsr()
-        for start in range(0, matrix.shape[0], request.batch_rows):
-            yield by_row[start : start + request.batch_rows].toarray()
+        start = 0
+        for batch in source.read(request):
+            stop = start + batch.shape[0]
+            yield Batch(batch, labels[start:stop])
+            start = stop
 
-    return Table(default_names(matrix.shape[1]), read, matrix.shape[0], named=False)
+    n_labels = 1 if labels.ndim == 1 else labels.shape[1]
+    beside = [name] if n_labels == 1 else [f"{name}{index}" for index in range(n_labels)]
+    return Source((*source.names, *beside), read, source.n_rows, nameless=True)
 
 
 # --- data frames ------------------------------------------------------------------------------
 
 
-def _open_pandas(frame: Any) -> Table:
+def _open_pandas(frame: Any) -> Source:
     if not hasattr(frame, "columns"):
         raise _not_a_table(frame)
     names = tuple(map(str, frame.columns))
 
-    def read(request: Request) -> Iterator[Batch]:
+    def read(request: Request) -> Iterator[Any]:
         import pyarrow as pa
 
-        for start in range(0, len(frame), request.batch_rows):
-            part = frame.iloc[start : start + request.batch_rows]
+        chosen = frame.iloc[:, [names.index(name) for name in request.columns]]
+        for start in range(0, len(chosen), request.batch_rows):
+            part = chosen.iloc[start : start + request.batch_rows]
             arrays = [
-                _series_to_arrow(name, part.iloc[:, names.index(name)]) for name in request.columns
+                _series_to_arrow(name, part.iloc[:, i]) for i, name in enumerate(request.columns)
             ]
             yield pa.RecordBatch.from_arrays(arrays, names=list(request.columns))
 
-    return Table(names, read, len(frame))
+    return Source(names, read, len(frame))
 
 
 def _series_to_arrow(name: str, series: Any) -> pa.Array:
@@ -222,33 +214,35 @@ def _series_to_arrow(name: str, series: Any) -> pa.Array:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def _open_polars(frame: Any) -> Table:
+def _open_polars(frame: Any) -> Source:
     import polars as pl
 
     if isinstance(frame, pl.LazyFrame):
-        return Table(tuple(frame.collect_schema().names()), _read_lazy_polars(frame))
-    if not isinstance(frame, pl.DataFrame):
+        schema = frame.collect_schema()
+    elif isinstance(frame, pl.DataFrame):
+        schema = frame.schema
+    else:
         raise _not_a_table(frame)
 
-    def read(request: Request) -> Iterator[Batch]:
-        # The export of a whole frame is one batch, converted at once: slice first.
-        for part in frame.select(request.columns).iter_slices(request.batch_rows):
-            yield from part.to_arrow().to_batches()
-
-    return Table(tuple(frame.columns), read, frame.height)
-
-
-def _read_lazy_polars(frame: Any) -> Callable[[Request], Iterator[Batch]]:
-    def read(request: Request) -> Iterator[Batch]:
+    def read(request: Request) -> Iterator[Any]:
         chosen = frame.select(request.columns)
-        for part in chosen.collect_batches(chunk_size=request.batch_rows, maintain_order=True):
+        if isinstance(frame, pl.LazyFrame):
+            parts = chosen.collect_batches(chunk_size=request.batch_rows, maintain_order=True)
+        else:  # the export of a whole frame is one batch, converted at once: slice first
+            parts = chosen.iter_slices(request.batch_rows)
+        for part in parts:
             yield from part.to_arrow().to_batches()
 
-    return read
+    widths = {name: kind.size for name, kind in schema.items() if isinstance(kind, pl.Array)}
+    n_rows = frame.height if isinstance(frame, pl.DataFrame) else None
+    return Source(tuple(schema), read, n_rows, widths=widths)
 
 
-def _open_duckdb(relation: Any) -> Table:
-    def read(request: Request) -> Iterator[Batch]:
+def _open_duckdb(relation: Any) -> Source:
+    if not hasattr(relation, "project"):
+        raise _not_a_table(relation)
+
+    def read(request: Request) -> Iterator[Any]:
         quoted = (name.replace('"', '""') for name in request.columns)
         chosen = relation.project(", ".join(f'"{name}"' for name in quoted))
         # The second name is the one of older releases.
@@ -256,205 +250,152 @@ def _open_duckdb(relation: Any) -> Table:
         with export(request.batch_rows) as reader:
             yield from reader
 
-    return Table(tuple(relation.columns), read)
+    return Source(tuple(relation.columns), read)
 
 
-def _open_dask(frame: Any) -> Table:
-    if not hasattr(frame, "npartitions") or getattr(frame, "ndim", 2) != 2:
+def _open_dask(frame: Any) -> Source:
+    from ndis.tables import dask
+
+    return dask.open_frame(frame, _open_pandas, _open_array, _not_a_table)
+
+
+def _open_spark(frame: Any) -> Source:
+    from ndis.tables import spark
+
+    if not hasattr(frame, "mapInArrow"):
         raise _not_a_table(frame)
-
-    def read(request: Request) -> Iterator[Batch]:
-        for index in range(frame.npartitions):
-            yield from _open_pandas(frame.partitions[index].compute()).read(request)
-
-    return Table(tuple(map(str, frame.columns)), read)
+    return spark.open_frame(frame)
 
 
-def _open_spark(frame: Any) -> Table:
-    from ndis.tables.spark import record_batches
+def _open_xarray(array: Any) -> Source:
+    if getattr(array, "ndim", 0) != 2:
+        raise _not_a_table(array)
+    return _open_array(array.to_numpy())
 
-    return Table(tuple(frame.columns), lambda request: record_batches(frame, request.columns))
+
+def _open_datasets(dataset: Any) -> Source:
+    """Hugging Face: a Dataset is Arrow underneath, with the rows that its indices choose."""
+    if not hasattr(dataset, "with_format"):
+        raise _not_a_table(dataset)
+
+    def read(request: Request) -> Iterator[Any]:
+        chosen = dataset.select_columns(list(request.columns)).with_format("arrow")
+        for part in chosen.iter(batch_size=request.batch_rows):
+            yield from part.to_batches()
+
+    return Source(tuple(dataset.column_names), read, getattr(dataset, "num_rows", None))
 
 
 # --- Arrow ------------------------------------------------------------------------------------
 
 
-def _open_arrow(source: Any) -> Table:
+def _open_arrow(source: Any) -> Source:
     import pyarrow as pa
 
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     if isinstance(source, pa.Table):
-        return Table(
-            tuple(source.schema.names),
-            lambda request: iter(source.select(list(request.columns)).to_batches()),
-            source.num_rows,
+        return arrow_source(
+            source.schema,
+            lambda request: iter(
+                source.select(list(request.columns)).to_batches(max_chunksize=request.batch_rows)
+            ),
+            n_rows=source.num_rows,
         )
     if isinstance(source, pa.RecordBatchReader):
-        return Table(tuple(source.schema.names), lambda request: iter(source))
+        return arrow_source(source.schema, lambda request: iter(source), once=True)
     if hasattr(source, "iter_batches"):
-        return _open_parquet(source)
+        return open_parquet(source)
     if hasattr(source, "scanner"):
-        return Table(tuple(source.schema.names), _read_dataset(source))
+        return arrow_source(source.schema, partial(_read_dataset, source))
     raise _not_a_table(source)
 
 
-def _read_dataset(dataset: Any) -> Callable[[Request], Iterator[Batch]]:
-    def read(request: Request) -> Iterator[Batch]:
-        # Reading ahead by default sixteen batches and four files takes a gigabyte.
-        yield from dataset.to_batches(
-            columns=list(request.columns),
-            batch_size=request.batch_rows,
-            batch_readahead=1,
-            fragment_readahead=1,
-        )
-
-    return read
+def _read_dataset(dataset: Any, request: Request) -> Iterator[Any]:
+    # Reading ahead by default sixteen batches and four files takes a gigabyte.
+    yield from dataset.to_batches(
+        columns=list(request.columns),
+        batch_size=request.batch_rows,
+        batch_readahead=1,
+        fragment_readahead=1,
+    )
 
 
-def _open_stream(source: Any) -> Table:
-    import pyarrow as pa
-
-    def stream() -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_stream(source)
-
-    return Table(tuple(stream().schema.names), lambda request: iter(stream()))
-
-
-# --- files ------------------------------------------------------------------------------------
-
-
-def _matching_files(path: str | os.PathLike[str]) -> list[Path]:
-    """Return the files that a path, directory or glob pattern stands for, in order."""
-    place = Path(path)
-    if place.is_dir():
-        found = sorted(file for file in place.rglob("*") if _format_of(file) is not None)
-    elif place.exists() or not glob.has_magic(str(path)):
-        found = [place]
-    else:
-        found = sorted(map(Path, glob.glob(str(path), recursive=True)))
-    if not found:
-        raise FileNotFoundError(f"No file matches {str(path)!r}; check the path.")
-    return found
-
-
-def _format_of(file: Path) -> str | None:
-    name = file.name.lower()
-    if name.endswith((".parquet", ".pq")):
-        return "parquet"
-    return "csv" if re.search(r"\.csv(\.gz|\.bz2|\.zst)?$", name) else None
-
-
-def _open_files(files: Sequence[Path]) -> Table:
-    if not files:
-        raise ValueError("Expected at least one file, got an empty list; name the files to read.")
-    openers = {"parquet": _open_parquet_file, "csv": _open_csv}
-    for file in files:
-        if _format_of(file) is None:
-            raise ValueError(
-                f"Expected a file named .parquet or .csv, got {str(file)!r}; rename or convert it."
-            )
-    # Only the first is opened now: there may be thousands.
-    first = openers[str(_format_of(files[0]))](files[0])
-
-    def read(request: Request) -> Iterator[Batch]:
-        for file in files:
-            with _reading(file):
-                yield from openers[str(_format_of(file))](file).read(request)
-
-    return Table(first.names, read, first.n_rows if len(files) == 1 else None)
-
-
-@contextmanager
-def _reading(file: Path) -> Iterator[None]:
-    """Turn whatever goes wrong with a file into one sentence."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"File {str(file)!r} is not there; check the path.") from error
-    except (OSError, pa.ArrowException) as error:
-        raise OSError(
-            f"File {str(file)!r} could not be read to its end; check that it is complete and stays "
-            "in place, and start again."
-        ) from error
-
-
-def _open_parquet_file(file: Path) -> Table:
-    import pyarrow.parquet as pq
-
-    with _reading(file):
-        # Buffering ahead would keep the whole file in memory.
-        return _open_parquet(pq.ParquetFile(file, pre_buffer=False))
-
-
-def _open_parquet(parquet: Any) -> Table:
+def open_parquet(parquet: Any) -> Source:
+    """A `pyarrow.parquet.ParquetFile`."""
     metadata = parquet.metadata
 
-    def read(request: Request) -> Iterator[Batch]:
+    def read(request: Request) -> Iterator[Any]:
         columns = list(request.columns)
         group_rows = metadata.num_rows / max(1, metadata.num_row_groups)
         # A whole row group takes less time and memory than its batches, unless it is huge.
-        if request.batch_rows <= group_rows <= 2 * BATCH_ENTRIES / len(columns):
+        if request.batch_rows <= group_rows <= 2 * BATCH_ENTRIES / request.n_numbers:
             for group in range(metadata.num_row_groups):
                 yield from parquet.read_row_group(group, columns=columns).to_batches()
         else:
             yield from parquet.iter_batches(request.batch_rows, columns=columns)
 
-    return Table(tuple(parquet.schema_arrow.names), read, metadata.num_rows)
+    return arrow_source(parquet.schema_arrow, read, n_rows=metadata.num_rows)
 
 
-def _open_csv(file: Path) -> Table:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    with _reading(file), csv.open_csv(file) as reader:
-        inferred = reader.schema
-
-    def read(request: Request) -> Iterator[Batch]:
-        # Types are inferred from the file's beginning, where a column of measurements may well
-        # show integers only: read numbers as double, and levels as they were declared.
-        types = {
-            name: pa.array(request.levels[name]).type
-            if name in request.levels
-            else _csv_type(inferred.field(name).type)
-            for name in request.columns
-        }
-        options = csv.ConvertOptions(include_columns=list(request.columns), column_types=types)
-        try:
-            with csv.open_csv(file, convert_options=options) as reader:
-                yield from reader
-        except pa.ArrowInvalid as error:
-            column = re.search(r"In CSV column #(\d+)", str(error))
-            if column is None:
-                raise
-            raise ValueError(
-                f"Column {inferred.names[int(column[1])]!r} of {str(file)!r} holds values that are "
-                "not numbers; leave it out, or list its levels in levels."
-            ) from None
-
-    return Table(tuple(inferred.names), read)
-
-
-def _csv_type(inferred: pa.DataType) -> pa.DataType:
+def _open_stream(source: Any) -> Source:
     import pyarrow as pa
 
-    keep = pa.types.is_boolean(inferred) or not (
-        pa.types.is_integer(inferred) or pa.types.is_null(inferred)
-    )
-    return inferred if keep else pa.float64()
+    def stream() -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_stream(source)
+
+    return arrow_source(stream().schema, lambda request: iter(stream()))
+
+
+def _open_batches(make: Callable[[], Iterable[Any]], *, once: bool = False) -> Source:
+    """Batches in a list, from a function that starts them again, or from an iterator."""
+    started = iter(make())
+    first = next(started, None)
+    if first is None or not _is_batch(first):
+        raise TypeError(
+            f"Expected batches that are arrays or Arrow record batches, got "
+            f"{type(first).__name__}; hand over a list of them or a function that yields them."
+        )
+
+    def read(request: Request) -> Iterator[Any]:
+        if not once:
+            yield from _opened(make())
+            return
+        yield first
+        yield from started
+
+    def _opened(batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            yield batch
+
+    if hasattr(first, "schema"):
+        return arrow_source(first.schema, read, once=once)
+    return Source(default_names(first.shape[1]), read, once=once, nameless=True)
+
+
+def _is_batch(part: Any) -> bool:
+    return hasattr(part, "num_rows") or getattr(part, "ndim", 0) == 2
+
+
+def arrow_source(
+    schema: pa.Schema, read: Callable[[Request], Iterator[Any]], **facts: Any
+) -> Source:
+    """A source with the names and list widths of an Arrow schema."""
+    widths = {f.name: width for f in schema if (width := list_width(f.type)) is not None}
+    return Source(tuple(schema.names), read, widths=widths, **facts)
 
 
 def _not_a_table(source: Any) -> TypeError:
     return TypeError(
-        f"Expected a table with named columns, got {type(source).__module__}."
+        f"Expected a table with rows and columns, got {type(source).__module__}."
         f"{type(source).__qualname__}; hand over the whole table (of one column: .to_frame())."
     )
 
 
-_OPENERS: dict[str, Callable[[Any], Table]] = {
-    "numpy": _open_numpy,
+_OPENERS: dict[str, Callable[[Any], Source]] = {
+    "numpy": _open_array,
+    "torch": _open_array,
+    "cupy": _open_array,
     "scipy": _open_scipy,
     "pandas": _open_pandas,
     "polars": _open_polars,
@@ -464,4 +405,6 @@ _OPENERS: dict[str, Callable[[Any], Table]] = {
     "dask": _open_dask,
     "dask_expr": _open_dask,
     "pyspark": _open_spark,
+    "xarray": _open_xarray,
+    "datasets": _open_datasets,
 }

@@ -1,8 +1,10 @@
-"""Tables held by a Spark cluster: the work goes to the rows, and partial sums come back.
+"""Tables held by a Spark cluster: the work goes to the rows, and sums come back.
 
-Functions travel by value, so the executors need numpy and pyarrow but not this library. A task
-returns its partition's partial sums only when it has read all of it; Spark runs a task again when
-its executor is lost and hands on one result a partition, so nothing is lost or counted twice.
+Each task adds up the partitions it is given. The sums of all tasks are cut into pieces, and the
+executors add up piece by piece, so that the driver receives every number of the result once,
+however many rows, partitions and tasks there are. Functions travel by value: executors need
+numpy and pyarrow, not this library. Spark runs a task again when its executor is lost and hands on
+one result for each, so nothing is lost or counted twice.
 """
 
 from __future__ import annotations
@@ -13,106 +15,166 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ndis.tables.gram import GramAccumulator
-from ndis.tables.rows import Rows
+import numpy as np
+
+from ndis.tables.exact import Accumulator
+from ndis.tables.sources import Request, Source, Work
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DRIVER_BYTES = 1 << 29
+# Bytes of a piece of a sum, small enough for many to fit an Arrow batch.
+PIECE_BYTES = 1 << 18
+# Tasks of a pass for each core of the cluster; more partitions than that share a task.
+_TASKS_OF_A_CORE = 2
 
 BatchFunction = Callable[["Iterator[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
 
 
-def accumulate(frame: Any, rows: Rows) -> GramAccumulator:
-    """Return the accumulator of a Spark DataFrame's rows, summed where the partitions are.
+def open_frame(frame: Any) -> Source:
+    """A Spark DataFrame. Its rows stay on the cluster: it is summed there, never read here."""
 
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-        The table.
-    rows : Rows
-        How its rows are made.
-    """
-    whole = GramAccumulator(rows)
-    n_bytes = len(whole.state()[1])
-    # All partial sums reach the driver together, whose limit is a gigabyte unless changed.
-    chosen = _select(frame, rows.columns).coalesce(max(1, DRIVER_BYTES // n_bytes))
-    schema = "partition int, n_rows long, sums binary, problem string"
-    with _pickled_by_value():
-        partials = chosen.mapInArrow(_summing(rows), schema).collect()
-    partials.sort(key=lambda partial: partial.partition)
-    merged: set[int] = set()
-    for partial in partials:
-        if partial.problem is not None:
-            raise ValueError(partial.problem)
-        if partial.partition in merged:
-            raise RuntimeError(
-                f"Spark returned partition {partial.partition} twice; run the job again."
-            )
-        merged.add(partial.partition)
-        state = (partial.n_rows, bytes(partial.sums))
-        whole.merge(GramAccumulator.from_state(rows, state))
-    return whole
+    def read(request: Request) -> Iterator[Any]:
+        raise TypeError(
+            "Expected a table that is read here, got one of a Spark cluster; write it to Parquet "
+            "files and hand over their folder."
+        )
+
+    frame, widths = _lists(frame)
+    return Source(
+        tuple(frame.columns),
+        read,
+        widths=widths,
+        reduce=lambda request, work: reduce(frame, request, work),
+    )
 
 
-def record_batches(frame: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a Spark DataFrame to the driver, one partition in memory at a time."""
-    import pyarrow as pa
+def reduce(frame: Any, request: Request, work: Work) -> Accumulator:
+    """The sums of all rows, added up on the executors."""
+    n_tasks = _n_tasks(frame)
+    chosen = _select(frame, request.columns).coalesce(n_tasks)
+    with _pickled_by_value(work):
+        parts = chosen.mapInArrow(_summing(request.columns, work), _SCHEMA)
+        whole = parts.repartition(n_tasks, "sum", "piece").mapInArrow(_merging(), _SCHEMA)
+        pieces = whole.collect()
+    problem = next((piece.problem for piece in pieces if piece.problem is not None), None)
+    if problem is not None:
+        raise ValueError(problem)
+    return _assembled(pieces)
 
-    with _pickled_by_value():
-        packed = _select(frame, columns).mapInArrow(_packing(), "stream binary")
-    for row in packed.toLocalIterator():
-        with pa.ipc.open_stream(pa.py_buffer(bytes(row.stream))) as reader:
-            for batch in reader:
-                yield batch.rename_columns(list(columns))
+
+_SCHEMA = "sum string, piece int, n_pieces int, shape array<int>, content binary, problem string"
 
 
-def _summing(rows: Rows) -> BatchFunction:
-    """Return the task that sums one partition; an error in the data comes back as a sentence."""
+def _summing(columns: Sequence[str], work: Work) -> BatchFunction:
+    """Return the task that sums its partitions; an error in the data comes back as a sentence."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-        from pyspark import TaskContext
-
-        accumulator, problem = GramAccumulator(rows), None
+        total, problem = Accumulator(), None
         try:
             for batch in batches:
-                accumulator.update(batch.rename_columns(list(rows.columns)))
+                total.merge(work(batch.rename_columns(list(columns))))
         except ValueError as error:
             problem = str(error)
             # Spark ends a Python process that leaves part of its input unread.
             for _ in batches:
                 pass
-        n_rows, sums = accumulator.state()
-        context: Any = TaskContext.get()
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.array([context.partitionId()], pa.int32()),
-                pa.array([n_rows], pa.int64()),
-                pa.array([sums], pa.binary()),
-                pa.array([problem], pa.string()),
-            ],
-            names=["partition", "n_rows", "sums", "problem"],
-        )
+        yield from _pieces(total, problem)
 
     return task
 
 
-def _packing() -> BatchFunction:
-    """Return the task that packs each record batch into one value."""
+def _merging() -> BatchFunction:
+    """Return the task that adds up all that came for each of its pieces."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
+        known: dict[tuple[str, int], list[Any]] = {}
         for batch in batches:
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, batch.schema) as writer:
-                writer.write_batch(batch)
-            packed = pa.array([sink.getvalue().to_pybytes()], pa.binary())
-            yield pa.RecordBatch.from_arrays([packed], names=["stream"])
+            for row in batch.to_pylist():
+                key = (row["sum"], row["piece"])
+                content = np.frombuffer(row["content"] or b"", np.int64)
+                if key not in known:
+                    known[key] = [row, content.copy()]
+                else:
+                    known[key][0]["problem"] = known[key][0]["problem"] or row["problem"]
+                    if content.size:
+                        known[key][1] += content
+        for row, content in known.values():
+            yield _record(row | {"content": content.tobytes()})
 
     return task
+
+
+def _pieces(total: Accumulator, problem: str | None) -> Iterator[pa.RecordBatch]:
+    blank = {"sum": "", "piece": 0, "n_pieces": 1, "shape": [], "content": b"", "problem": problem}
+    if problem is not None:
+        yield _record(blank)
+        return
+    for name, parts in total.state().items():
+        shape = parts[0].shape
+        packed = np.concatenate([_packed(part).reshape(-1) for part in parts]).tobytes()
+        n_pieces = -(-len(packed) // PIECE_BYTES)
+        for piece in range(n_pieces):
+            content = packed[piece * PIECE_BYTES : (piece + 1) * PIECE_BYTES]
+            yield _record(
+                blank
+                | {"sum": name, "piece": piece, "n_pieces": n_pieces, "content": content}
+                | {"shape": list(shape)}
+            )
+
+
+def _assembled(pieces: Sequence[Any]) -> Accumulator:
+    state: dict[str, Any] = {}
+    for name in {piece["sum"] for piece in pieces if piece["sum"]}:
+        own = sorted((p for p in pieces if p["sum"] == name), key=lambda p: p["piece"])
+        if [p["piece"] for p in own] != list(range(own[0]["n_pieces"])):
+            raise RuntimeError("Spark returned sums that are not complete; run the job again.")
+        numbers = np.frombuffer(b"".join(bytes(p["content"]) for p in own), np.int64)
+        shape = tuple(own[0]["shape"])
+        state[name] = [_unpacked(part, shape) for part in np.split(numbers, 2)]
+    return Accumulator.from_state(state)
+
+
+def _packed(part: Any) -> Any:
+    """One triangle of a matrix that is symmetric, as all Gram matrices are; all of another."""
+    return part[np.tril_indices(len(part))] if _symmetric(part.shape) else part
+
+
+def _unpacked(numbers: Any, shape: tuple[int, ...]) -> Any:
+    if not _symmetric(shape):
+        return numbers.reshape(shape).copy()
+    matrix = np.zeros(shape, np.int64)
+    matrix[np.tril_indices(shape[0])] = numbers
+    return matrix + np.tril(matrix, -1).T
+
+
+def _symmetric(shape: tuple[int, ...]) -> bool:
+    # The only square sums of this library are Gram matrices; a test holds it to that.
+    return len(shape) == 2 and shape[0] == shape[1] and shape[0] > 1
+
+
+def _record(row: dict[str, Any]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    schema = pa.schema(
+        [
+            ("sum", pa.string()),
+            ("piece", pa.int32()),
+            ("n_pieces", pa.int32()),
+            ("shape", pa.list_(pa.int32())),
+            ("content", pa.binary()),
+            ("problem", pa.string()),
+        ]
+    )
+    return pa.RecordBatch.from_pylist([row], schema=schema)
+
+
+def _n_tasks(frame: Any) -> int:
+    try:
+        cores = int(frame.sparkSession.sparkContext.defaultParallelism)
+    except Exception:  # a session over Spark Connect does not tell
+        cores = 8
+    return max(1, _TASKS_OF_A_CORE * cores)
 
 
 def _select(frame: Any, columns: Sequence[str]) -> Any:
@@ -121,12 +183,32 @@ def _select(frame: Any, columns: Sequence[str]) -> Any:
     return frame.selectExpr(*(f"`{name}` as c{index}" for index, name in enumerate(quoted)))
 
 
+def _lists(frame: Any) -> tuple[Any, dict[str, int]]:
+    """Vectors of Spark's ML as arrays, and the length of the arrays: that of the first row."""
+    widths = {}
+    for field in frame.schema.fields:
+        kind = field.dataType.typeName()
+        if kind == "vector":
+            from pyspark.ml.functions import vector_to_array
+
+            frame = frame.withColumn(field.name, vector_to_array(frame[f"`{field.name}`"]))
+        if kind in ("vector", "array"):
+            quoted = field.name.replace("`", "``")
+            first = frame.selectExpr(f"size(`{quoted}`) as n").first()
+            widths[field.name] = 0 if first is None else int(first.n)
+    return frame, widths
+
+
 @contextmanager
-def _pickled_by_value() -> Iterator[None]:
+def _pickled_by_value(work: Any) -> Iterator[None]:
     """Let what a task needs of this library travel with it."""
     cloudpickle: Any = import_module("pyspark.cloudpickle")
-    names = ("ndis._validate", "ndis.tables.rows", "ndis.tables.gram", __name__)
-    modules = [sys.modules[name] for name in names]
+    own = {name for name in sys.modules if name.startswith("ndis.tables.")} | {"ndis._validate"}
+    function = getattr(work, "function", work)
+    own.add(
+        type(function).__module__ if not hasattr(function, "__module__") else function.__module__
+    )
+    modules = [sys.modules[name] for name in sorted(own) if name.startswith("ndis.")]
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:

@@ -1,0 +1,175 @@
+"""Sums that are exact, in any order and on any hardware.
+
+A row of a table is put on a public grid before anything is added up: it becomes a vector of
+integers k whose squared norm is at most 2^40 (rows.py). Every sum of the library is a sum of
+products of such integers: Gram matrices sum k k^T, gradients sum c k with an integer |c| <= 2^20,
+histograms count. A block has at most 4096 rows, so that each entry of its sum, and each partial sum
+on the way, is an integer of at most 2^52 (Cauchy-Schwarz): doubles hold it exactly, whatever the
+order of summation, with or without fused multiply-adds. Blocks are added up as pairs of 64-bit
+integers. Two tables that differ in one row then have sums that differ by exactly that row's term,
+and threads, Spark executors and graphics cards agree to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis._validate import FloatArray
+from ndis.tables.arrays import namespace, on_host
+
+IntArray = NDArray[np.int64]
+
+# The norm of a row on the grid.
+GRID_BITS = 20
+GRID_NORM = 2**GRID_BITS
+# Most rows of a block: 2^12 terms of at most 2^40 each.
+BLOCK_ROWS = 4096
+# A sum is high 2^26 + low. With blocks of at most 2^52 both parts fit 64 bits beyond 2^40 rows.
+_LOW_BITS = 26
+# No sum is made of more rows than this: the cap on rows that holds where none is declared.
+MOST_ROWS = 2**40
+
+
+@dataclass(frozen=True, eq=False)
+class ExactSum:
+    """Integers of any size, as an array of pairs: value = high 2^26 + low, 0 <= low < 2^26.
+
+    It belongs to the owner of the data, and is not shown when printed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> big = ExactSum.of(np.array([2.0**52])) + ExactSum.of(np.array([1.0]))
+    >>> (int(big.high[0]) << 26) + int(big.low[0]) == 2**52 + 1
+    True
+    """
+
+    high: IntArray
+    low: IntArray
+
+    @classmethod
+    def of(cls, values: Any) -> ExactSum:
+        """Doubles that hold integers, taken as they are."""
+        return cls(*_split(np.asarray(values, dtype=np.float64)))
+
+    @property
+    def value(self) -> FloatArray:
+        """The nearest doubles."""
+        return np.asarray(np.ldexp(self.high.astype(np.float64), _LOW_BITS) + self.low)
+
+    def __add__(self, other: ExactSum) -> ExactSum:
+        """The exact sum."""
+        return _carried(self.high + other.high, self.low + other.low)
+
+    def __sub__(self, other: ExactSum) -> ExactSum:
+        """The exact difference."""
+        return _carried(self.high - other.high, self.low - other.low)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to the last bit."""
+        return (
+            isinstance(other, ExactSum)
+            and np.array_equal(self.high, other.high)
+            and np.array_equal(self.low, other.low)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def times(self, integers: IntArray) -> ExactSum:
+        """The outer product with small integers (at most 2^21 each), over a new last axis."""
+        return _carried(self.high[..., None] * integers, self.low[..., None] * integers)
+
+    @property
+    def T(self) -> ExactSum:
+        """The transpose."""
+        return ExactSum(self.high.T, self.low.T)
+
+    def __getitem__(self, index: Any) -> ExactSum:
+        """A part."""
+        return ExactSum(np.asarray(self.high[index]), np.asarray(self.low[index]))
+
+    def __repr__(self) -> str:
+        return f"ExactSum(shape={self.high.shape})"
+
+
+def _carried(high: IntArray, low: IntArray) -> ExactSum:
+    return ExactSum(high + (low >> _LOW_BITS), low & (2**_LOW_BITS - 1))
+
+
+class Accumulator:
+    """The running sums of one pass, by name; those of several workers can be merged.
+
+    Sums stay where the blocks are, on a graphics card for instance, until `sums` fetches them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> total = Accumulator()
+    >>> total.add({"count": np.array(3.0)})
+    >>> total.add({"count": np.array(4.0)})
+    >>> float(total.sums()["count"].value)
+    7.0
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[Any]] = {}
+
+    def add(self, terms: Mapping[str, Any]) -> None:
+        """Add what a block contributes: doubles that hold integers of at most 2^53, or sparse."""
+        for name, term in terms.items():
+            if hasattr(term, "tocoo"):
+                self._scatter(name, term)
+            else:
+                self._merge(name, _split(term))
+
+    def merge(self, other: Accumulator) -> None:
+        """Add what another worker has summed."""
+        for name, parts in other._parts.items():
+            self._merge(name, parts)
+
+    def sums(self) -> dict[str, ExactSum]:
+        """The sums so far."""
+        return {
+            name: _carried(*(on_host(part) for part in parts))
+            for name, parts in self._parts.items()
+        }
+
+    def state(self) -> dict[str, Any]:
+        """What has been summed as plain arrays, for transport."""
+        return {name: [on_host(part) for part in parts] for name, parts in self._parts.items()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Accumulator:
+        """The accumulator whose `state` this is."""
+        accumulator = cls()
+        accumulator._parts = {name: list(parts) for name, parts in state.items()}
+        return accumulator
+
+    def _merge(self, name: str, parts: Any) -> None:
+        if name not in self._parts:
+            self._parts[name] = list(parts)
+            return
+        for index, more in enumerate(parts):
+            self._parts[name][index] += more
+
+    def _scatter(self, name: str, term: Any) -> None:
+        """Add a sparse matrix without making it dense."""
+        if name not in self._parts:
+            self._parts[name] = [np.zeros(term.shape, np.int64) for _ in range(2)]
+        entries = term.tocoo()
+        place = entries.row.astype(np.int64) * term.shape[1] + entries.col
+        for part, more in zip(self._parts[name], _split(entries.data), strict=True):
+            part.reshape(-1)[place] += more  # each place stands there once
+
+
+def _split(values: Any) -> tuple[Any, Any]:
+    """The two parts of integers that are held by doubles, wherever those are."""
+    xp = namespace(values)
+    high = xp.floor(values * 2.0**-_LOW_BITS)
+    low = values - high * 2.0**_LOW_BITS
+    return xp.astype(high, xp.int64), xp.astype(low, xp.int64)

@@ -1,0 +1,321 @@
+"""A table that was opened once: what is public about it, and the sums of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ndis._validate import FloatArray
+from ndis.tables.blocks import Block
+from ndis.tables.exact import MOST_ROWS, Accumulator, ExactSum
+from ndis.tables.files import looks_like_a_value
+from ndis.tables.progress import track
+from ndis.tables.rows import Rows
+from ndis.tables.sources import Request, Source, open_source, with_labels
+from ndis.tables.threads import map_in_order
+
+# What a function makes of a block: doubles that hold integers of at most 2^53, by name.
+Terms = Mapping[str, Any]
+# Columns that data frames write for their index, when they are saved.
+_INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__", "level_0")
+# The prime below 2^20 that takes the fingerprint of a row.
+_PRIME = 1_048_573.0
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What is done with every batch of a pass; it travels to executors by value."""
+
+    rows: Rows
+    function: Callable[[Any], Terms]
+    raw: bool = False
+
+    def __call__(self, batch: Any) -> Accumulator:
+        """The sums of one batch."""
+        total = Accumulator()
+        for block in self.rows.raw_blocks(batch) if self.raw else self.rows.blocks(batch):
+            total.add(self.function(block))
+            total.add({"_rows": np.array(float(block.n_rows))})
+            if not self.raw:
+                total.add({"_mark": fingerprint(block)})
+        return total
+
+
+def fingerprint(block: Block) -> Any:
+    """A number that changes when a row of the block changes: the sum of (w k mod prime)^2."""
+    weights = 1.0 + (np.arange(block.features.shape[0]) * 617.0) % 1021.0
+    marks = block.times(block.beside(weights[:, None])) % _PRIME
+    return block.xp.sum(marks * marks)
+
+
+class Table:
+    """A table of any kind and size; `Table.open` makes one.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns that are read, in order, the labels among them.
+    rows : Rows or None
+        How records become rows of integers, once that is known (see `with_rows`).
+    once : bool
+        Whether the source can be read only once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.tables import Columns, Rows, Table
+    >>> table = Table.open(np.array([[3.0, 4.0], [6.0, 8.0]]))
+    >>> table = table.with_rows(Rows(Columns(table.columns, norm=10.0)))
+    >>> scale = table.rows.features.scale
+    >>> (table.sum(lambda block: {"gram": block.gram()})["gram"].value / scale**2).round(2)
+    array([[45., 60.],
+           [60., 80.]])
+    """
+
+    def __init__(self, source: Source, columns: tuple[str, ...], rows: Rows | None = None) -> None:
+        self._source = source
+        self.columns = columns
+        self.rows = rows
+        self.drop_missing = False
+        self._seen: dict[str, Any] = {}
+
+    @classmethod
+    def open(
+        cls,
+        source: Any,
+        columns: Sequence[str] | None = None,
+        *,
+        labels: Any = None,
+        label: str = "y",
+        drop_missing: bool = False,
+        typed: Sequence[str] = (),
+        **written: Any,
+    ) -> Table:
+        """Open any kind of table; its schema is looked at here and never again.
+
+        Parameters
+        ----------
+        source : table
+            A numpy array (also memory-mapped), torch tensor, CuPy array or anything with DLPack, a
+            scipy sparse matrix, a pandas, polars, Dask or Spark DataFrame, a polars LazyFrame, a
+            pyarrow Table, RecordBatch, RecordBatchReader, dataset or ParquetFile, a DuckDB
+            relation, a Hugging Face dataset, any object with ``__arrow_c_stream__``, a list of
+            arrays or record batches or a function that yields them, the path or address of a
+            Parquet, Arrow, CSV, TSV or xlsx file, a pattern or folder of such files, or a list of
+            paths. A `Table` is taken as it is.
+        columns : sequence of str, optional
+            The columns to read, in order; all if not given. For an array, the names of its columns.
+        labels : array_like of shape (n_rows,) or (n_rows, n_labels), optional
+            Labels of the rows of an array.
+        label : str
+            Their name.
+        drop_missing : bool, default False
+            Whether records with missing or infinite values are left out; otherwise they are an
+            error.
+        typed : sequence of str
+            Names that the caller has typed elsewhere, as limits or levels: they are no secret.
+        **written
+            How a text file is written: delimiter, encoding, header, names (see
+            `ndis.tables.files.TextFormat`).
+        """
+        if isinstance(source, Table):
+            table = source if columns is None else source._select(tuple(columns))
+            return table
+        if isinstance(columns, str):
+            raise TypeError(
+                f"Expected columns to be a list of names, got the string {columns!r}; "
+                f"pass [{columns!r}]."
+            )
+        opened = open_source(source, **written)
+        if labels is not None:
+            opened = with_labels(opened, _checked_labels(labels, opened), label)
+        confirmed = bool(written.get("header")) or written.get("names") is not None
+        table = cls(opened, _chosen(opened, columns, confirmed, {*typed, *(columns or ())}))
+        table.drop_missing = drop_missing
+        return table
+
+    # -- public ------------------------------------------------------------------------------
+
+    @property
+    def once(self) -> bool:
+        """Whether the source can be read only once."""
+        return self._source.once
+
+    @property
+    def nameless(self) -> bool:
+        """Whether the columns have no names of their own, as in arrays."""
+        return self._source.nameless
+
+    @property
+    def widths(self) -> Mapping[str, int]:
+        """Columns that hold fixed-size lists of numbers."""
+        return {k: v for k, v in self._source.widths.items() if k in self.columns}
+
+    def with_rows(self, rows: Rows) -> Table:
+        """A view of the same table: its records become integers by this recipe."""
+        view = Table(self._source, self.columns, replace(rows, drop_missing=self.drop_missing))
+        view.drop_missing = self.drop_missing
+        return view
+
+    def _select(self, columns: tuple[str, ...]) -> Table:
+        view = Table(self._source, _chosen(self._source, columns, True, set(columns)))
+        view.drop_missing = self.drop_missing
+        return view
+
+    # -- sums --------------------------------------------------------------------------------
+
+    def sum(
+        self, function: Callable[[Block], Terms], *, raw: bool = False, what: str = "Reading"
+    ) -> dict[str, ExactSum]:
+        """Add up what a function makes of every block of rows, where the rows are.
+
+        One pass: on threads, on Spark executors or Dask workers, or on a graphics card. Nothing but
+        the sums travels. They are exact, so neither order nor hardware shows in them.
+
+        Parameters
+        ----------
+        function : callable
+            Maps a `Block` to arrays by name: doubles that hold integers of at most 2^53.
+        raw : bool, default False
+            Whether blocks hold the numbers as they are in the table, not clipped, scaled or
+            rounded. The function must still return integers, such as counts.
+        what : str
+            What the progress bar says.
+        """
+        if self.rows is None:
+            raise ValueError("Expected a table with a recipe for its rows; call with_rows first.")
+        work = Pass(self.rows, function, raw)
+        request = self._request()
+        if self._source.reduce is not None:
+            total = self._source.reduce(request, work)
+        else:
+            total = Accumulator()
+            reading = track(self._source.read(request), what, self._source.n_rows, size=_length)
+            with closing(reading) as batches:
+                for part in map_in_order(work, batches, self._n_threads()):
+                    total.merge(part)
+        sums = total.sums()
+        self._check(sums.pop("_rows", None), sums.pop("_mark", None))
+        return sums
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the last pass. It belongs to the owner of the data."""
+        return int(self._seen["rows"])
+
+    def measure(self, function: Callable[[Block], FloatArray], n_measures: int) -> FloatArray:
+        """What a function makes of every row, in the table's order: shape (n_measures, n_rows).
+
+        For the owner of the data, who may look at single rows; a Spark table is not collected.
+        """
+        if self._source.reduce is not None:
+            raise TypeError(
+                "Expected a table that is read here to measure its rows, got one of a cluster; "
+                "write it to Parquet files and hand over their folder."
+            )
+
+        def measured(batch: Any) -> FloatArray:
+            assert self.rows is not None
+            parts = [function(block) for block in self.rows.blocks(batch)]
+            return np.hstack([np.empty((n_measures, 0)), *parts])
+
+        reading = track(self._source.read(self._request()), "Measuring rows", size=_length)
+        with closing(reading) as batches:
+            parts = list(map_in_order(measured, batches, self._n_threads()))
+        return np.hstack([np.empty((n_measures, 0)), *parts])
+
+    def blocks(self, *, raw: bool = False) -> Iterator[Block]:
+        """The blocks of rows, in the table's order, in this process."""
+        assert self.rows is not None
+        for batch in self._source.read(self._request()):
+            yield from self.rows.raw_blocks(batch) if raw else self.rows.blocks(batch)
+
+    def _request(self) -> Request:
+        assert self.rows is not None
+        n_numbers = len(self.rows.features.names)
+        return Request(self.rows.columns, self.rows.levels, n_numbers)
+
+    def _n_threads(self) -> int | None:
+        """One thread where a Gram matrix is large: the linear algebra library has its own."""
+        assert self.rows is not None
+        return 1 if len(self.rows.features.names) > 1024 else None
+
+    def _check(self, n_rows: ExactSum | None, mark: ExactSum | None) -> None:
+        """A pass must see what the passes before it saw."""
+        if n_rows is None or not n_rows.value > 0:
+            raise ValueError("The table has no rows; hand over at least one.")
+        if n_rows.value > MOST_ROWS:
+            raise ValueError(f"Expected at most {MOST_ROWS} rows, got more; split the table.")
+        now = {"rows": int(n_rows.value), "mark": None if mark is None else mark}
+        for name, value in now.items():
+            before = self._seen.get(name)
+            if before is not None and value is not None and before != value:
+                raise ValueError(
+                    "The table changed between two passes over it; hand over one that nobody "
+                    "writes to and that gives the same rows each time it is read."
+                )
+            if value is not None:
+                self._seen[name] = value
+
+    @cached_property
+    def moments(self) -> dict[str, ExactSum]:
+        """Second moments of features and labels, from one pass that is made once."""
+        from ndis.tables.sums import read_moments
+
+        return read_moments(self)
+
+
+def _length(batch: Any) -> int:
+    data = getattr(batch, "data", batch)
+    return int(data.num_rows if hasattr(data, "num_rows") else data.shape[0])
+
+
+def _chosen(
+    source: Source, columns: Sequence[str] | None, confirmed: bool, typed: set[str]
+) -> tuple[str, ...]:
+    """The columns to read; names that may be somebody's values must have been typed."""
+    if source.nameless:
+        wanted = source.names if columns is None else tuple(columns)
+        if len(wanted) != len(source.names):
+            raise ValueError(
+                f"Expected {len(source.names)} names for the columns of an array, got "
+                f"{len(wanted)}; name every column in order."
+            )
+        return wanted
+    values = [name for name in source.names if looks_like_a_value(name)]
+    if not confirmed and values and (source.header or not typed.issuperset(values)):
+        raise ValueError(
+            "Expected names of columns in the first line, got something that looks like a record; "
+            "pass header=False and names if it is one, or header=True if these are names."
+        )
+    if columns is None:
+        wanted = tuple(name for name in source.names if name not in _INDEX_COLUMNS)
+        if source.header and not confirmed and not typed.issuperset(wanted):
+            raise ValueError(
+                "Expected to know that the first line holds names, since they become part of the "
+                "release; pass header=True, or name the columns to read in columns or limits."
+            )
+    else:
+        wanted = tuple(columns)
+    for name in wanted:
+        if source.names.count(name) != 1:
+            raise ValueError(
+                f"Expected the table to have one column {name!r}, got columns "
+                f"{', '.join(map(repr, source.names))}; name the columns to read."
+            )
+    return wanted
+
+
+def _checked_labels(labels: Any, source: Source) -> Any:
+    values = labels if hasattr(labels, "__dlpack__") else np.asarray(labels)
+    if source.n_rows is not None and values.shape[0] != source.n_rows:
+        raise ValueError(
+            f"Expected one label for each row, got {values.shape[0]} labels; hand over both from "
+            "the same table."
+        )
+    return values
