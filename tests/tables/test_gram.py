@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ndis.tables.gram import GRAM_ERROR
 
 from ndis.tables import Gram, GramAccumulator, Rows, read_gram
-from ndis.tables.gram import GRAM_ERROR
 
 
 def exact_gram(table: np.ndarray) -> np.ndarray:

@@ -15,7 +15,8 @@ import pyarrow.parquet
 import pytest
 import scipy.sparse
 
-from ndis.tables import batches, read_gram
+from ndis.tables.sources import Request, open_source
+from reading import gram_of, opened
 
 N_ROWS = 1000
 LEVELS = {"carrier": ["AA", "DL", "UA"]}
@@ -78,12 +79,25 @@ def as_csv(folder: Path) -> Path:
     return folder / "table.csv"
 
 
+def as_arrow(folder: Path) -> Path:
+    with pa.ipc.new_file(folder / "table.arrow", TABLE.schema) as writer:
+        writer.write_table(TABLE, max_chunksize=77)
+    return folder / "table.arrow"
+
+
+def as_address(folder: Path) -> str:
+    fsspec = pytest.importorskip("fsspec")
+    with fsspec.open("memory://ndis-tests/table.parquet", "wb") as file:
+        pa.parquet.write_table(TABLE, file)
+    return "memory://ndis-tests/table.parquet"
+
+
 def as_parts(folder: Path) -> Path:
-    """Three Parquet files and a CSV file, with the columns in different orders."""
+    """Four Parquet files, with the columns in different orders."""
     pa.parquet.write_table(TABLE[:100], folder / "part-0.parquet")
     pa.parquet.write_table(TABLE[100:101].select(TABLE.schema.names[::-1]), folder / "part-1.pq")
     pa.parquet.write_table(TABLE[101:700], folder / "part-2.parquet")
-    pa.csv.write_csv(plain(TABLE[700:]), folder / "part-3.csv")
+    pa.parquet.write_table(TABLE[700:], folder / "part-3.parquet")
     (folder / "README.txt").write_text("not a table")
     return folder
 
@@ -128,6 +142,23 @@ def as_dask(folder: Path) -> Any:
     return dataframe.from_pandas(as_pandas_arrow(folder), npartitions=20)
 
 
+def as_dask_array(folder: Path) -> Any:
+    return pytest.importorskip("dask.array").from_array(DENSE, chunks=(77, 2))
+
+
+def as_subclass(folder: Path) -> Any:
+    pandas = pytest.importorskip("pandas")
+
+    class Frame(pandas.DataFrame):
+        """Somebody's own kind of data frame."""
+
+    return Frame(as_pandas(folder))
+
+
+def as_strict(folder: Path) -> Any:
+    return pytest.importorskip("array_api_strict").asarray(DENSE)
+
+
 class Stream:
     """Anything that speaks Arrow's C interface."""
 
@@ -143,6 +174,9 @@ ARRAYS: dict[str, Callable[[Path], Any]] = {
     "numpy memory-mapped": as_memmap,
     "scipy csr": lambda folder: scipy.sparse.csr_array(DENSE),
     "scipy coo": lambda folder: scipy.sparse.coo_matrix(DENSE),
+    "array API": as_strict,
+    "Dask array": as_dask_array,
+    "batches": lambda folder: [DENSE[:300], DENSE[300:]],
 }
 TABLES: dict[str, Callable[[Path], Any]] = {
     "pyarrow table": lambda folder: TABLE,
@@ -154,6 +188,11 @@ TABLES: dict[str, Callable[[Path], Any]] = {
     "Parquet": as_parquet,
     "Parquet, path as text": lambda folder: str(as_parquet(folder)),
     "CSV": as_csv,
+    "Arrow file": as_arrow,
+    "batches": lambda folder: plain(TABLE).to_batches(max_chunksize=77),
+    "function of batches": lambda folder: lambda: iter(plain(TABLE).to_batches(max_chunksize=77)),
+    "iterator of batches": lambda folder: iter(plain(TABLE).to_batches(max_chunksize=77)),
+    "address": as_address,
     "directory": as_parts,
     "glob": lambda folder: str(as_parts(folder) / "part-*"),
     "list": lambda folder: sorted(as_parts(folder).glob("part-*")),
@@ -166,12 +205,19 @@ TABLES: dict[str, Callable[[Path], Any]] = {
     "polars scan": as_polars_scan,
     "DuckDB": as_duckdb,
     "Dask": as_dask,
+    "subclass of a data frame": as_subclass,
 }
+ONCE = {"pyarrow reader", "iterator of batches"}
+
+
+def confirmed(kind: str) -> dict[str, bool]:
+    """The names of a text file are confirmed, or typed."""
+    return {"header": True} if kind == "CSV" else {}
 
 
 @pytest.mark.parametrize("kind", ARRAYS)
 def test_arrays(kind: str, tmp_path: Path) -> None:
-    gram = read_gram(ARRAYS[kind](tmp_path))
+    gram = gram_of(ARRAYS[kind](tmp_path))
     np.testing.assert_array_equal(gram.matrix, EXPECTED)
     assert gram.n_rows == N_ROWS
     assert gram.columns == tuple(f"x{i}" for i in range(len(NAMES)))
@@ -179,7 +225,7 @@ def test_arrays(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_tables(kind: str, tmp_path: Path) -> None:
-    gram = read_gram(TABLES[kind](tmp_path), levels=LEVELS)
+    gram = gram_of(TABLES[kind](tmp_path), levels=LEVELS, **confirmed(kind))
     np.testing.assert_array_equal(gram.matrix, EXPECTED)
     assert gram.n_rows == N_ROWS
     assert gram.columns == NAMES
@@ -187,48 +233,55 @@ def test_tables(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_columns_by_name_in_the_order_asked(kind: str, tmp_path: Path) -> None:
-    gram = read_gram(TABLES[kind](tmp_path), columns=["stops", "speed"])
+    gram = gram_of(TABLES[kind](tmp_path), columns=["stops", "speed"])
     chosen = DENSE[:, [2, 0]]
     np.testing.assert_array_equal(gram.matrix, chosen.T @ chosen)
 
 
-@pytest.mark.parametrize("kind", sorted(TABLES.keys() - {"pyarrow reader"}))
+@pytest.mark.parametrize("kind", sorted(TABLES.keys() - ONCE - {"Dask"}))
 def test_a_table_can_be_read_again_in_the_same_order(kind: str, tmp_path: Path) -> None:
-    table = batches(TABLES[kind](tmp_path), ["speed"], batch_rows=64)
+    table = opened(TABLES[kind](tmp_path), ["speed"])
     for _ in range(2):
-        parts = [batch.column(0).to_numpy() for batch in table]
-        assert max(map(len, parts)) <= 64
-        np.testing.assert_array_equal(np.concatenate(parts), DENSE[:, 0])
+        parts = [block.features[0] for block in table.blocks()]
+        np.testing.assert_array_equal(np.concatenate(parts), DENSE[:, 0] * 2**10)
 
 
-@pytest.mark.parametrize("kind", ARRAYS)
+@pytest.mark.parametrize("kind", sorted(ONCE))
+def test_a_source_that_can_be_read_once_says_so(kind: str, tmp_path: Path) -> None:
+    table = opened(TABLES[kind](tmp_path), ["speed"])
+    assert table.once
+    assert not opened(TABLE, ["speed"]).once
+
+
+@pytest.mark.parametrize("kind", sorted(ARRAYS.keys() - {"batches", "Dask array"}))
 def test_arrays_are_cut_into_batches(kind: str, tmp_path: Path) -> None:
-    parts = list(batches(ARRAYS[kind](tmp_path), batch_rows=64))
-    assert max(map(len, parts)) <= 64
-    np.testing.assert_array_equal(np.concatenate(parts), DENSE)
+    source = open_source(ARRAYS[kind](tmp_path))
+    wide = Request(source.names, {}, 10**6)
+    parts = list(source.read(wide))
+    assert sum(part.shape[0] for part in parts) == N_ROWS
 
 
 def test_names_are_given_to_the_columns_of_an_array() -> None:
-    assert read_gram(DENSE[:, :2], columns=["a", "b"]).columns == ("a", "b")
+    assert gram_of(DENSE[:, :2], columns=["a", "b"]).columns == ("a", "b")
 
 
 def test_integers_as_levels() -> None:
     table = pa.table({"month": [1, 2, 12, 2]})
-    gram = read_gram(table, levels={"month": [2, 12]})
+    gram = gram_of(table, levels={"month": [2, 12]})
     assert gram.columns == ("month=2", "month=12")
     assert gram.matrix.tolist() == [[2.0, 0.0], [0.0, 1.0]]
 
 
 def test_levels_of_a_csv_file_keep_their_type(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("month,text\n1,NA\n2,7\n2,x\n")
-    gram = read_gram(tmp_path / "t.csv", levels={"month": [1, 2], "text": ["NA", "7"]})
+    gram = gram_of(tmp_path / "t.csv", levels={"month": [1, 2], "text": ["NA", "7"]})
     assert np.diag(gram.matrix).tolist() == [1.0, 2.0, 1.0, 1.0]
 
 
 def test_integers_that_turn_into_fractions_late_in_a_csv_file(tmp_path: Path) -> None:
     lines = ["x", *["1"] * 400_000, "0.5"]
     (tmp_path / "t.csv").write_text("\n".join(lines))
-    assert read_gram(tmp_path / "t.csv").matrix.tolist() == [[400_000.25]]
+    assert gram_of(tmp_path / "t.csv", ["x"]).matrix.tolist() == [[400_000.25]]
 
 
 def test_compressed_csv(tmp_path: Path) -> None:
@@ -236,7 +289,11 @@ def test_compressed_csv(tmp_path: Path) -> None:
 
     with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
         file.write("x,y\n1,2\n3,4\n")
-    assert read_gram(tmp_path / "t.csv.gz").matrix.tolist() == [[10.0, 14.0], [14.0, 20.0]]
+    gram = gram_of(tmp_path / "t.csv.gz", ["x", "y"])
+    assert gram.matrix.tolist() == [
+        [10.0, 14.0],
+        [14.0, 20.0],
+    ]
 
 
 def test_odd_names(tmp_path: Path) -> None:
@@ -247,14 +304,15 @@ def test_odd_names(tmp_path: Path) -> None:
     sources.append(pytest.importorskip("polars").from_arrow(table).lazy())
     sources.append(pytest.importorskip("duckdb").from_arrow(table))
     for source in sources:
-        gram = read_gram(source, columns=names[::-1])
+        gram = gram_of(source, columns=names[::-1])
         assert np.diag(gram.matrix).tolist() == [25.0, 16.0, 9.0, 4.0, 1.0]
 
 
 def test_only_the_package_of_the_source_is_imported() -> None:
     program = (
-        "import sys, numpy as np; from ndis.tables import read_gram, row_leverages;"
-        "table = np.eye(3); row_leverages(table, read_gram(table, 1.0));"
+        "import sys, numpy as np; from ndis.tables import Columns, Rows, Table, leverages;"
+        "rows = Rows(Columns(['a', 'b', 'c'], norm=1.0));"
+        "leverages(Table.open(np.eye(3)).with_rows(rows));"
         "print(*{name.partition('.')[0] for name in sys.modules})"
     )
     command = [sys.executable, "-c", program]
@@ -276,14 +334,14 @@ def sentence(error: pytest.ExceptionInfo[BaseException]) -> str:
 @pytest.mark.parametrize("kind", TABLES)
 def test_text_without_levels_names_its_column(kind: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Column 'carrier'") as error:
-        read_gram(TABLES[kind](tmp_path))
+        gram_of(TABLES[kind](tmp_path), **confirmed(kind))
     assert "levels" in sentence(error)
 
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_an_unknown_column_is_named(kind: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'altitude'") as error:
-        read_gram(TABLES[kind](tmp_path), columns=["speed", "altitude"])
+        gram_of(TABLES[kind](tmp_path), columns=["speed", "altitude"])
     sentence(error)
 
 
@@ -291,8 +349,8 @@ def test_a_table_that_failed_can_be_read_again(tmp_path: Path) -> None:
     """The failed reading is closed: DuckDB allows one at a time."""
     relation = as_duckdb(tmp_path)
     with pytest.raises(ValueError, match="Column 'carrier'"):
-        read_gram(relation)
-    assert read_gram(relation, columns=["speed"]).n_rows == N_ROWS
+        gram_of(relation)
+    assert gram_of(relation, columns=["speed"]).n_rows == N_ROWS
 
 
 def missing_in(kind: str, folder: Path) -> Any:
@@ -338,27 +396,36 @@ def missing_in(kind: str, folder: Path) -> Any:
 )
 def test_missing_values_name_their_column(kind: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Column 'load' has missing or infinite values") as error:
-        read_gram(missing_in(kind, tmp_path), row_norm=1.0)
+        gram_of(missing_in(kind, tmp_path), ["speed", "load"], norm=1.0)
     sentence(error)
 
 
 def test_missing_category() -> None:
     table = pa.table({"carrier": pa.array(["AA", None])})
     with pytest.raises(ValueError, match="Column 'carrier' has missing"):
-        read_gram(table, levels={"carrier": ["AA"]})
+        gram_of(table, levels={"carrier": ["AA"]})
 
 
 def test_missing_values_in_an_array_name_the_column() -> None:
     table = np.ones((5000, 3))
     table[4500, 1] = np.nan
-    for layout in (table, np.asfortranarray(table), scipy.sparse.csr_array(table)):
+    for layout in (table, np.asfortranarray(table)):
         with pytest.raises(ValueError, match="Column 'x1'"):
-            read_gram(layout)
+            gram_of(layout)
+    with pytest.raises(ValueError, match=r"sparse matrix .* missing"):
+        gram_of(scipy.sparse.csr_array(table))
+
+
+@pytest.mark.parametrize("kind", ["null", "NaN", "infinite", "pandas", "polars", "CSV"])
+def test_rows_with_missing_values_can_be_dropped(kind: str, tmp_path: Path) -> None:
+    gram = gram_of(missing_in(kind, tmp_path), ["speed", "load"], drop_missing=True)
+    assert gram.n_rows == 2
+    assert gram.matrix.tolist() == [[10.0, 7.0], [7.0, 5.0]]
 
 
 def test_masked_array() -> None:
     with pytest.raises(ValueError, match="masked"):
-        read_gram(np.ma.masked_equal(np.eye(2), 0.0))
+        gram_of(np.ma.masked_equal(np.eye(2), 0.0))
 
 
 EMPTY: dict[str, Callable[[Path], Any]] = {
@@ -376,15 +443,8 @@ EMPTY: dict[str, Callable[[Path], Any]] = {
 @pytest.mark.parametrize("kind", EMPTY)
 def test_empty_table(kind: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no rows") as error:
-        read_gram(EMPTY[kind](tmp_path))
+        gram_of(EMPTY[kind](tmp_path), **confirmed(kind))
     sentence(error)
-
-
-def test_a_reader_gives_its_rows_once() -> None:
-    reader = TABLE.select(["speed"]).to_reader()
-    read_gram(reader)
-    with pytest.raises(ValueError, match="read only once"):
-        read_gram(reader)
 
 
 @pytest.mark.parametrize(
@@ -399,107 +459,49 @@ def test_a_reader_gives_its_rows_once() -> None:
 )
 def test_one_column_that_is_no_table(column: Callable[[], Any]) -> None:
     with pytest.raises((ValueError, TypeError), match=r"Expected an? (array|table) with") as error:
-        read_gram(column())
+        gram_of(column())
     sentence(error)
 
 
 def test_one_column_is_a_table() -> None:
-    assert read_gram(np.array([[3.0], [4.0]])).matrix.tolist() == [[25.0]]
+    assert gram_of(np.array([[3.0], [4.0]])).matrix.tolist() == [[25.0]]
 
 
-@pytest.mark.parametrize("source", [3, None, [[1.0, 2.0]], {"speed": [1.0]}])
+@pytest.mark.parametrize("source", [3, None, [], [[1.0, 2.0]], {"speed": [1.0]}])
 def test_not_a_table(source: Any) -> None:
     with pytest.raises(TypeError, match="Expected a table, got") as error:
-        read_gram(source)
+        gram_of(source)
     sentence(error)
-
-
-def test_no_files() -> None:
-    with pytest.raises(ValueError, match="empty list"):
-        read_gram([])
 
 
 def test_array_of_text() -> None:
     with pytest.raises(ValueError, match="array of numbers, got dtype <U1"):
-        read_gram(np.array([["a", "b"]]))
+        gram_of(np.array([["a", "b"]]))
 
 
 def test_array_with_levels() -> None:
-    with pytest.raises(ValueError, match="no categorical columns"):
-        read_gram(np.eye(2), levels={"x0": [0.0, 1.0]})
+    with pytest.raises(ValueError, match="data frame"):
+        gram_of(np.eye(2), levels={"x0": [0.0, 1.0]})
 
 
 def test_too_few_names_for_an_array() -> None:
     with pytest.raises(ValueError, match="Expected 2 names"):
-        read_gram(np.eye(2), columns=["a"])
+        gram_of(np.eye(2), columns=["a"])
 
 
 def test_column_of_mixed_types() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"speed": [1.0, "fast"]}, dtype=object)
     with pytest.raises(ValueError, match="Column 'speed' mixes"):
-        read_gram(frame)
+        gram_of(frame)
 
 
 def test_a_name_that_is_there_twice() -> None:
     table = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], names=["x", "x"])
     with pytest.raises(ValueError, match="one column 'x'"):
-        read_gram(table)
+        gram_of(table)
 
 
 def test_levels_of_another_type() -> None:
     with pytest.raises(ValueError, match="levels of column 'month' to be of its type int64"):
-        read_gram(pa.table({"month": [1, 2]}), levels={"month": ["January"]})
-
-
-def test_text_late_in_a_csv_file(tmp_path: Path) -> None:
-    lines = ["x,y", *["1,2"] * 400_000, "1,two"]
-    (tmp_path / "t.csv").write_text("\n".join(lines))
-    with pytest.raises(ValueError, match=r"Column 'y' of .* holds values that are not numbers"):
-        read_gram(tmp_path / "t.csv")
-    assert read_gram(tmp_path / "t.csv", columns=["x"]).n_rows == 400_001
-
-
-@pytest.mark.parametrize("name", ["nowhere.parquet", "nowhere.csv", "nowhere-*.csv"])
-def test_file_that_is_not_there(name: str, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="nowhere") as error:
-        read_gram(tmp_path / name)
-    sentence(error)
-
-
-def test_file_of_another_kind(tmp_path: Path) -> None:
-    (tmp_path / "table.xlsx").write_bytes(b"PK")
-    with pytest.raises(ValueError, match=r"named \.parquet or \.csv"):
-        read_gram(tmp_path / "table.xlsx")
-
-
-@pytest.mark.parametrize("name", ["empty.parquet", "empty.csv", "torn.parquet"])
-def test_file_that_cannot_be_read(name: str, tmp_path: Path) -> None:
-    content = as_parquet(tmp_path).read_bytes()
-    (tmp_path / name).write_bytes(content[:-500] if name.startswith("torn") else b"")
-    with pytest.raises(OSError, match="could not be read to its end") as error:
-        read_gram(tmp_path / name)
-    sentence(error)
-
-
-def test_file_that_vanishes_half_way(tmp_path: Path) -> None:
-    as_parts(tmp_path)
-    reading = iter(batches(tmp_path, ["speed"]))
-    next(reading)
-    (tmp_path / "part-2.parquet").unlink()
-    with pytest.raises(FileNotFoundError, match=r"part-2\.parquet.* is not there") as error:
-        list(reading)
-    sentence(error)
-
-
-def test_file_that_is_cut_off_half_way(tmp_path: Path) -> None:
-    file = tmp_path / "t.parquet"
-    noise = np.random.default_rng(0).standard_normal(200_000)
-    pa.parquet.write_table(pa.table({"x": noise}), file, row_group_size=50_000)
-    reading = iter(batches(file, batch_rows=1000))
-    next(reading)
-    with file.open("r+b") as opened:
-        opened.truncate(500_000)
-    with pytest.raises(OSError, match="could not be read to its end") as error:
-        list(reading)
-    sentence(error)
+        gram_of(pa.table({"month": [1, 2]}), levels={"month": ["January"]})

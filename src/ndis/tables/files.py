@@ -11,6 +11,7 @@ import glob
 import io
 import os
 import re
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -221,7 +222,12 @@ class _Handle:
     def __init__(self, file: Any) -> None:
         self.file = file
         self._local = isinstance(file, Path)
-        self._stream: Any = file.open("rb") if self._local else file.open()
+        if self._local:
+            descriptor = os.open(file, os.O_RDONLY)
+            weakref.finalize(self, os.close, descriptor)
+            self._stream: Any = os.fdopen(descriptor, "rb", closefd=False)
+        else:
+            self._stream = file.open()
         self._seen = self._status()
 
     def start(self) -> Any:
@@ -334,15 +340,15 @@ def _open_text(handle: _Handle, written: TextFormat) -> Source:
     import pyarrow as pa
     from pyarrow import csv
 
-    name = handle.file.name.lower()
-    tabs = re.search(r"\.(tsv|tab)(\.|$)", name) is not None
+    file = handle.file.name.lower()
+    tabs = re.search(r"\.(tsv|tab)(\.|$)", file) is not None
     delimiter = written.delimiter or ("\t" if tabs else ",")
     parse = csv.ParseOptions(delimiter=delimiter)
     given = None if written.names is None else list(written.names)
     options = csv.ReadOptions(encoding=written.encoding, column_names=given)
 
     def stream() -> Any:
-        packed = re.search(r"\.(gz|bz2|zst)$", name)
+        packed = re.search(r"\.(gz|bz2|zst)$", file)
         opened = pa.PythonFile(_Lasting(handle.start()), mode="r")
         kinds = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
         return pa.CompressedInputStream(opened, kinds[packed[1]]) if packed else opened
@@ -353,9 +359,10 @@ def _open_text(handle: _Handle, written: TextFormat) -> Source:
     try:
         with csv.open_csv(stream(), read_options=options, parse_options=parse) as reader:
             inferred = reader.schema
+            names = inferred.names  # decodes them
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise explained(error) from None
-    if len(inferred) == 1 and (other := re.search(r"[;\t|]", inferred.names[0])):
+    if len(names) == 1 and (other := re.search(r"[;\t|]", names[0])):
         raise ValueError(
             f"File {str(handle.file)!r} has one column, whose name holds {other[0]!r}; "
             f"if that separates its columns, pass delimiter={other[0]!r}."

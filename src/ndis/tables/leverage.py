@@ -8,10 +8,10 @@ Error bound
 -----------
 Let A be the true matrix, g_i = sqrt(A_ii), a = || |W|^T g || and R = W^T A W - I for the W at hand,
 however it was computed. Then A^{-1} = W (I + R)^{-1} W^T, so the leverage p of x is at most
-||W^T x||^2 / (1 - ||R||). Of R we know the computed residual; the matrix at hand, rounded from exact
-integers, and the two products carry errors of at most (2 d + 6) u relative to g_i g_j, which W turns
-into at most a^2 times that. Since x x^T <= p A in the Loewner order, |x_i| <= sqrt(p) g_i, so
-rounding in the product W^T x and in its norm changes the norm by at most rho sqrt(p) with
+||W^T x||^2 / (1 - ||R||). Of R we know the computed residual; the matrix at hand, rounded from
+exact integers, and the two products carry errors of at most (2 d + 6) u relative to g_i g_j, which
+W turns into at most a^2 times that. Since x x^T <= p A in the Loewner order, |x_i| <= sqrt(p) g_i,
+so rounding in the product W^T x and in its norm changes the norm by at most rho sqrt(p) with
 rho = 3 (d + 8) u a. Together p <= computed / (sqrt(1 - ||R||) - rho)^2, which is what
 `leverage_error` reports. Nothing is assumed about the condition of A: it shows in a.
 """

@@ -296,6 +296,11 @@ class Rows:
         return {**self.features.levels, **({} if self.labels is None else self.labels.levels)}
 
     @property
+    def widths(self) -> Mapping[str, int]:
+        """Lengths of the lists in columns of lists."""
+        return {**self.features.widths, **({} if self.labels is None else self.labels.widths)}
+
+    @property
     def _groups(self) -> tuple[Columns, ...]:
         return (self.features,) if self.labels is None else (self.features, self.labels)
 
@@ -400,7 +405,7 @@ class Batch:
             array = data.column(place[name])
             if name in rows.levels:
                 return level_positions(name, array, rows.levels[name])
-            return numbers(name, array)
+            return numbers(name, array, rows.widths.get(name))
 
         content: Any = {name: read(name) for name in rows.columns}
         labelled = rows.labels is not None and records.labels is None
@@ -425,13 +430,23 @@ class Batch:
 def _part(values: Any, start: int, stop: int) -> Any:
     if isinstance(values, Mapping):
         return {name: column[start:stop] for name, column in values.items()}
-    return values[start:stop]
+    return rows_between(values, start, stop)
+
+
+def rows_between(array: Any, start: int, stop: int) -> Any:
+    """Some rows of an array; the array API wants all axes named and no index beyond them."""
+    part = slice(start, stop if stop < array.shape[0] else None)
+    return array[part] if array.ndim == 1 else array[part, :]
 
 
 def _raw(group: Columns, part: Any) -> Any:
     """The numbers of some records, one row for each number; on a graphics card if they are."""
     if hasattr(part, "tocsr"):
         part = part.toarray()
+    if group.levels and not isinstance(part, Mapping):
+        raise ValueError(
+            "An array of numbers has no categorical columns; hand over a data frame to use levels."
+        )
     if isinstance(part, Mapping | np.ndarray):
         n_rows = len(next(iter(part.values()))) if isinstance(part, Mapping) else len(part)
         target = np.empty((len(group.names), n_rows))
@@ -440,7 +455,7 @@ def _raw(group: Columns, part: Any) -> Any:
     xp = namespace(part)
     doubles = xp.astype(part, xp.float64).T
     if group.intercept:
-        doubles = xp.concat([xp.ones_like(doubles[:1]), doubles], axis=0)
+        doubles = xp.concat([xp.ones_like(rows_between(doubles, 0, 1)), doubles], axis=0)
     return doubles
 
 
@@ -461,9 +476,10 @@ def _shrunk(group: Columns, block: Any, data: FloatArray, ones: FloatArray) -> A
 
 def _exact_squares(xp: Any, values: Any) -> Any:
     """Sums of squares down the columns: exact unless they are far above 2^40 anyway."""
-    total = xp.sum(values[:_EXACT_COLUMNS] ** 2, axis=0)
-    for start in range(_EXACT_COLUMNS, values.shape[0], _EXACT_COLUMNS):
-        total = total + xp.sum(values[start : start + _EXACT_COLUMNS] ** 2, axis=0)
+    total = 0.0
+    for start in range(0, values.shape[0], _EXACT_COLUMNS):
+        part = rows_between(values, start, start + _EXACT_COLUMNS)
+        total = total + xp.sum(part * part, axis=0)
     return total
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis.tables.rows import Batch, default_names
+from ndis.tables.rows import Batch, default_names, rows_between
 from ndis.tables.values import list_width
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _open_array(array: Any, labels: Any = None) -> Source:
     def read(request: Request) -> Iterator[Any]:
         values = np.asarray(array) if isinstance(array, np.ndarray) else array
         for start in range(0, values.shape[0], request.batch_rows):
-            yield values[start : start + request.batch_rows]
+            yield rows_between(values, start, start + request.batch_rows)
 
     n_rows, n_columns = array.shape
     return Source(default_names(n_columns), read, int(n_rows), nameless=True)
@@ -172,7 +172,7 @@ def with_labels(source: Source, labels: Any, name: str) -> Source:
         start = 0
         for batch in source.read(request):
             stop = start + batch.shape[0]
-            yield Batch(batch, labels[start:stop])
+            yield Batch(batch, rows_between(labels, start, stop))
             start = stop
 
     n_labels = 1 if labels.ndim == 1 else labels.shape[1]
@@ -358,15 +358,11 @@ def _open_batches(make: Callable[[], Iterable[Any]], *, once: bool = False) -> S
         )
 
     def read(request: Request) -> Iterator[Any]:
-        if not once:
-            yield from _opened(make())
-            return
-        yield first
-        yield from started
-
-    def _opened(batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
-            yield batch
+        if once:
+            yield first
+            yield from started
+        else:
+            yield from make()
 
     if hasattr(first, "schema"):
         return arrow_source(first.schema, read, once=once)

@@ -204,10 +204,7 @@ def _pickled_by_value(work: Any) -> Iterator[None]:
     """Let what a task needs of this library travel with it."""
     cloudpickle: Any = import_module("pyspark.cloudpickle")
     own = {name for name in sys.modules if name.startswith("ndis.tables.")} | {"ndis._validate"}
-    function = getattr(work, "function", work)
-    own.add(
-        type(function).__module__ if not hasattr(function, "__module__") else function.__module__
-    )
+    own.add(work.function.__module__)
     modules = [sys.modules[name] for name in sorted(own) if name.startswith("ndis.")]
     for module in modules:
         cloudpickle.register_pickle_by_value(module)

@@ -79,7 +79,7 @@ def bounded(xp: Any, vectors: Any) -> Any:
 
 def _ordered_squares(xp: Any, vectors: Any) -> Any:
     """Sums of squares down the columns, added row by row: the same bits everywhere."""
-    total = vectors[0] * vectors[0]
-    for index in range(1, vectors.shape[0]):
-        total = total + vectors[index] * vectors[index]
+    total = 0.0
+    for index in range(vectors.shape[0]):
+        total = total + vectors[index, :] * vectors[index, :]
     return total

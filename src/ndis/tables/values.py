@@ -31,10 +31,10 @@ def list_width(kind: pa.DataType) -> int | None:
     return int(kind.list_size) if pa.types.is_fixed_size_list(kind) else None
 
 
-def numbers(name: str, array: pa.Array) -> NDArray[Any]:
+def numbers(name: str, array: pa.Array, width: int | None = None) -> NDArray[Any]:
     """An Arrow column as numbers, without a copy where there is one; dates count in days.
 
-    A column of fixed-size lists becomes a matrix with one row for each record.
+    A column of lists of `width` numbers becomes a matrix with one row for each record.
     """
     import pyarrow.types as types
 
@@ -43,9 +43,12 @@ def numbers(name: str, array: pa.Array) -> NDArray[Any]:
     kind = array.type
     if types.is_dictionary(kind):
         return numbers(name, array.dictionary_decode())
-    if (width := list_width(kind)) is not None:
+    if width is not None:
         storage = array.storage if hasattr(array, "storage") else array
-        return numbers(name, storage.flatten()).reshape(len(array), width)
+        flat = numbers(name, storage.flatten())
+        if len(flat) != len(array) * width:
+            raise _ragged(name)
+        return flat.reshape(len(array), width)
     if types.is_date(kind) or types.is_timestamp(kind):
         moments = array.cast("timestamp[us]").cast("int64")
         days: NDArray[Any] = moments.to_numpy(zero_copy_only=False) / _MICROSECONDS_OF_A_DAY
@@ -53,15 +56,19 @@ def numbers(name: str, array: pa.Array) -> NDArray[Any]:
     if types.is_decimal(kind):
         array = array.cast("float64")
     elif types.is_list(kind) or types.is_large_list(kind):
-        raise ValueError(
-            f"Column {name!r} holds lists of any length; convert it to lists of one fixed size."
-        )
+        raise _ragged(name)
     elif not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
         raise ValueError(
             f"Column {name!r} holds {kind}, not numbers; leave it out or list its levels."
         )
     values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return values
+
+
+def _ragged(name: str) -> ValueError:
+    return ValueError(
+        f"Column {name!r} holds lists of any length; convert it to lists of one fixed size."
+    )
 
 
 def level_positions(name: str, array: pa.Array, known: Sequence[Any]) -> NDArray[Any]:
