@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ndis.tables import batches, leverages_and_residuals, read_gram, row_leverages
+from ndis.tables import GRID_NORM, Columns, Residuals, Rows, Table
+from reading import gram_of, opened
 from spark_sessions import QUIET, spark_session
 
 pytestmark = [pytest.mark.spark, *QUIET]
@@ -43,46 +44,94 @@ def frame(session: Any) -> Any:
     return session.createDataFrame(make_frame()).repartition(4).cache()
 
 
-def test_same_gram_as_in_memory(frame: Any) -> None:
-    ours = {"levels": LEVELS, "clip": {"speed": 1.0}, "intercept": True}
-    gram = read_gram(frame, 2.0, **ours)
-    expected = read_gram(make_frame(), 2.0, **ours)
-    assert gram.n_rows == N_ROWS
-    assert gram.rows == expected.rows
-    np.testing.assert_allclose(gram.matrix, expected.matrix, rtol=1e-12, atol=1e-12)
+@pytest.fixture(autouse=True)
+def only_sums_travel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever brings rows to the driver fails."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    collect = DataFrame.collect
+
+    def sums(frame: Any) -> Any:
+        summed = {"piece", "content"} <= set(frame.columns)
+        assert summed or frame.columns == ["width"], "rows were collected"
+        return collect(frame)
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("rows were brought to the driver")
+
+    monkeypatch.setattr(DataFrame, "collect", sums)
+    for way in ("toLocalIterator", "toPandas", "toArrow", "take", "head", "tail"):
+        monkeypatch.setattr(DataFrame, way, refuse)
+
+
+RECIPE = {"levels": LEVELS, "limits": {"speed": (-1, 1), "stops": (0, 4)}, "norm": None}
+
+
+@pytest.mark.parametrize("n_partitions", [1, 7, 100])
+def test_the_same_bits_as_in_memory(frame: Any, n_partitions: int) -> None:
+    columns = ["speed", "carrier", "stops"]
+    ours = opened(frame.repartition(n_partitions), columns, **RECIPE)
+    expected = opened(make_frame(), columns, **RECIPE)
+    assert ours.moments["gram"] == expected.moments["gram"]
+    assert ours.n_rows == N_ROWS
+
+
+def test_gradients_are_summed_by_the_executors(frame: Any) -> None:
+    rows = Rows(Columns(["speed", "a.b`c"], norm=3.0), Columns(["stops"], limits={"stops": (0, 4)}))
+    gradient = Residuals(np.array([[3.0], [-5.0]]), 0.01, GRID_NORM / 2)
+    ours, expected = (
+        Table.open(source, ["speed", "a.b`c", "stops"]).with_rows(rows).sum(gradient)["gradient"]
+        for source in (frame, make_frame())
+    )
+    assert ours == expected
+
+
+def test_sums_larger_than_a_piece(frame: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ndis.tables.spark.PIECE_BYTES", 16)
+    columns = ["speed", "stops", "a.b`c"]
+    assert gram_of(frame, columns).matrix.tolist() == gram_of(make_frame(), columns).matrix.tolist()
+
+
+def test_arrays_and_vectors_are_many_numbers(session: Any) -> None:
+    pytest.importorskip("pyspark.ml")
+    from pyspark.ml.functions import array_to_vector
+
+    values = np.arange(12.0).reshape(4, 3)
+    frame = session.createDataFrame([(row.tolist(),) for row in values], "v array<double>")
+    for source in (frame, frame.select(array_to_vector("v").alias("v"))):
+        gram = gram_of(source)
+        assert gram.columns == ("v[0]", "v[1]", "v[2]")
+        np.testing.assert_array_equal(gram.matrix, values.T @ values)
+
+
+def test_a_subclass_of_a_frame_is_a_frame(frame: Any) -> None:
+    class Frame(type(frame)):  # type: ignore[misc]
+        """Somebody's own kind."""
+
+    own = Frame(frame._jdf, frame.sparkSession)
+    assert gram_of(own, ["speed"]).n_rows == N_ROWS
 
 
 def test_empty_partitions_and_empty_table(frame: Any) -> None:
     one = frame.limit(1).repartition(5).select("speed")
-    assert read_gram(one).n_rows == 1
+    assert gram_of(one).n_rows == 1
     with pytest.raises(ValueError, match="no rows"):
-        read_gram(frame.filter("speed > 1e9").select("speed"))
+        gram_of(frame.filter("speed > 1e9").select("speed"))
 
 
-def test_leverages_follow_the_partitions(frame: Any) -> None:
-    columns = ["speed", "stops", "a.b`c"]
-    gram = read_gram(frame, columns=columns)
-    streamed = np.concatenate(
-        [
-            np.column_stack([c.to_numpy() for c in batch.columns])
-            for batch in batches(frame, columns)
-        ]
-    )
-    expected = row_leverages(streamed, read_gram(streamed))
-    np.testing.assert_allclose(row_leverages(frame, gram), expected, rtol=1e-9)
-    p, q = leverages_and_residuals(frame, gram, "stops")
-    np.testing.assert_allclose(q, expected, rtol=1e-9)
-    assert (p < q).all()
+def test_rows_are_not_measured_one_by_one(frame: Any) -> None:
+    with pytest.raises(TypeError, match="write it to Parquet"):
+        opened(frame, ["speed"]).measure(lambda block: block.features, 1)
 
 
 def test_what_is_wrong_with_the_data_comes_back_as_one_sentence(frame: Any) -> None:
     with pytest.raises(ValueError, match=r"^Column 'carrier' holds string, not numbers;[^\n]*$"):
-        read_gram(frame)
+        gram_of(frame)
     missing = frame.selectExpr("if(stops = 3, null, speed) as speed")
     with pytest.raises(ValueError, match=r"^Column 'speed' has missing or infinite values;[^\n]*$"):
-        read_gram(missing)
+        gram_of(missing)
     with pytest.raises(ValueError, match="'altitude'"):
-        read_gram(frame, columns=["altitude"])
+        gram_of(frame, ["altitude"])
 
 
 def test_executors_do_not_need_this_library(session: Any, frame: Any) -> None:
@@ -99,6 +148,6 @@ def test_executors_do_not_need_this_library(session: Any, frame: Any) -> None:
                 answer = "not found"
             yield pa.RecordBatch.from_pydict({"answer": [answer]})
 
-    answers = session.range(1).mapInArrow(importable, "answer string").collect()
-    assert [row.answer for row in answers] == ["not found"]
-    assert read_gram(frame, columns=["speed"]).n_rows == N_ROWS
+    answers = session.range(1).mapInArrow(importable, "answer string")
+    assert answers.filter("answer = 'not found'").count() == answers.count() == 1
+    assert gram_of(frame, ["speed"]).n_rows == N_ROWS

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ndis.tables import read_gram
+from reading import gram_of
 from requires import require_java
 from spark_sessions import QUIET, spark_session
 
@@ -153,7 +153,7 @@ def test_a_worker_is_lost_and_nothing_else(tmp_path: Path) -> None:
 
         killer = threading.Thread(target=lose_a_worker)
         killer.start()
-        gram = read_gram(slow_frame(session, marks), row_norm=10.0)
+        gram = gram_of(slow_frame(session, marks), norm=17.0)
         killer.join()
         assert workers[0].poll() is not None
         assert workers[1].poll() is None
@@ -165,7 +165,7 @@ def test_a_worker_is_lost_and_nothing_else(tmp_path: Path) -> None:
     assert len(lost_after[0] & set(started)) < len(started)
     assert len(set(partitions)) == N_PARTITIONS
     assert len(partitions) > N_PARTITIONS
-    expected = read_gram(expected_table(), 10.0)
+    expected = gram_of(expected_table(), norm=17.0)
     assert gram.n_rows == N_ROWS
     assert gram.columns == ("x", "y")
     np.testing.assert_allclose(gram.matrix, expected.matrix, rtol=1e-12, atol=1e-9)

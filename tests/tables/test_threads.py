@@ -83,10 +83,10 @@ def test_several_threads_give_the_same_figures() -> None:
     program = """
 import hashlib
 import numpy as np
-from ndis.tables import read_gram, row_leverages
+from ndis.tables import Columns, Rows, Table
 table = np.random.default_rng(0).standard_normal((300_000, 5))
-gram = read_gram(table, 2.0)
-leverages = row_leverages(table, gram, 1.0)
-print(hashlib.sha256(gram.matrix.tobytes() + leverages.tobytes()).hexdigest())
+recipe = Rows(Columns(list("abcde"), norm=2.0))
+gram = Table.open(table).with_rows(recipe).moments["gram"]
+print(hashlib.sha256(gram.high.tobytes() + gram.low.tobytes()).hexdigest())
 """
     assert in_fresh_process(program, 1) == in_fresh_process(program, 2)

@@ -194,8 +194,8 @@ def _lists(frame: Any) -> tuple[Any, dict[str, int]]:
             frame = frame.withColumn(field.name, vector_to_array(frame[f"`{field.name}`"]))
         if kind in ("vector", "array"):
             quoted = field.name.replace("`", "``")
-            first = frame.selectExpr(f"size(`{quoted}`) as n").first()
-            widths[field.name] = 0 if first is None else int(first.n)
+            first = frame.selectExpr(f"size(`{quoted}`) as width").limit(1).collect()
+            widths[field.name] = int(first[0].width) if first else 0
     return frame, widths
 
 
