@@ -187,12 +187,12 @@ def _lists(frame: Any) -> tuple[Any, dict[str, int]]:
     """Vectors of Spark's ML as arrays, and the length of the arrays: that of the first row."""
     widths = {}
     for field in frame.schema.fields:
-        kind = field.dataType.typeName()
+        kind = field.dataType.simpleString()
         if kind == "vector":
             from pyspark.ml.functions import vector_to_array
 
             frame = frame.withColumn(field.name, vector_to_array(frame[f"`{field.name}`"]))
-        if kind in ("vector", "array"):
+        if kind == "vector" or kind.startswith("array<"):
             quoted = field.name.replace("`", "``")
             first = frame.selectExpr(f"size(`{quoted}`) as width").limit(1).collect()
             widths[field.name] = int(first[0].width) if first else 0
