@@ -1,67 +1,249 @@
-"""What all private estimators share: one way to release, one way to show themselves.
+"""The protocol of an estimator: the same verbs with the same meaning everywhere.
 
-A mechanism stores its parameters in ``__init__`` and does nothing else there. `calibrate` finds
-the noise without data; `fit` reads the data and calls `_release` once. Everything fitted that
-may leave the house is in `release_`; other fitted attributes belong to the owner of the data.
+Parameters are stored in ``__init__`` and nothing is done there. `plan` needs no data and says what
+will happen: which method and why, its noise, its worst-case loss and what it promises. `calibrate`
+and `guarantee` read the plan; `forecast` says what the release will be good for. `fit` opens the
+table, checks all that can fail, pays, draws and certifies. What may be published is in `release_`,
+nothing else; other fitted attributes follow from it or belong to the owner of the data.
+
+A new estimator of tables writes four things: `_plan`, `_study` (what is read before anything is
+paid), `_draw` (what is released, from what was studied and a generator) and `_finish` (what follows
+from the release). docs/how-to-add-a-mechanism.md has an example.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ndis.guarantee import Guarantee
-from ndis.mechanisms.publish import ask, publish
+from ndis import _validate
+from ndis.calibration import ROUND_UP, least_noise
+from ndis.guarantee import Guarantee, NeighbourRelation
+from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+from ndis.mechanisms.publish import publish
 from ndis.randomness import RandomState
-from ndis.release import Release, Shapes
+from ndis.release import Release
+from ndis.tables import Columns, Rows, Table
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
+Arrays = dict[str, Any]
+Shapes = Mapping[str, tuple[int, ...]]
+Noise = float | Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a mechanism will do, decided before it sees any data.
+
+    Attributes
+    ----------
+    method : str
+        Which method was chosen.
+    noise_scale : float or dict of str to float
+        Standard deviation of the noise, in units of what is released; by name where several
+        statistics are. For a method in rounds, that of the first.
+    guarantee : Guarantee
+        What will be promised, with the worst-case loss.
+    shapes : dict of str to tuple of int
+        Shapes of the released arrays, at most.
+    parameters : dict
+        What the certificate says about the mechanism; public, JSON-able.
+    reason : str
+        Why this method, in one sentence.
+    """
+
+    method: str
+    noise_scale: Noise
+    guarantee: Guarantee
+    shapes: Shapes
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """The worst-case privacy loss."""
+        loss = self.guarantee.loss
+        assert loss is not None
+        return loss
+
+
+@dataclass(frozen=True)
+class Target:
+    """What noise has to achieve: (epsilon, delta), or a delta at a noise that is given."""
+
+    epsilon: float | None
+    delta: float
+
+    def least_noise(
+        self, family: Callable[[float], PrivacyLoss], start: float = 1.0, given: float | None = None
+    ) -> tuple[float, PrivacyLoss]:
+        """The least noise of a family of losses, or the given one; and its loss."""
+        if given is None:
+            assert self.epsilon is not None
+            given = least_noise(family, self.epsilon, self.delta, start=start)
+        return given, family(given)
+
+    def promise(
+        self, loss: PrivacyLoss, relation: NeighbourRelation | str, basis: str = "proven", note: str = ""
+    ) -> Guarantee:
+        """The guarantee of a loss that achieves it."""
+        epsilon = float(loss.epsilon(self.delta)) if self.epsilon is None else self.epsilon
+        return Guarantee(epsilon, self.delta, NeighbourRelation(relation), basis, loss, note=note)
+
+
+@lru_cache(maxsize=1024)
+def noise_multiplier(epsilon: float, delta: float) -> float:
+    """The least noise for a sensitivity of one: the analytic Gaussian mechanism, rounded up.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.base import noise_multiplier
+    >>> f"{noise_multiplier(1.0, 1e-5):.6f}"
+    '3.730632'
+    """
+    start = math.sqrt(2.0 * math.log(1.25 / delta)) / max(epsilon, 1e-3)
+    return least_noise(lambda noise: shift(1.0 / noise), epsilon, delta, start=start)
+
+
+def shift(distance: float) -> Profile:
+    """The worst case of means that are at most so many noise scales apart, in both directions."""
+    return Profile.both(QuadraticLoss.from_shift(ROUND_UP * distance))
+
+
+def mean_shift(
+    target: Target, parts: Mapping[str, tuple[float, float]], given: Noise | None = None
+) -> tuple[dict[str, float], PrivacyLoss]:
+    """Noise on several sums that is one mean shift, D^2 = sum (sensitivity / noise)^2.
+
+    Parameters
+    ----------
+    target : Target
+    parts : mapping of str to (sensitivity, share)
+        How far one row moves each sum, and its share of D^2; shares add up to one.
+    given : dict of str to float, optional
+        The noise of each part, where the caller has chosen it.
+
+    Returns
+    -------
+    noise : dict of str to float
+    loss : PrivacyLoss
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.base import Target, mean_shift
+    >>> noise, loss = mean_shift(Target(1.0, 1e-6), {"sum": (2.0, 0.8), "count": (1.0, 0.2)})
+    >>> f"{noise['sum']:.4f}", f"{noise['count']:.4f}", f"{loss.delta(1.0):.3e}"
+    ('9.4480', '9.4480', '1.000e-06')
+    """
+    if given is not None:
+        if not isinstance(given, Mapping) or set(given) != set(parts):
+            raise ValueError(
+                f"Expected noise_scale to name {', '.join(parts)}, got {given!r}; "
+                "pass a dict with the noise of each."
+            )
+        noise = {name: _validate.positive(f"noise_scale[{name!r}]", given[name]) for name in parts}
+        distance = math.sqrt(math.fsum((parts[name][0] / noise[name]) ** 2 for name in parts))
+        return noise, shift(distance)
+    assert target.epsilon is not None
+    unit = noise_multiplier(target.epsilon, target.delta)
+    noise = {
+        name: unit * sensitivity / math.sqrt(share) * ROUND_UP
+        for name, (sensitivity, share) in parts.items()
+    }
+    return noise, shift(1.0 / unit)
+
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Base of the estimators: parameters by keyword, `release_` and `guarantee_` after fitting."""
+    """Base of the estimators: what they all take, and the way from a plan to a release.
 
+    Parameters
+    ----------
+    epsilon, delta : float
+        What is to be promised; always asked for.
+    noise_scale : float or dict of str to float, optional
+        Noise to use instead of the least that (epsilon, delta) needs; then `epsilon` is left out,
+        and the guarantee says which epsilon follows.
+    random_state : int, SeedSequence, Generator or None
+        None is secret; everything else is repeatable and hence NOT private.
+    ledger : Ledger, optional
+        The budget to spend from.
+    """
+
+    epsilon: float | None
+    delta: float | None
+    noise_scale: Noise | None
     random_state: RandomState
     ledger: Ledger | None
     release_: Release
+
+    # -- before the data -----------------------------------------------------------------------
+
+    def plan(self, size: Any = None) -> Plan:
+        """What `fit` will do for data of this size; needs no data."""
+        raise NotImplementedError  # every estimator has its own
+
+    def calibrate(self, size: Any = None) -> Noise:
+        """The noise that `fit` will use, as `noise_scale_`; needs no data."""
+        return self.plan(size).noise_scale
+
+    def guarantee(self, size: Any = None) -> Guarantee:
+        """The guarantee that a release will carry; needs no data."""
+        return self.plan(size).guarantee
+
+    def _target(self) -> Target:
+        """What is asked for, checked."""
+        delta = _validate.probability("delta", _asked("delta", self.delta))
+        if self.noise_scale is not None:
+            if self.epsilon is not None:
+                raise ValueError(
+                    f"Expected epsilon or noise_scale, got both (epsilon={self.epsilon}); with a "
+                    "noise_scale the guarantee says which epsilon follows."
+                )
+            return Target(None, delta)
+        return Target(_validate.non_negative("epsilon", _asked("epsilon", self.epsilon)), delta)
+
+    # -- with the data -------------------------------------------------------------------------
+
+    def _study(self, data: Any, plan: Plan) -> Any:
+        """What has to be read before anything is paid: all that can fail, fails here."""
+        raise NotImplementedError
+
+    def _draw(self, studied: Any, plan: Plan, data: Any, rng: np.random.Generator) -> Arrays:
+        """The released arrays; changes nothing."""
+        raise NotImplementedError
+
+    def _release(self, data: Any, plan: Plan) -> Release:
+        """Ask, read, pay, draw, certify."""
+        if self.ledger is not None:
+            self.ledger.check(plan.guarantee)  # before the data are read
+        studied = self._study(data, plan)
+        self.release_ = publish(
+            lambda rng: self._draw(studied, plan, data, rng),
+            plan.guarantee,
+            type(self).__name__,
+            {"method": plan.method, "noise_scale": plan.noise_scale, **plan.parameters},
+            plan.shapes,
+            random_state=self.random_state,
+            ledger=self.ledger,
+        )
+        self.noise_scale_ = plan.noise_scale
+        return self.release_
 
     @property
     def guarantee_(self) -> Guarantee:
         """The guarantee of what was released."""
         return self.release_.guarantee
 
-    @property
-    def output_copies(self) -> int:
-        """How many independent draws of `output_law` a release holds."""
-        return 1
-
-    def _ask(self, guarantee: Guarantee) -> None:
-        """Ask the ledger for this release before any data are read."""
-        ask(guarantee, self.ledger, self.random_state)
-
-    def _release(
-        self,
-        draw: Callable[[np.random.Generator], Any],
-        guarantee: Guarantee,
-        parameters: Mapping[str, Any],
-        shapes: Shapes,
-    ) -> Release:
-        """Publish under the estimator's name."""
-        self.release_ = publish(
-            draw,
-            guarantee,
-            type(self).__name__,
-            parameters,
-            shapes,
-            random_state=self.random_state,
-            ledger=self.ledger,
-        )
-        return self.release_
+    # -- shown ---------------------------------------------------------------------------------
 
     def _repr_html_(self) -> str:
         """Parameters and, after fitting, the guarantee as a sentence."""
@@ -70,3 +252,180 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+
+def _asked(name: str, value: Any) -> Any:
+    if value is None:
+        raise ValueError(f"Expected {name}, got none; say what is to be promised.")
+    return value
+
+
+class TableEstimator(PrivateEstimator):
+    """An estimator that reads a table: which columns, within which public bounds.
+
+    Parameters
+    ----------
+    limits : mapping of str to (low, high), or sequence of pairs, optional
+        The public limits of every numeric column, in the order of the columns for arrays. Values
+        are clipped to them, and everything is computed on columns scaled by them.
+    data_norm : float, optional
+        A public bound on the Euclidean norm of a row; longer rows are scaled down to it. With
+        `limits` it bounds the scaled row, intercept included. One of the two is needed.
+    levels : mapping of str to sequence, optional
+        Public levels of categorical columns; each becomes an indicator column.
+    columns : sequence of str, optional
+        The columns to read, the label among them; all if not given.
+    n_rows : int, optional
+        The number of rows, only where it is public: then it becomes part of the release.
+    """
+
+    columns: Sequence[str] | None
+    levels: Mapping[str, Sequence[Any]] | None
+    limits: Any
+    data_norm: float | None
+    fit_intercept: bool = False
+    n_rows: int | None = None
+
+    def plan(self, size: Any = None) -> Plan:
+        """What `fit` will do; needs no data.
+
+        Parameters
+        ----------
+        size : int, optional
+            How many features there are, where `limits` or `columns` do not name them.
+        """
+        return self._plan(self._rows_declared(size))
+
+    def _plan(self, rows: Rows) -> Plan:
+        """What will happen to a table with this recipe for its rows."""
+        raise NotImplementedError
+
+    def _finish(self, rows: Rows) -> None:
+        """Set the fitted attributes, from the release and the public recipe."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Read the table, spend the budget, release the answer.
+
+        Parameters
+        ----------
+        X : table
+            Anything that `ndis.tables.Table.open` opens: arrays, data frames, Arrow, Parquet or CSV
+            files, DuckDB, Spark or Dask tables, tensors on a graphics card.
+        y : array_like or str, optional
+            Labels, or the name of the label's column.
+        """
+        table, labels = self._open(X, y)
+        table = table.with_rows(self._rows(table, labels))
+        assert table.rows is not None
+        self._release(table, self._plan(table.rows))
+        self.n_features_in_ = len(table.rows.features.columns)
+        self._finish(table.rows)
+        return self
+
+    def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
+        """The recipe for a table's rows; estimators with labels say more."""
+        return Rows(self._features(table, labels))
+
+    def _rows_declared(self, size: int | None) -> Rows:
+        """The same, as far as parameters declare it."""
+        return Rows(self._declared(size))
+
+    def _open(self, X: Any, y: Any = None) -> tuple[Table, tuple[str, ...]]:
+        """The table, its schema looked at once; and the names of the labels."""
+        typed = [*(self.levels or {}), *(self.limits if isinstance(self.limits, Mapping) else {})]
+        if y is None or isinstance(y, str):
+            names = () if y is None else (y,)
+            table = Table.open(X, self.columns, typed=[*typed, *names])
+            for name in names:
+                if name not in table.columns:
+                    where = "columns" if self.columns is not None else "the table"
+                    raise ValueError(
+                        f"Expected the label among {where}, got {name!r}, which is not there; "
+                        f"add it, or name one of {', '.join(map(repr, table.columns))}."
+                    )
+            return table, names
+        rows, labels = self._arrays(X, y)
+        features = getattr(self, "feature_names_in_", None)
+        label = "y"
+        n_features = rows.shape[1]
+        if features is None:
+            features = [f"x{index}" for index in range(n_features)]
+        while label in features:
+            label += "_"
+        n_labels = 1 if labels.ndim == 1 else labels.shape[1]
+        names = (label,) if n_labels == 1 else tuple(f"{label}{i}" for i in range(n_labels))
+        table = Table.open(rows, [*map(str, features), *names], labels=labels, label=label)
+        return table, names
+
+    def _arrays(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Rows and labels as arrays, checked as scikit-learn checks them."""
+        if hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray):
+            self.n_features_in_ = X.shape[1]
+            return X, y
+        from sklearn.utils.validation import validate_data
+
+        rows, labels = validate_data(
+            self, X, y, accept_sparse="csr", dtype="numeric", y_numeric=True, multi_output=True
+        )
+        return rows, labels
+
+    def _limits_of(self, names: Sequence[str], labels: Sequence[str] = ()) -> Any:
+        """The limits of some columns by name; None if only norms are declared."""
+        if self.limits is None:
+            return None
+        if isinstance(self.limits, Mapping):
+            wanted = [name for name in names if name not in (self.levels or {})]
+            for name in self.limits:
+                if name not in (*wanted, *labels):
+                    raise ValueError(
+                        f"Expected limits of columns that are read, got {name!r}; correct the "
+                        "name, or add it to columns."
+                    )
+            return {name: self.limits[name] for name in wanted if name in self.limits}
+        pairs = list(self.limits)
+        if len(pairs) != len(names):
+            raise ValueError(
+                f"Expected one pair of limits for each of {len(names)} features, got {len(pairs)}; "
+                "list (low, high) for every column in order."
+            )
+        return dict(zip(names, pairs, strict=True))
+
+    def _features(self, table: Table, without: Sequence[str] = ()) -> Columns:
+        """How the features of a table become rows on the grid."""
+        names = [name for name in table.columns if name not in without]
+        return self._recipe(names, self._limits_of(names, without), table.widths)
+
+    def _recipe(
+        self, names: Sequence[str], limits: Any, widths: Mapping[str, int] | None = None
+    ) -> Columns:
+        return Columns(
+            names,
+            {name: known for name, known in (self.levels or {}).items() if name in names},
+            limits,
+            self.data_norm,
+            bool(self.fit_intercept),
+            bool(self.fit_intercept),
+            {name: width for name, width in (widths or {}).items() if name in names},
+        )
+
+    def _declared(self, size: int | None = None) -> Columns:
+        """The recipe of the features as far as parameters declare them, or for so many numbers."""
+        names = self.columns
+        if names is None and isinstance(self.limits, Mapping):
+            names = [*self.limits, *(self.levels or {})]
+        if names is None:
+            if size is None:
+                raise ValueError(
+                    "Expected the number of features, got none; pass it, or name the columns in "
+                    "limits or columns."
+                )
+            names = [f"x{index}" for index in range(_validate.count("size", size))]
+        return self._recipe(names, self._limits_of(names))
+
+    def _check_rows(self, n_rows: int) -> None:
+        if self.n_rows is not None and n_rows != _validate.count("n_rows", self.n_rows):
+            raise ValueError(
+                f"Expected a table of {self.n_rows} rows, as declared public, got another number; "
+                "correct n_rows, or leave it out to keep it private."
+            )
