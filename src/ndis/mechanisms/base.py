@@ -77,6 +77,36 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Forecast:
+    """What a release can be expected to be good for, from public numbers and stated assumptions.
+
+    Attributes
+    ----------
+    errors : dict of str to (float, float)
+        For each kind of error the range in which it is expected, over the assumptions.
+    assumptions : tuple of str
+        What was assumed about the data, one short sentence each.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.base import Forecast
+    >>> print(Forecast({"standard error of a mean": (0.1, 0.2)}, ("1,000 rows",)))
+    standard error of a mean: 0.1 to 0.2, assuming 1,000 rows
+    """
+
+    errors: Mapping[str, tuple[float, float]]
+    assumptions: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """One line for each error."""
+        assumed = f", assuming {'; '.join(self.assumptions)}" if self.assumptions else ""
+        return "\n".join(
+            f"{name}: {low:.3g}{'' if low == high else f' to {high:.3g}'}{assumed}"
+            for name, (low, high) in self.errors.items()
+        )
+
+
+@dataclass(frozen=True)
 class Target:
     """What noise has to achieve: (epsilon, delta), or a delta at a noise that is given."""
 

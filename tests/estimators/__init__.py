@@ -1,0 +1,47 @@
+"""Every estimator and every method of it, with data it can read: what the protocol test runs over.
+
+A module here lists the cases of a family in `CASES`; nothing else has to be registered.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Case:
+    """One estimator and one method.
+
+    Attributes
+    ----------
+    name : str
+    make : callable
+        Makes the estimator; takes any of its parameters by keyword, `epsilon` and `delta` among
+        them, on top of those that the case sets.
+    data : callable
+        Returns the arguments of `fit`, the same each time.
+    neighbour : callable
+        Returns the arguments of `fit` for a neighbouring data set.
+    size : object
+        What `plan` asks for without data; None where parameters say it.
+    exceptions : dict of str to str
+        Which expectation of the protocol does not hold, and why; at most three in all.
+    """
+
+    name: str
+    make: Callable[..., Any]
+    data: Callable[[], tuple[Any, ...]]
+    neighbour: Callable[[], tuple[Any, ...]]
+    size: Any = None
+    exceptions: dict[str, str] = field(default_factory=dict)
+
+
+def all_cases() -> list[Case]:
+    """Every case there is, in a fixed order."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
+    return [case for module in modules for case in module.CASES]
