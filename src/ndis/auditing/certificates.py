@@ -134,7 +134,7 @@ def _against_parameters(release: Release) -> list[Check]:
     whats = [f"the {thing} from the parameters" for thing in ("loss follows", "arrays follow")]
     why = f"nobody has said how to recompute {release.mechanism} from such parameters"
     try:
-        found = implied(release.mechanism, release.parameters)
+        found = implied(release.mechanism, release.parameters, release.guarantee.delta)
     except Exception:  # parameters of a stranger
         found = None
     if found is None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -27,16 +27,15 @@ from ndis import _validate
 from ndis.calibration import ROUND_UP, least_noise
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
-from ndis.mechanisms.publish import publish
+from ndis.mechanisms.publish import ask, publish
 from ndis.randomness import RandomState
-from ndis.release import Release
+from ndis.release import Release, Shapes
 from ndis.tables import Columns, Rows, Table
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
 Arrays = dict[str, Any]
-Shapes = Mapping[str, tuple[int, ...]]
 Noise = float | Mapping[str, float]
 
 
@@ -54,9 +53,7 @@ class Plan:
     guarantee : Guarantee
         What will be promised, with the worst-case loss.
     shapes : dict of str to tuple of int
-        Shapes of the released arrays, at most.
-    parameters : dict
-        What the certificate says about the mechanism; public, JSON-able.
+        Shapes of the released arrays.
     reason : str
         Why this method, in one sentence.
     """
@@ -65,8 +62,7 @@ class Plan:
     noise_scale: Noise
     guarantee: Guarantee
     shapes: Shapes
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    reason: str = ""
+    reason: str
 
     @property
     def loss(self) -> PrivacyLoss:
@@ -123,7 +119,11 @@ class Target:
         return given, family(given)
 
     def promise(
-        self, loss: PrivacyLoss, relation: NeighbourRelation | str, basis: str = "proven", note: str = ""
+        self,
+        loss: PrivacyLoss,
+        relation: NeighbourRelation | str,
+        basis: str = "proven",
+        note: str = "",
     ) -> Guarantee:
         """The guarantee of a loss that achieves it."""
         epsilon = float(loss.epsilon(self.delta)) if self.epsilon is None else self.epsilon
@@ -192,6 +192,10 @@ def mean_shift(
     return noise, shift(1.0 / unit)
 
 
+# Parameters that the certificate does not repeat: promise and noise stand there anyway.
+_UNPUBLISHED = ("epsilon", "delta", "noise_scale", "random_state", "ledger")
+
+
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Base of the estimators: what they all take, and the way from a plan to a release.
 
@@ -253,20 +257,30 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _release(self, data: Any, plan: Plan) -> Release:
         """Ask, read, pay, draw, certify."""
-        if self.ledger is not None:
-            self.ledger.check(plan.guarantee)  # before the data are read
+        ask(plan.guarantee, self.ledger, self.random_state)  # before the data are read
         studied = self._study(data, plan)
         self.release_ = publish(
             lambda rng: self._draw(studied, plan, data, rng),
             plan.guarantee,
             type(self).__name__,
-            {"method": plan.method, "noise_scale": plan.noise_scale, **plan.parameters},
+            {**self._public(data), "method": plan.method, "noise_scale": plan.noise_scale},
             plan.shapes,
             random_state=self.random_state,
             ledger=self.ledger,
         )
         self.noise_scale_ = plan.noise_scale
         return self.release_
+
+    def _public(self, data: Any) -> dict[str, Any]:
+        """What the certificate says about the mechanism: from this its plan can be made again."""
+        own = {k: v for k, v in self.get_params(deep=False).items() if k not in _UNPUBLISHED}
+        return {name: value for name, value in own.items() if value is not None}
+
+    @classmethod
+    def from_public(cls, parameters: Mapping[str, Any], delta: float) -> Plan:
+        """The plan that the parameters of a certificate imply, at the noise that they state."""
+        own = {k: v for k, v in parameters.items() if k in cls._get_param_names()}
+        return cls(**{**own, "delta": delta}).plan(parameters.get("size"))
 
     @property
     def guarantee_(self) -> Guarantee:
@@ -365,7 +379,7 @@ class TableEstimator(PrivateEstimator):
         """The table, its schema looked at once; and the names of the labels."""
         typed = [*(self.levels or {}), *(self.limits if isinstance(self.limits, Mapping) else {})]
         if y is None or isinstance(y, str):
-            names = () if y is None else (y,)
+            names: tuple[str, ...] = () if y is None else (y,)
             table = Table.open(X, self.columns, typed=[*typed, *names])
             for name in names:
                 if name not in table.columns:
@@ -445,6 +459,7 @@ class TableEstimator(PrivateEstimator):
         if names is None and isinstance(self.limits, Mapping):
             names = [*self.limits, *(self.levels or {})]
         if names is None:
+            size = len(self.limits) if size is None and isinstance(self.limits, Sequence) else size
             if size is None:
                 raise ValueError(
                     "Expected the number of features, got none; pass it, or name the columns in "
@@ -452,6 +467,12 @@ class TableEstimator(PrivateEstimator):
                 )
             names = [f"x{index}" for index in range(_validate.count("size", size))]
         return self._recipe(names, self._limits_of(names))
+
+    def _public(self, data: Table) -> dict[str, Any]:
+        """Names are those that were typed or confirmed (see `Table.open`)."""
+        assert data.rows is not None
+        named = {"columns": list(data.rows.columns)}
+        return {**super()._public(data), **named}
 
     def _check_rows(self, n_rows: int) -> None:
         if self.n_rows is not None and n_rows != _validate.count("n_rows", self.n_rows):

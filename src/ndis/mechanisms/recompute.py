@@ -1,8 +1,10 @@
 """What a mechanism's public parameters imply, for whoever holds a release and does not trust it.
 
-A mechanism takes part by a function ``recompute(mechanism, parameters)`` in its module, named once
-in `HOMES`. Parameters come from a stranger's file: the function may raise whatever they make it
-raise, and computes nothing whose size depends on them.
+The parameters in a certificate are those of the estimator and its noise, so its plan can be made
+again without data. A mechanism that is no estimator takes part by a function
+``recompute(mechanism, parameters)`` in its module, named in `HOMES`. Parameters come from a
+stranger's file: whatever they make the plan raise is for the caller to catch, and nothing is
+computed whose size depends on them.
 """
 
 from __future__ import annotations
@@ -17,10 +19,8 @@ from ndis.loss import PrivacyLoss
 from ndis.release import Shapes
 
 HOMES = {
-    "GaussianMechanism": "ndis.mechanisms.additive",
     "MultiPartyPart": "ndis.mechanisms.multiparty.releasing",
     "MultiPartyRegression": "ndis.mechanisms.multiparty.releasing",
-    "PrivateProjection": "ndis.mechanisms.projection_methods",
 }
 
 
@@ -42,19 +42,24 @@ class Implied:
     shapes: Shapes | None = None
 
 
-def implied(mechanism: str, parameters: Mapping[str, Any]) -> Implied | None:
+def implied(mechanism: str, parameters: Mapping[str, Any], delta: float) -> Implied | None:
     """What the parameters of a release imply; None for a mechanism that nobody can recompute.
 
     Examples
     --------
     >>> from ndis.mechanisms.recompute import implied
-    >>> found = implied("GaussianMechanism", {"sensitivity": 1.0, "noise_scale": 5.0})
-    >>> f"{found.loss.delta(1.0):.1e}"
+    >>> parameters = {"sensitivity": 1.0, "shape": [3], "noise_scale": 5.0}
+    >>> f"{implied('GaussianMechanism', parameters, 1e-6).loss.delta(1.0):.1e}"
     '8.5e-09'
-    >>> implied("Nonsense", {}) is None
+    >>> implied("Nonsense", {}, 1e-6) is None
     True
     """
-    if mechanism not in HOMES:
+    if mechanism in HOMES:
+        found: Implied = import_module(HOMES[mechanism]).recompute(mechanism, parameters)
+        return found
+    library = import_module("ndis")
+    estimator = getattr(library, mechanism, None) if mechanism in library.__all__ else None
+    if not hasattr(estimator, "from_public"):
         return None
-    found: Implied = import_module(HOMES[mechanism]).recompute(mechanism, parameters)
-    return found
+    plan = estimator.from_public(parameters, delta)  # type: ignore[union-attr]
+    return Implied(plan.loss, plan.guarantee.relation, plan.shapes)
