@@ -18,6 +18,7 @@ from ndis.release import ChangedRelease, NewFile, blank, writing_to
 from pairs import losses
 
 SHIFT = Profile.both(QuadraticLoss.from_shift(1.0))
+LONG = Guarantee(1.0, 0.1, "edge", "proven", QuadraticLoss(1e-3 + 1e-6 * np.arange(2500.0), 0.0, 1))
 PROMISE = Guarantee(1.0, 0.127, "replace", "proven", SHIFT)
 
 
@@ -212,13 +213,16 @@ def test_absurd_sizes_are_refused(shape: tuple[int, ...]) -> None:
         ("two words", {}, "mechanism must match"),
         ("one", {"camelCase": 1}, "parameters"),
         ("one", {"text": "x" * 2**22}, "release less at once"),
+        ("one", {"deep": []}, "than 6000 terms"),
     ],
 )
 def test_what_no_reader_would_accept_is_not_written(
     tmp_path: Path, mechanism: str, parameters: dict, words: str
 ) -> None:
     with pytest.raises(ValueError, match="Expected a release") as caught:
-        Release([1.0], PROMISE, mechanism, parameters).save(tmp_path / "r.npz")
+        Release([1.0], PROMISE if "deep" not in parameters else LONG, mechanism, parameters).save(
+            tmp_path / "r.npz"
+        )
     assert words in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -297,6 +301,7 @@ def _set(*keys: str, to: object) -> object:
         (_set("guarantee", "relation", to=None), "certificate.guarantee.relation"),
         (_set("guarantee", "loss", to={}), "certificate.guarantee.loss must contain"),
         (_set("guarantee", "loss", to={"kind": "magic"}), "magic"),
+        (_set("guarantee", "loss", to={"kind": "x", "y": [[0] * 99] * 99}), "than 6000 terms"),
         (_set("guarantee", "loss", to={"kind": "quadratic"}), "ask for the file again"),
         (_set("guarantee", "surprise", to=1), "certificate.guarantee must not contain"),
         (lambda c: c["guarantee"].pop("relation"), "certificate.guarantee must contain"),

@@ -40,6 +40,9 @@ MOST_BYTES = 2**32 - 1
 # A hostile certificate of this length takes about 150 MB to parse.
 MOST_TEXT = 2**22
 
+# What a reader works out about a loss in ball arithmetic takes about 10 s at this size.
+MOST_TERMS = 6000
+
 _FIRST = b"certificate.json"
 _NUMBERS = re.compile(r"[|][biu]1|<[iuf][248]")
 # PKWARE's records: before a member, in the directory, at the end. Nothing is compressed, and the
@@ -499,8 +502,16 @@ def _check(certificate: Any) -> None:
     try:
         _validator()(certificate)
     except JsonSchemaValueException as error:
-        message = error.message.replace("data", "certificate", 1)
-        raise ValueError(f"{message}") from None
+        raise ValueError(error.message.replace("data", "certificate", 1)) from None
+    if _terms(certificate["guarantee"]["loss"]) > MOST_TERMS:
+        raise ValueError(f"certificate.guarantee.loss has more than {MOST_TERMS} terms")
+
+
+def _terms(loss: Any) -> int:
+    """How many numbers a reader must work with; a table of masses is cheap at any length."""
+    if isinstance(loss, dict):
+        return sum(_terms(value) for name, value in loss.items() if name != "mass")
+    return len(loss) + sum(map(_terms, loss)) if isinstance(loss, list) else 0
 
 
 @functools.cache
