@@ -75,7 +75,9 @@ def test_the_plan_says_what_will_happen(case: Case) -> None:
     assert isinstance(plan, Plan)
     assert plan.reason.endswith(".")
     assert plan.method
-    scales = plan.noise_scale.values() if isinstance(plan.noise_scale, Mapping) else [plan.noise_scale]
+    scales = (
+        plan.noise_scale.values() if isinstance(plan.noise_scale, Mapping) else [plan.noise_scale]
+    )
     assert all(math.isfinite(scale) and scale > 0 for scale in scales)
     promise = plan.guarantee
     assert isinstance(promise, Guarantee)
@@ -160,7 +162,11 @@ def test_copies(case: Case) -> None:
 def test_a_release_is_paid_once_before_it_is_drawn(case: Case, tmp_path: Path) -> None:
     relation = make(case).guarantee(case.size).relation
     ledger = Ledger.create(
-        tmp_path / "budget.ndis", 2 * EPSILON, 2 * DELTA, relation, accept=["relative", "seeded", "declared"]
+        tmp_path / "budget.ndis",
+        2 * EPSILON,
+        2 * DELTA,
+        relation,
+        accept=["relative", "seeded", "declared"],
     )
     with ledger:
         model = make(case, ledger=ledger).fit(*case.data())

@@ -35,7 +35,9 @@ def test_every_gate_in_order() -> None:
 def test_without_an_intercept_zero_stays_zero() -> None:
     recipe = Columns(["x"], limits={"x": (-2, 8)}, centred=False)
     (block,) = Rows(recipe).blocks(np.array([[0.0], [4.0], [-5.0]]))
-    np.testing.assert_allclose(block.features[0] / (8 * recipe.scale[0]), [0, 0.5, -0.25], atol=2e-6)
+    np.testing.assert_allclose(
+        block.features[0] / (8 * recipe.scale[0]), [0, 0.5, -0.25], atol=2e-6
+    )
 
 
 def test_the_source_is_not_written_to() -> None:
