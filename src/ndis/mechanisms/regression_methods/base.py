@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndis._validate import FloatArray
 from ndis.gaussian import Gaussian
-from ndis.loss import PrivacyLoss
+from ndis.guarantee import Guarantee
+from ndis.loss import PrivacyLoss, QuadraticLoss
+from ndis.mechanisms.base import Target
 from ndis.release import Shapes
-from ndis.tables import Gram, batches
+from ndis.tables.exact import MOST_ROWS, ExactSum
+
+if TYPE_CHECKING:
+    from ndis.tables import Gram, batches  # type: ignore[attr-defined]  # leaves with `Table`
 
 # Coefficients drawn from a law that depends on the data are put on a grid this much finer than
 # the standard deviation they have on an empty table, 1/sqrt(r): there the spread is largest.
@@ -116,6 +121,77 @@ class Method(ABC):
             "Expected a method whose coefficients have a Gaussian law, got one for which they do "
             "not; audit it by samples."
         )
+
+
+class SketchMethod(ABC):
+    """A method that adds a ridge to rows [x, y] and releases a sketch of them, or its solution.
+
+    Everything is in grid units over 2^20: features of norm at most 1, intercept included, and one
+    label of at most 1 in absolute value, so that a whole row has norm at most sqrt(2).
+
+    Parameters
+    ----------
+    target : Target
+    n_features : int
+        Intercept included.
+    n_components : int, optional
+        Columns of the sketch; the method's own number if not given.
+    noise_scale : float, optional
+        The noise, where the caller has chosen it.
+    leverage, joint_leverage : float, optional
+        What no row exceeds in any table of a declared set: its leverage among the features, and
+        with the label. The noise follows from them, never from the table at hand.
+    max_rows : int
+        A public cap on the number of rows.
+
+    Attributes
+    ----------
+    n_components : int
+    noise_scale : float
+        The root of the ridge.
+    guarantee : Guarantee
+        With the worst-case loss; relative to the set, if one was declared.
+    shapes : dict of str to tuple of int
+        Of what `draw` returns.
+    """
+
+    name: str
+    n_components: int
+    noise_scale: float
+    guarantee: Guarantee
+    shapes: Shapes
+
+    @abstractmethod
+    def __init__(
+        self,
+        target: Target,
+        n_features: int,
+        n_components: int | None = None,
+        *,
+        noise_scale: float | None = None,
+        leverage: float | None = None,
+        joint_leverage: float | None = None,
+        max_rows: int = MOST_ROWS,
+    ) -> None: ...
+
+    @abstractmethod
+    def study(self, table: Any) -> ExactSum:
+        """The joint Gram matrix, label last; refuses to its owner a table outside the set."""
+
+    @abstractmethod
+    def draw(self, moments: ExactSum, rng: np.random.Generator) -> Arrays:
+        """What is released, from what was studied: "coef" in label units for each feature unit.
+
+        "sketch" also releases its matrix and the second moments that it estimates.
+        """
+
+    @abstractmethod
+    def law(self, moments: ExactSum) -> Gaussian:
+        """The law of "coef", where that is Gaussian."""
+
+    @abstractmethod
+    def removal_losses(self, table: Any) -> QuadraticLoss:
+        """For auditors: the loss for every row of the table, row present first."""
 
 
 def solve(second_moments: FloatArray) -> FloatArray:
