@@ -109,7 +109,10 @@ def noise_multiplier(epsilon: float, delta: float) -> float:
     >>> f"{noise_multiplier(1.0, 1e-5):.6f}"
     '3.730632'
     """
-    start = math.sqrt(2.0 * math.log(1.25 / delta)) / max(epsilon, 1e-3)
+    # The classic rule; or, where epsilon hardly matters, a total variation of delta.
+    start = 0.4 / delta
+    if epsilon > 0.0:
+        start = min(start, math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon)
     return least_noise(lambda noise: shift_profile(1.0 / noise), epsilon, delta, start=start)
 
 

@@ -1,6 +1,7 @@
 """The Gaussian and matrix-variate mechanisms: noise, guarantees, laws and what they cost."""
 
 import math
+from pathlib import Path
 
 import mpmath as mp
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 from scipy import stats
 
 import ndis
-from ndis import GaussianMechanism, Guarantee, MatrixGaussianMechanism, Release
-from ndis.calibration import noise_multiplier
-from ndis.ledger import Entry
-from ndis.randomness import generator, grid_spacing
+from ndis import GaussianMechanism, Ledger, MatrixGaussianMechanism, Release
+from ndis.auditing.certificates import verify
+from ndis.calibration import meets, noise_multiplier
+from ndis.mechanisms.recompute import implied
+from ndis.randomness import grid_spacing
 from oracles.noise import reference_multiplier
 from samplers import LEVEL, accepts_gaussian, accepts_law, accepts_scale
 
@@ -53,25 +55,41 @@ def test_noise_has_the_calibrated_law_and_not_one_near_it() -> None:
     assert not accepts_law(noise, stats.norm(scale=1.1 * scale).cdf, LEVEL)
 
 
-def test_a_known_seed_is_said_to_be_not_private() -> None:
-    release = GaussianMechanism(1.0, 1e-5, 1.0, random_state=3).release(0.0)
-    assert not release.guarantee.private
-    assert "NOT PRIVATE" in str(release.guarantee)
+@pytest.mark.parametrize("mechanism", [GaussianMechanism, MatrixGaussianMechanism])
+def test_the_verifier_and_a_ledger_of_that_size_accept_a_release(
+    mechanism: type[GaussianMechanism], tmp_path: Path
+) -> None:
+    with Ledger.create(tmp_path / "budget", 2.0, 1e-5, "add-remove") as ledger:
+        made = mechanism(2.0, 1e-5, 1.3, ledger=ledger).release([[1.0, 2.0]])
+    assert verify(made).outcome == "checked"
 
 
-def test_every_release_passes_through_the_ledger_first() -> None:
-    events: list[str] = []
+def test_the_noise_that_a_certificate_states_implies_what_is_promised() -> None:
+    """It is a product, rounded: it must not imply a bit less."""
+    rng = np.random.default_rng(16)
+    for epsilon, delta, sensitivity in 10 ** rng.uniform(-3, [1, -1, 3], (20, 3)):
+        noise = GaussianMechanism(epsilon, delta, sensitivity).calibrate()
+        stated = implied(
+            "GaussianMechanism", {"sensitivity": sensitivity, "noise_scale": noise}, delta
+        )
+        assert stated is not None
+        assert meets(stated.loss, epsilon, delta), (epsilon, delta, sensitivity)
 
-    class Budget:
-        def spend(self, guarantee: Guarantee, mechanism: str) -> Entry:
-            events.append(f"spend {guarantee.epsilon} {mechanism}")
-            return Entry(1, "now", mechanism, guarantee)
 
-        def complete(self, entry: Entry, digest: str) -> None:
-            events.append(f"complete {entry.number} {len(digest)}")
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 1e-150), (1e-140, 1e-150), (1e-3, 1e-300)])
+def test_noise_for_a_tiny_delta_at_hardly_any_epsilon(epsilon: float, delta: float) -> None:
+    promise = GaussianMechanism(epsilon, delta, 1.0).guarantee()
+    assert promise.loss is not None
+    assert promise.loss.delta(epsilon) == pytest.approx(delta, rel=1e-9)
 
-    GaussianMechanism(1.0, 1e-5, 1.0, ledger=Budget()).release([1.0])  # type: ignore[arg-type]
-    assert events == ["spend 1.0 GaussianMechanism", "complete 1 64"]
+
+def test_what_would_leave_the_doubles_is_refused_before_it_is_paid(tmp_path: Path) -> None:
+    with Ledger.create(tmp_path / "budget", 1.0, 1e-5, "add-remove") as ledger:
+        for sensitivity, value in ((1.0, 1e307), (1e307, 1.0), (1e-307, 1.0)):
+            mechanism = GaussianMechanism(1.0, 1e-5, sensitivity, ledger=ledger)
+            with pytest.raises(ValueError, match=r"Expected .*(units|constant)"):
+                mechanism.release(value)
+        assert not ledger.history()
 
 
 def test_output_law_is_what_the_auditor_sees() -> None:
@@ -86,7 +104,7 @@ def test_output_law_is_what_the_auditor_sees() -> None:
 )
 def test_wrong_parameters_are_named(arguments: tuple[float, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        GaussianMechanism(*arguments)
+        GaussianMechanism(*arguments).plan()
 
 
 # -- matrices ------------------------------------------------------------------------------------
@@ -118,7 +136,10 @@ def test_matrix_noise_has_the_covariance_of_its_sides() -> None:
     rng = np.random.default_rng(12)
     rows, columns = random_covariance(2, rng), random_covariance(3, rng)
     mechanism = MatrixGaussianMechanism(1.0, 1e-5, 1.0, rows=rows, columns=columns)
-    draws = np.array([mechanism.noise((2, 3), rng).reshape(-1) for _ in range(4000)])
+    zeros, plan = np.zeros((2, 3)), mechanism.plan((2, 3))
+    draws = np.array(
+        [mechanism._draw(zeros, plan, zeros, rng)["value"].reshape(-1) for _ in range(4000)]
+    )
     least = np.linalg.eigvalsh(rows)[0] * np.linalg.eigvalsh(columns)[0]
     cov = mechanism.calibrate() ** 2 / least * np.kron(rows, columns)
     assert accepts_gaussian(draws, np.zeros(6), cov, LEVEL)
@@ -142,6 +163,9 @@ def test_matrices_that_do_not_fit_are_refused(
         mechanism.release(np.zeros(shape))
 
 
-def test_draws_repeat_with_a_seed() -> None:
-    mechanism = GaussianMechanism(1.0, 1e-5, 1.0)
-    assert np.array_equal(mechanism.noise((3,), generator(1)), mechanism.noise((3,), generator(1)))
+def test_a_forecast_of_directional_noise_spans_its_entries() -> None:
+    mechanism = MatrixGaussianMechanism(1.0, 1e-5, 1.0, rows=np.diag([1.0, 4.0]))
+    errors = mechanism.forecast((2, 3)).errors
+    scale = mechanism.calibrate()
+    assert errors["standard error of a number"] == pytest.approx((scale, 2 * scale))
+    assert errors["root of the summed squared errors"][0] == pytest.approx(scale * math.sqrt(15))

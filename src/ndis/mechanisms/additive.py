@@ -7,37 +7,29 @@ least noise at which that pair meets (epsilon, delta).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.calibration import noise_multiplier, shift_profile
 from ndis.gaussian import Gaussian
-from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.mechanisms.publish import publish
-from ndis.mechanisms.recompute import Implied
-from ndis.randomness import RandomState, add_noise
+from ndis.guarantee import NeighbourRelation
+from ndis.mechanisms.base import Forecast, Plan, PrivateEstimator, mean_shift
+from ndis.randomness import RandomState, add_noise, grid_spacing
 from ndis.release import Release
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
 Shape = tuple[int, ...]
+# Answers and noise up to this size add up within the doubles.
+_LARGEST = 2.0**1000
 
 
-def recompute(mechanism: str, parameters: Mapping[str, Any]) -> Implied:
-    """What the parameters of a `GaussianMechanism` imply."""
-    sensitivity = _validate.positive("sensitivity", parameters["sensitivity"])
-    scale = _validate.positive("noise_scale", parameters["noise_scale"])
-    return Implied(shift_profile(sensitivity / scale))
-
-
-class GaussianMechanism:
+class GaussianMechanism(PrivateEstimator):
     """Independent normal noise of one variance on every entry.
 
     Parameters
@@ -48,7 +40,10 @@ class GaussianMechanism:
         The largest Euclidean distance between the answers on neighbouring data sets.
     relation : NeighbourRelation or str
         The relation for which the sensitivity was worked out.
-    random_state : int, Generator or None
+    noise_scale : float, optional
+        Noise to use instead of the least; then `epsilon` is left out, and the guarantee says
+        which epsilon follows.
+    random_state : int, SeedSequence, Generator or None
         None draws from the operating system; anything else is not private.
     ledger : Ledger, optional
         Where the budget is kept.
@@ -65,40 +60,69 @@ class GaussianMechanism:
 
     def __init__(
         self,
-        epsilon: float,
-        delta: float,
-        sensitivity: float,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        sensitivity: float | None = None,
         *,
         relation: NeighbourRelation | str = "add-remove",
+        noise_scale: float | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.epsilon = _validate.non_negative("epsilon", epsilon)
-        self.delta = _validate.probability("delta", delta)
-        self.sensitivity = _validate.positive("sensitivity", sensitivity)
-        _validate.one_of("relation", str(relation), [str(r) for r in NeighbourRelation])
-        self.relation = NeighbourRelation(relation)
-        self.random_state = random_state
-        self.ledger = ledger
+        self.epsilon, self.delta, self.sensitivity = epsilon, delta, sensitivity
+        self.relation, self.noise_scale = relation, noise_scale
+        self.random_state, self.ledger = random_state, ledger
 
-    def calibrate(self) -> float:
-        """The standard deviation of the noise in the quietest direction; needs no data."""
-        return self.sensitivity * noise_multiplier(self.epsilon, self.delta)
+    # -- before the answer -------------------------------------------------------------------
 
-    def guarantee(self) -> Guarantee:
-        """What is promised, the same for every shape; needs no data."""
-        # The loss at which the multiplier was proven, not one from the rounded product.
-        loss = shift_profile(1.0 / noise_multiplier(self.epsilon, self.delta))
-        return Guarantee(self.epsilon, self.delta, self.relation, "proven", loss)
+    def plan(self, size: Any = None) -> Plan:
+        """What `release` will do; noise and promise are the same for every shape.
 
-    def noise(self, shape: Shape, rng: np.random.Generator) -> FloatArray:
-        """One draw of the noise."""
-        return np.asarray(self.calibrate() * rng.standard_normal(shape))
+        Parameters
+        ----------
+        size : int or tuple of int, optional
+            The shape of the answer; one number if not given.
+        """
+        target, given = self._target(), None
+        sensitivity = _validate.positive("sensitivity", self.sensitivity)
+        _validate.one_of("relation", str(self.relation), [str(r) for r in NeighbourRelation])
+        if target.epsilon is None:
+            given = {"value": _validate.positive("noise_scale", self.noise_scale)}
+        noise, loss = mean_shift(target, {"value": (sensitivity, 1.0)}, given)
+        scale = noise["value"]
+        if not scale <= _LARGEST:
+            raise ValueError(
+                f"Expected noise of at most {_LARGEST:g}, got {scale:g}; measure in other units."
+            )
+        grid_spacing(scale)  # refuses noise that is too small for doubles
+        return Plan(
+            method="gaussian",
+            noise_scale=scale,
+            guarantee=target.promise(loss, self.relation),
+            shapes={"value": self._shape(size)},
+            reason="Normal noise hides a shift of this length in whichever direction it points.",
+        )
 
-    def output_law(self, value: ArrayLike) -> Gaussian:
-        """The law of what is released, its entries in order (but for the rounding grid)."""
-        answer = _validate.floats("value", value)
-        return Gaussian.isotropic(answer.reshape(-1), self.calibrate() ** 2)
+    def forecast(self, size: Any = None, *, n_rows: int | None = None) -> Forecast:
+        """How large the errors will be; they depend on neither the answer nor `n_rows`."""
+        spread = self._spread(self.plan(size))
+        return Forecast(
+            {
+                "standard error of a number": (float(spread.min()), float(spread.max())),
+                "root of the summed squared errors": (float(np.linalg.norm(spread)),) * 2,
+            },
+            (f"an answer of shape {spread.shape}",),
+        )
+
+    def _shape(self, size: Any) -> Shape:
+        sizes = () if size is None else (size,) if isinstance(size, int) else tuple(size)
+        return tuple(_validate.count("size", each, 0) for each in sizes)
+
+    def _spread(self, plan: Plan) -> FloatArray:
+        """The standard deviation of every entry's noise."""
+        return np.full(plan.shapes["value"], _scale(plan))
+
+    # -- with the answer ---------------------------------------------------------------------
 
     def release(self, value: ArrayLike) -> Release:
         """Add the noise and publish.
@@ -114,61 +138,78 @@ class GaussianMechanism:
         Release
         """
         answer = _validate.floats("value", value)
-        self._check(answer.shape)
-        return publish(
-            lambda rng: self._noisy(answer, rng),
-            self.guarantee(),
-            type(self).__name__,
-            {"sensitivity": self.sensitivity, "noise_scale": self.calibrate()},
-            {"value": answer.shape},
-            random_state=self.random_state,
-            ledger=self.ledger,
-        )
+        return self._release(answer, self.plan(answer.shape))
 
-    def _noisy(self, answer: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """What is released."""
-        return add_noise(answer, self.calibrate(), rng)
+    def fit(self, value: ArrayLike) -> Self:
+        """The same as `release`, which is then in `release_`."""
+        self.release(value)
+        return self
 
-    def _check(self, shape: Shape) -> None:
-        """Refuse, before anything is paid, an answer to which the noise does not fit."""
+    def output_law(self, value: ArrayLike) -> Gaussian:
+        """The law of what is released, its entries in order (but for the rounding grid)."""
+        answer = _validate.floats("value", value)
+        return Gaussian.isotropic(answer.reshape(-1), _scale(self.plan(answer.shape)) ** 2)
 
-    def __repr__(self) -> str:
-        """Show the parameters."""
-        return f"{type(self).__name__}({self.epsilon:g}, {self.delta:g}, {self.sensitivity:g})"
+    def _study(self, data: FloatArray, plan: Plan) -> FloatArray:
+        """Nothing that leaves the doubles once the noise is paid for."""
+        if not np.all(np.abs(data) <= _LARGEST):
+            raise ValueError(
+                f"Expected entries of at most {_LARGEST:g}, got a larger one; "
+                "measure in other units."
+            )
+        return data
+
+    def _draw(
+        self, studied: FloatArray, plan: Plan, data: FloatArray, rng: np.random.Generator
+    ) -> dict[str, FloatArray]:
+        return {"value": add_noise(studied, _scale(plan), rng)}
+
+    def _public(self, data: FloatArray) -> dict[str, Any]:
+        return {
+            "sensitivity": self.sensitivity,
+            "relation": str(self.relation),
+            "size": list(data.shape),
+        }
 
 
 @dataclass(frozen=True)
 class _Side:
     """The shape of the noise along the rows or the columns: eigenvalues and eigenvectors.
 
-    No eigenvectors stand for the identity, by which large matrices need not be multiplied.
+    Eigenvalues are in units of the least. No eigenvectors stand for the identity, by which large
+    matrices need not be multiplied.
     """
 
     values: FloatArray
     vectors: FloatArray | None
 
     @classmethod
-    def of(cls, name: str, covariance: FloatArray | None, dimension: int) -> _Side:
+    def of(cls, name: str, covariance: ArrayLike | None, dimension: int) -> _Side:
         if covariance is None:
             return cls(np.ones(dimension), None)
-        if covariance.shape != (dimension, dimension):
+        matrix = _validate.floats(name, covariance, ndim=2)
+        if matrix.shape != (dimension, dimension):
             raise ValueError(
-                f"Expected {name} of shape ({dimension}, {dimension}), got {covariance.shape}; "
+                f"Expected {name} of shape ({dimension}, {dimension}), got {matrix.shape}; "
                 "it must fit the answer."
             )
-        values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
+        values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
         # What rounding may have added to an eigenvalue.
         values = values - 4.0 * dimension * np.finfo(np.float64).eps * float(np.abs(values).max())
-        if values[0] <= 0 or not np.allclose(covariance, covariance.T):
+        if values[0] <= 0 or not np.allclose(matrix, matrix.T):
             raise ValueError(
                 f"Expected {name} to be symmetric and positive definite, got a matrix that is "
                 "not; noise must reach every direction."
             )
-        return cls(values, vectors)
+        return cls(values / values[0], vectors)
 
     def turned(self, noise: FloatArray) -> FloatArray:
         """Noise given along the eigenvectors, in the coordinates of the answer."""
         return noise if self.vectors is None else np.asarray(self.vectors @ noise)
+
+    def entries(self) -> FloatArray:
+        """The variances of the entries."""
+        return self.values if self.vectors is None else self.vectors**2 @ self.values
 
 
 class MatrixGaussianMechanism(GaussianMechanism):
@@ -180,11 +221,11 @@ class MatrixGaussianMechanism(GaussianMechanism):
 
     Parameters
     ----------
-    epsilon, delta, sensitivity, relation, random_state, ledger
+    epsilon, delta, sensitivity, relation, noise_scale, random_state, ledger
         As for `GaussianMechanism`; the sensitivity is in the Frobenius norm.
     rows, columns : array_like, optional
         Shapes of the covariances, up to a common factor that the calibration finds; the identity
-        if not given.
+        if not given. A certificate states the noise of the quietest direction only.
 
     Examples
     --------
@@ -199,13 +240,14 @@ class MatrixGaussianMechanism(GaussianMechanism):
 
     def __init__(
         self,
-        epsilon: float,
-        delta: float,
-        sensitivity: float,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        sensitivity: float | None = None,
         *,
         rows: ArrayLike | None = None,
         columns: ArrayLike | None = None,
         relation: NeighbourRelation | str = "add-remove",
+        noise_scale: float | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -214,39 +256,45 @@ class MatrixGaussianMechanism(GaussianMechanism):
             delta,
             sensitivity,
             relation=relation,
+            noise_scale=noise_scale,
             random_state=random_state,
             ledger=ledger,
         )
-        self.rows = None if rows is None else _validate.floats("rows", rows, ndim=2)
-        self.columns = None if columns is None else _validate.floats("columns", columns, ndim=2)
-
-    def noise(self, shape: Shape, rng: np.random.Generator) -> FloatArray:
-        """One draw of the noise, A Z B^T."""
-        return self._turned(np.sqrt(self._variances(shape)) * rng.standard_normal(shape))
+        self.rows, self.columns = rows, columns
 
     def output_law(self, value: ArrayLike) -> Gaussian:
         """The law of what is released, row by row (but for the rounding grid)."""
         answer = _validate.floats("value", value, ndim=2)
-        bases = [
-            np.eye(side.values.size) if side.vectors is None else side.vectors
-            for side in self._sides(answer.shape)
-        ]
-        spread = np.sqrt(self._variances(answer.shape).reshape(-1))
-        return Gaussian.from_cholesky(answer.reshape(-1), np.kron(*bases) * spread)
+        rows, columns = self._sides(answer.shape)
+        spread = _scale(self.plan(answer.shape)) * np.sqrt(_variances(rows, columns))
+        bases = np.kron(rows.turned(np.eye(len(answer))), columns.turned(np.eye(answer.shape[1])))
+        return Gaussian.from_cholesky(answer.reshape(-1), bases * spread.reshape(-1))
 
-    def _noisy(self, answer: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def _draw(
+        self, studied: FloatArray, plan: Plan, data: FloatArray, rng: np.random.Generator
+    ) -> dict[str, FloatArray]:
         """Noise as in the quietest direction, exact, after what other directions have more of it.
 
         Further noise that does not depend on the data costs no privacy, whatever its law is.
         """
-        quiet = self.calibrate()
+        rows, columns = self._sides(studied.shape)
         # Rounding may leave the quietest direction a little below itself.
-        more = np.maximum(self._variances(answer.shape) - quiet**2, 0.0)
-        offset = self._turned(np.sqrt(more) * rng.standard_normal(answer.shape))
-        return add_noise(answer, quiet, rng, offset=offset)
+        more = np.sqrt(np.maximum(_variances(rows, columns) - 1.0, 0.0))
+        further = _scale(plan) * more * rng.standard_normal(studied.shape)
+        offset = columns.turned(rows.turned(further).T).T
+        return {"value": add_noise(studied, _scale(plan), rng, offset=offset)}
 
-    def _check(self, shape: Shape) -> None:
-        self._sides(shape)
+    def _shape(self, size: Any) -> Shape:
+        if size is None:
+            sides = (self.rows, self.columns)
+            size = [1 if side is None else len(np.asarray(side)) for side in sides]
+        shape = super()._shape(size)
+        self._sides(shape)  # refuses what does not fit
+        return shape
+
+    def _spread(self, plan: Plan) -> FloatArray:
+        rows, columns = (side.entries() for side in self._sides(plan.shapes["value"]))
+        return _scale(plan) * np.sqrt(np.outer(rows, columns))
 
     def _sides(self, shape: Shape) -> tuple[_Side, _Side]:
         if len(shape) != 2 or 0 in shape:
@@ -256,11 +304,12 @@ class MatrixGaussianMechanism(GaussianMechanism):
             )
         return _Side.of("rows", self.rows, shape[0]), _Side.of("columns", self.columns, shape[1])
 
-    def _variances(self, shape: Shape) -> FloatArray:
-        """Variances along all pairs of eigenvectors; the least is that of `calibrate`."""
-        rows, columns = (side.values for side in self._sides(shape))
-        return np.outer(rows / rows.min(), columns / columns.min()) * self.calibrate() ** 2
 
-    def _turned(self, noise: FloatArray) -> FloatArray:
-        rows, columns = self._sides(noise.shape)
-        return columns.turned(rows.turned(noise).T).T
+def _variances(rows: _Side, columns: _Side) -> FloatArray:
+    """Variances along all pairs of eigenvectors, in units of the least."""
+    return np.outer(rows.values, columns.values)
+
+
+def _scale(plan: Plan) -> float:
+    assert isinstance(plan.noise_scale, float)
+    return plan.noise_scale

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +23,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ndis import _validate
-from ndis.calibration import ROUND_UP, least_noise
+from ndis.calibration import ROUND_UP, least_noise, noise_multiplier, shift_profile
 from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+from ndis.loss import PrivacyLoss
 from ndis.mechanisms.publish import ask, publish
 from ndis.randomness import RandomState
 from ndis.release import Release, Shapes
@@ -130,25 +129,6 @@ class Target:
         return Guarantee(epsilon, self.delta, NeighbourRelation(relation), basis, loss, note=note)
 
 
-@lru_cache(maxsize=1024)
-def noise_multiplier(epsilon: float, delta: float) -> float:
-    """The least noise for a sensitivity of one: the analytic Gaussian mechanism, rounded up.
-
-    Examples
-    --------
-    >>> from ndis.mechanisms.base import noise_multiplier
-    >>> f"{noise_multiplier(1.0, 1e-5):.6f}"
-    '3.730632'
-    """
-    start = math.sqrt(2.0 * math.log(1.25 / delta)) / max(epsilon, 1e-3)
-    return least_noise(lambda noise: shift(1.0 / noise), epsilon, delta, start=start)
-
-
-def shift(distance: float) -> Profile:
-    """The worst case of means that are at most so many noise scales apart, in both directions."""
-    return Profile.both(QuadraticLoss.from_shift(ROUND_UP * distance))
-
-
 def mean_shift(
     target: Target, parts: Mapping[str, tuple[float, float]], given: Noise | None = None
 ) -> tuple[dict[str, float], PrivacyLoss]:
@@ -172,7 +152,7 @@ def mean_shift(
     >>> from ndis.mechanisms.base import Target, mean_shift
     >>> noise, loss = mean_shift(Target(1.0, 1e-6), {"sum": (2.0, 0.8), "count": (1.0, 0.2)})
     >>> f"{noise['sum']:.4f}", f"{noise['count']:.4f}", f"{loss.delta(1.0):.3e}"
-    ('9.4480', '9.4480', '1.000e-06')
+    ('9.4467', '9.4467', '1.000e-06')
     """
     if given is not None:
         if not isinstance(given, Mapping) or set(given) != set(parts):
@@ -182,14 +162,14 @@ def mean_shift(
             )
         noise = {name: _validate.positive(f"noise_scale[{name!r}]", given[name]) for name in parts}
         distance = math.sqrt(math.fsum((parts[name][0] / noise[name]) ** 2 for name in parts))
-        return noise, shift(distance)
+        return noise, shift_profile(distance)
     assert target.epsilon is not None
     unit = noise_multiplier(target.epsilon, target.delta)
     noise = {
         name: unit * sensitivity / math.sqrt(share) * ROUND_UP
         for name, (sensitivity, share) in parts.items()
     }
-    return noise, shift(1.0 / unit)
+    return noise, shift_profile(1.0 / unit)
 
 
 # Parameters that the certificate does not repeat: promise and noise stand there anyway.

@@ -48,9 +48,9 @@ def implied(mechanism: str, parameters: Mapping[str, Any], delta: float) -> Impl
     Examples
     --------
     >>> from ndis.mechanisms.recompute import implied
-    >>> parameters = {"sensitivity": 1.0, "shape": [3], "noise_scale": 5.0}
+    >>> parameters = {"sensitivity": 1.0, "size": [3], "noise_scale": 5.0}
     >>> f"{implied('GaussianMechanism', parameters, 1e-6).loss.delta(1.0):.1e}"
-    '8.5e-09'
+    '1.8e-08'
     >>> implied("Nonsense", {}, 1e-6) is None
     True
     """
