@@ -1,14 +1,42 @@
 """Losses of all removals from one data set, in closed form, for the three Gaussian posteriors.
 
-Independent of the bounds in `ndis.mechanisms.posterior`: exact laws of the data set with and
+Independent of the bounds in `ndis.loss.posteriors`: exact laws of the data set with and
 without each record, record present first. A loss has two terms: the direction in which the variance
 changes, and the rest of the mean.
 """
 
+import math
+
 import numpy as np
 from scipy.special import expit
 
-from ndis import QuadraticLoss
+from ndis import GaussianOutput, QuadraticLoss
+from ndis.loss.posteriors import RankOneUpdate
+from ndis.mechanisms.posterior import require_rows
+
+
+def linear_regression(
+    *, data_norm, label_bound, max_rows, n_features, lam=1.0, noise_variance=1.0, **parameters
+) -> GaussianOutput:
+    """Draws from the posterior of Bayesian linear regression: the example of docs/posteriors.md."""
+    update = RankOneUpdate(
+        data_norm**2 / lam * (1 + 1e-15), 1 / lam, noise_variance, label_bound, max_rows
+    )
+
+    def posterior(table):
+        require_rows(len(table), max_rows)
+        x, y = table[:, :-1], np.clip(table[:, -1], -label_bound, label_bound)
+        x = x * np.minimum(1.0, data_norm / np.maximum(np.linalg.norm(x, axis=1), 1e-300))[:, None]
+        inverse = np.linalg.inv(lam * np.eye(x.shape[1]) + x.T @ x / noise_variance)
+        return inverse @ (x.T @ y) / noise_variance, 0.5 * (inverse + inverse.T)
+
+    return GaussianOutput(
+        posterior,
+        dimension=n_features,
+        max_spread=1.0 / math.sqrt(lam),
+        worst_case=update.loss,
+        **parameters,
+    )
 
 
 def rank_one_losses(covariance, widening, difference) -> QuadraticLoss:

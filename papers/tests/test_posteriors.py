@@ -12,6 +12,7 @@ def library(epsilon: float, delta: float, **bounds) -> float:
         lambda data: Gaussian([0.0], [[1.0]]),
         epsilon=epsilon,
         delta=delta,
+        dimension=1,
         max_spread=1e-3,
         **bounds,
     )

@@ -8,16 +8,11 @@ from ndis import Gaussian, GaussianOutput, Ledger, QuadraticLoss, Release, priva
 from ndis.calibration import meets
 from ndis.loss import Profile, from_dict
 from ndis.loss.cumulant_bound import CumulantBound
-from ndis.mechanisms.posterior import (
-    MOST,
-    SMALLEST,
-    Envelope,
-    RankOneUpdate,
-    least_envelope_noise,
-    linear_regression,
-)
+from ndis.loss.posteriors import Envelope, RankOneUpdate
+from ndis.mechanisms.base import Target
+from ndis.mechanisms.posterior import MOST, SMALLEST, least_envelope_noise
 from ndis.randomness import least_ridge
-from posterior_pairs import linear_removals, worst_log_delta
+from posterior_pairs import linear_regression, linear_removals, worst_log_delta
 from samplers import LEVEL, accepts_gaussian
 
 EPSILONS = np.array([-0.5, 0.0, 0.3, 1.0, 4.0])
@@ -33,6 +28,7 @@ def simple(**changes):
         "algorithm": mean,
         "epsilon": 1.0,
         "delta": 1e-6,
+        "dimension": 1,
         "max_spread": 0.1,
         "mean_shift": lambda variance: 0.01 / math.sqrt(variance + 0.01),
         "rank": 1,
@@ -110,17 +106,17 @@ def test_noise_is_private_and_the_least_for_its_pair(epsilon, n_draws, kind) -> 
         eta = kind.get("eta", math.inf) / variance
         return Envelope(variance**-0.5, 0.3 / variance, eta, kind.get("rank"))
 
-    found = least_envelope_noise(envelope, epsilon, 1e-6, n_draws=n_draws)
-    assert meets(found.loss, epsilon, 1e-6)
-    less = envelope((0.99 * found.noise_scale) ** 2)
+    noise, found = least_envelope_noise(Target(epsilon, 1e-6), envelope, n_draws=n_draws)
+    assert meets(found, epsilon, 1e-6)
+    less = envelope((0.99 * noise) ** 2)
     loss = less.bound if less.rank is None else less.dominating
     for split in np.linspace(0.005, 0.995, 199):
         assert Profile.both(n_draws * loss(split)).log_delta(epsilon) > math.log(1e-6)
 
 
 def test_without_a_mean_shift_the_pair_is_attained() -> None:
-    found = least_envelope_noise(lambda v: Envelope(0.0, 1.0 / v, rank=2), 1.0, 1e-6)
-    attained = QuadraticLoss.from_log_ratios([1.0 / found.noise_scale**2] * 2)
+    noise, _ = least_envelope_noise(Target(1.0, 1e-6), lambda v: Envelope(0.0, 1.0 / v, rank=2))
+    attained = QuadraticLoss.from_log_ratios([1.0 / noise**2] * 2)
     assert attained.log_delta(1.0) == pytest.approx(math.log(1e-6), abs=1e-6)
 
 
@@ -130,7 +126,7 @@ def test_split_costs_little_against_the_worst_pair_of_the_envelope() -> None:
     def envelope(variance: float) -> Envelope:
         return Envelope(variance**-0.5, math.log1p(0.2 / (variance + 0.8)), rank=1)
 
-    noise = least_envelope_noise(envelope, 1.0, 1e-5).noise_scale
+    noise, _ = least_envelope_noise(Target(1.0, 1e-5), envelope)
     at = envelope((noise / 1.05) ** 2)
     worst = QuadraticLoss(-math.expm1(at.kappa), at.mean_shift**2, 1.0)
     assert Profile.both(worst).delta(1.0) > 1e-5
@@ -192,7 +188,9 @@ def test_the_wider_side_is_remembered() -> None:
 
 
 def test_release_is_accounted_and_saved(tmp_path) -> None:
-    ledger = Ledger.create(tmp_path / "book.jsonl", epsilon=2.0, delta=1e-5, relation="add-remove")
+    ledger = Ledger.create(
+        tmp_path / "book.jsonl", epsilon=2.0, delta=1e-5, relation="add-remove", accept=["declared"]
+    )
     wrapper = simple(ledger=ledger, random_state=None).fit(np.zeros(3))
     assert wrapper.guarantee_.private
     loaded = Release.load(wrapper.release_.save(tmp_path / "release.npz"))
@@ -207,12 +205,17 @@ def test_release_is_accounted_and_saved(tmp_path) -> None:
         ({"mean_shift": math.nan}, "mean_shift"),
         ({"n_draws": 0}, "n_draws"),
         ({"wider": "both"}, "wider"),
+        ({"kappa": 1.0}, "cannot give that guarantee"),  # whatever the noise
         ({"epsilon": -1.0}, "epsilon"),
         ({"max_spread": 0.0}, "max_spread"),
+        ({"max_spread": None}, "max_spread"),
+        ({"dimension": None}, "dimension"),
+        ({"dimension": MOST + 1}, "dimension"),
+        ({"epsilon": None, "noise_scale": 1e-6}, "noise_scale"),
     ],
 )
 def test_bad_parameters_are_named(changes, message) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         simple(**changes).calibrate()
 
 
@@ -234,9 +237,28 @@ def test_a_wide_law_gives_nothing_away() -> None:
 
 
 def test_a_law_beyond_its_spread_is_refused_before_anything_is_drawn() -> None:
-    with pytest.raises(ValueError, match=r"max_spread=0\.01 in each direction, got another"):
+    with pytest.raises(ValueError, match=r"at most max_spread=0\.01, got a wider one"):
         simple(max_spread=0.01).fit(np.ones(3))
     assert least_ridge(MOST * (1.0 + 2.0**-20), MOST) <= SMALLEST**2
+
+
+@pytest.mark.parametrize(
+    ("law", "message"),
+    [
+        (([0.0, 0.0], np.eye(2) * 1e-4), "dimension=1, got another"),
+        (([0.0], [[-1e-3]]), "semi-definite, got another"),
+    ],
+)
+def test_a_law_that_was_not_declared_is_refused_without_a_figure(law, message) -> None:
+    model = simple(algorithm=lambda _: law)
+    with pytest.raises(ValueError, match=message):
+        model.fit(np.ones(3))
+    assert not hasattr(model, "release_")
+
+
+def test_rounding_of_a_covariance_does_not_matter() -> None:
+    """A variance of -1e-17, as subtraction leaves it, is as good as none."""
+    assert simple(algorithm=lambda _: ([0.0], [[-1e-17]])).fit(np.ones(3)).draws_.shape == (1, 1)
 
 
 # --- Bayesian linear regression ------------------------------------------------------------------
@@ -245,7 +267,7 @@ def test_a_law_beyond_its_spread_is_refused_before_anything_is_drawn() -> None:
 def linear(**changes):
     parameters = {
         "epsilon": 1.0, "delta": 1e-4, "data_norm": 1.0, "label_bound": 1.0, "max_rows": 40,
-        "lam": 1.0, "noise_variance": 0.5,
+        "lam": 1.0, "noise_variance": 0.5, "n_features": 3,
     }  # fmt: skip
     return linear_regression(**(parameters | changes))
 
@@ -274,7 +296,7 @@ def test_linear_regression_keeps_its_promise(seed) -> None:
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(1, 41)), int(rng.integers(1, 5))
     noise_variance, lam = 10 ** rng.uniform(-2, 1), 10 ** rng.uniform(-1, 1)
-    private = linear(noise_variance=noise_variance, lam=lam)
+    private = linear(noise_variance=noise_variance, lam=lam, n_features=d)
     X = within(rng, n, d)
     y = np.sign(X @ rng.standard_normal(d))
     y[0] = -y[0]
@@ -283,12 +305,10 @@ def test_linear_regression_keeps_its_promise(seed) -> None:
 
 
 def test_linear_regression_enforces_its_bounds() -> None:
-    private, rng = linear(), np.random.default_rng(0)
+    private, rng = linear(n_features=2), np.random.default_rng(0)
     X, y = within(rng, 30, 2), rng.uniform(-1, 1, 30)
     law = private.output_law(np.column_stack([X, np.where(y > 0.5, 7.0, y)]))
     same = private.output_law(np.column_stack([X, np.where(y > 0.5, 1.0, y)]))
     assert np.array_equal(law.mean, same.mean)
     with pytest.raises(ValueError, match="at most 40 rows"):
         private.fit(np.zeros((41, 3)))
-    with pytest.raises(ValueError, match="lam > 0"):
-        linear(lam=0.0)
