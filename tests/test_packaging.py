@@ -33,7 +33,18 @@ OLDEST = {
     for requirement in [Requirement(line)]
 }
 # What a user can ask for and the tests use; docs and dev are for developers.
-_USED = ("plots", "sign", "spark", "postgresql", "dask", "arrays", "xlsx", "remote", "interop", "data")
+_USED = (
+    "plots",
+    "sign",
+    "spark",
+    "postgresql",
+    "dask",
+    "arrays",
+    "xlsx",
+    "remote",
+    "interop",
+    "data",
+)
 SUPPORTED = {
     Requirement(line).name
     for line in PROJECT["dependencies"] + [*chain.from_iterable(EXTRAS[name] for name in _USED)]

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ndis.ledger import BudgetExceeded, Ledger
     from ndis.loss import LeastSquaresLoss, Profile, QuadraticLoss, TabulatedLoss
     from ndis.mechanisms.additive import GaussianMechanism, MatrixGaussianMechanism
+    from ndis.mechanisms.classification import PrivateLogisticRegression
     from ndis.mechanisms.covariance import PrivateCovariance
     from ndis.mechanisms.gaussian_process import PrivateGaussianProcess
     from ndis.mechanisms.graph import PrivateGraph
-    from ndis.mechanisms.logistic import PrivateLogisticRegression
     from ndis.mechanisms.multiparty import MultiPartyRegression
     from ndis.mechanisms.posterior import GaussianOutput
     from ndis.mechanisms.projection import PrivateProjection
@@ -82,7 +82,7 @@ _HOME = {
     "PrivateGaussianProcess": "ndis.mechanisms.gaussian_process",
     "PrivateGraph": "ndis.mechanisms.graph",
     "PrivateLeastSquares": "ndis.mechanisms.regression",
-    "PrivateLogisticRegression": "ndis.mechanisms.logistic",
+    "PrivateLogisticRegression": "ndis.mechanisms.classification",
     "PrivateNorm": "ndis.mechanisms.row_norm",
     "PrivateProjection": "ndis.mechanisms.projection",
     "Profile": "ndis.loss",

@@ -33,8 +33,13 @@ _MARGIN = 2.0**-29
 class Integers(Protocol):
     """Integers beyond 2^53: value = high 2^26 + low, both arrays of int64."""
 
-    high: NDArray[np.int64]
-    low: NDArray[np.int64]
+    @property
+    def high(self) -> NDArray[np.int64]:
+        """The leading part."""
+
+    @property
+    def low(self) -> NDArray[np.int64]:
+        """The rest."""
 
 
 Exact = ArrayLike | Integers

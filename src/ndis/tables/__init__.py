@@ -6,7 +6,7 @@ from ndis.tables.exact import GRID_NORM, MOST_ROWS, ExactSum
 from ndis.tables.leverage import leverage_error, leverages
 from ndis.tables.progress import track
 from ndis.tables.rows import Columns, Rows
-from ndis.tables.sums import Residuals, bounded, moments
+from ndis.tables.sums import Residuals, Scores, bounded, contrasts, moments
 from ndis.tables.table import Table
 
 __all__ = [
@@ -18,8 +18,10 @@ __all__ = [
     "ExactSum",
     "Residuals",
     "Rows",
+    "Scores",
     "Table",
     "bounded",
+    "contrasts",
     "leverage_error",
     "leverages",
     "moments",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,35 +12,37 @@ import numpy as np
 from ndis._validate import FloatArray
 from ndis.tables.blocks import Block
 from ndis.tables.exact import GRID_NORM, ExactSum
+from ndis.tables.functions import softmax
 
 if TYPE_CHECKING:
     from ndis.tables.table import Table
 
 
 def moments(block: Block) -> Mapping[str, Any]:
-    """Second moments: features with features, features with labels, squared labels; the count."""
+    """First and second moments: of features, of features with labels, of labels; the count."""
     xp = block.xp
-    terms = {"gram": block.gram(), "count": np.array(float(block.n_rows))}
+    centred = getattr(block, "shift", None) is None
+    terms = {"gram" if centred else "raw_gram": block.gram()}
+    terms["sums"] = block.combine(block.beside(np.ones((1, block.n_rows))))[:, 0]
+    terms["count"] = np.array(float(block.n_rows))
     if block.labels is not None:
         terms["cross"] = block.combine(block.labels)
         terms["squares"] = xp.sum(block.labels * block.labels)
-    if getattr(block, "shift", None) is not None:
-        terms["sums"] = block.combine(np.ones((1, block.n_rows)))[:, 0]
     return terms
 
 
 def read_moments(table: Table) -> dict[str, ExactSum]:
     """The moments of a table in one pass; sparse ones are centred here, in integers."""
     sums = table.sum(moments)
-    if "sums" in sums:
+    if "raw_gram" in sums:
         assert table.rows is not None
         features = table.rows.features
         shift = np.round(features.middle * features.scale).astype(np.int64)
         # With r = x + shift: sum x x^T = sum r r^T - s shift^T - shift s^T - n shift shift^T,
         # s the sums of x.
-        s = sums.pop("sums").times(shift)
+        s = sums["sums"].times(shift)
         n = sums["count"].times(shift).times(shift)
-        sums["gram"] = sums["gram"] - s - s.T - n
+        sums["gram"] = sums.pop("raw_gram") - s - s.T - n
     return sums
 
 
@@ -66,6 +69,66 @@ class Residuals:
         fitted = block.times(block.beside(self.theta)) * self.scale
         left = (block.labels - fitted) * (GRID_NORM / self.clip)
         return {"gradient": block.combine(bounded(xp, left))}
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Sum of x (e_y - p)^T, p the class probabilities: the gradient of a logistic regression.
+
+    Residuals add up to zero over the classes, and are given in the basis of `contrasts`. A block's
+    labels have one row for each class, positive where it is the class of the row.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n_features, n_classes)
+        Coefficients as integers; no column is longer than 2^32.
+    scale : float
+        A logit is ``scale * theta x + intercept``.
+    intercept : ndarray of shape (n_classes,)
+    bound : float
+        Residuals longer than this are scaled down to it.
+    weighted : bool
+        Whether residuals are weighted by the row, so that none is longer than sqrt(1 - 1/K).
+    fine : bool
+        Whether what rounding to the grid leaves of the residuals is summed too, 2^20 times as fine.
+    """
+
+    theta: FloatArray
+    scale: float
+    intercept: FloatArray
+    bound: float
+    weighted: bool = False
+    fine: bool = False
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """The sums over a block, in units of bound / 2^20."""
+        xp = block.xp
+        logits = block.times(block.beside(self.theta)) * self.scale
+        p = softmax(xp, logits + block.beside(self.intercept[:, None]))
+        left = contrasts(xp, xp.astype(block.labels > 0, xp.float64) - p)
+        if self.weighted:
+            # The longest residual that any label could have: |e_y - p|^2 = 1 - 2 p_y + |p|^2.
+            longest = 1.0 - 2.0 * xp.min(p, axis=0) + _ordered_squares(xp, p)
+            left = left * xp.sqrt((1.0 - 1.0 / p.shape[0]) / longest)
+        left = left * (GRID_NORM / self.bound)
+        whole = bounded(xp, left)
+        terms = {"gradient": block.combine(whole), "residuals": xp.sum(whole, axis=1)}
+        if self.fine:
+            rest = bounded(xp, (left - whole) * float(GRID_NORM))
+            terms |= {"fine_gradient": block.combine(rest), "fine_residuals": xp.sum(rest, axis=1)}
+        return terms
+
+
+def contrasts(xp: Any, vectors: Any) -> Any:
+    """Coordinates of columns that add up to zero, in Helmert's orthonormal basis.
+
+    The j-th is (v_1 + ... + v_j - j v_{j+1}) / sqrt(j (j + 1)), added up in this order.
+    """
+    rows, total = [], vectors[0, :]
+    for j in range(1, vectors.shape[0]):
+        rows.append((total - float(j) * vectors[j, :]) * (1.0 / math.sqrt(j * (j + 1))))
+        total = total + vectors[j, :]
+    return xp.stack(rows, axis=0)
 
 
 def bounded(xp: Any, vectors: Any) -> Any:

@@ -1,0 +1,554 @@
+"""Private logistic regression with two or more classes.
+
+Three methods, one guarantee for every person with one row in the table. "newton" releases the noisy
+moments of the rows once and noisy gradients in rounds, "descent" noisy gradients alone, which is
+better where a Gram matrix has more entries than the data can fill, and "posterior" draws from a
+Gaussian posterior. docs/proofs/classification.md has the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import expit, softmax
+from scipy.stats import norm
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.mechanisms.base import Arrays, Forecast, Noise, Plan, TableEstimator, mean_shift
+from ndis.mechanisms.classification_newton import Newton, Point, class_basis, weighted_bound
+from ndis.randomness import RandomState, add_noise, add_symmetric_noise
+from ndis.tables import GRID_NORM, Block, Columns, Rows, Scores, Table
+from ndis.tables.arrays import namespace, on_host
+
+if TYPE_CHECKING:
+    from ndis.ledger import Ledger
+
+METHODS = ("auto", "newton", "descent", "posterior")
+# With more features than this, a noisy Gram matrix drowns in its noise.
+_MOST_FOR_GRAM = 128
+# The constant beside rows of norm one: a constant of one would double what a row can do.
+_CONSTANT = 0.35
+_GRAM_SHARE, _COUNT_SHARE = 0.2, 0.02
+_ROUNDS = {"newton": 12, "descent": 100}
+# Descent: residuals are cut to this; noise of a logit that the steps may add up to; the step that
+# is stable, in units of 1/(n l^2).
+_CLIP, _LOGIT_NOISE, _STABLE = 0.5, 1.5, 16.0
+# Rows of an imagined table, and how far its log-odds spread: for forecasts.
+_IMAGINED, _SIGNALS = 2000, (0.5, 2.0)
+# No column of integer coefficients is longer than this, so that logits are exact.
+_THETA_NORM = 2.0**32 * (1.0 - 2.0**-16)
+
+Ask = Callable[[Point, bool], tuple[FloatArray, FloatArray]]
+
+
+@dataclass(frozen=True)
+class Logits:
+    """What a release says about the logits of rows of norm at most one.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (d, K)
+    intercept : ndarray of shape (K,)
+    directions : ndarray of shape (d, r)
+    centre : ndarray of shape (d,)
+    variances : ndarray of shape (r, K)
+        Of the logits, along the directions from the centre.
+    base : float
+        The variance at the centre.
+    """
+
+    theta: FloatArray
+    intercept: FloatArray
+    directions: FloatArray
+    centre: FloatArray
+    variances: FloatArray
+    base: float = 0.0
+
+    @property
+    def _factor(self) -> float:
+        """From the variance of a class's logit to that of the log-odds for it."""
+        k = len(self.intercept)
+        return 4.0 if k == 2 else k / (k - 1)
+
+    def moderated(self, block: Block) -> FloatArray:
+        """Logits divided by sqrt(1 + pi/8 variance), as MacKay does, of shape (K, n_rows)."""
+        logits = on_host(block.times(block.beside(self.theta))) / GRID_NORM
+        away = on_host(block.times(block.beside(self.directions))) / GRID_NORM
+        away = away - (self.centre @ self.directions)[:, None]
+        variance = self._factor * (self.variances.T @ away**2 + self.base)
+        return np.asarray(
+            (logits + self.intercept[:, None]) / np.sqrt(1.0 + math.pi / 8.0 * variance)
+        )
+
+    def standard_errors(self) -> FloatArray:
+        """Of the coefficients: of each class's, or of the log-odds of two classes; (K or 1, d)."""
+        errors = np.sqrt(self.directions**2 @ self.variances).T
+        return 2.0 * errors[1:] if len(errors) == 2 else errors
+
+    def coefficients(self) -> tuple[FloatArray, FloatArray]:
+        """Coefficients and intercepts: of each class, or of the log-odds of two classes."""
+        theta, intercept = self.theta.T, self.intercept
+        if len(intercept) == 2:
+            return theta[1:] - theta[:1], intercept[1:] - intercept[:1]
+        return theta, intercept
+
+
+class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignore[misc]
+    """Logistic regression, private for every person with one row in the table.
+
+    Parameters
+    ----------
+    classes : sequence
+        The classes, two or more. They become public, so they are declared, never read.
+    epsilon, delta : float
+        The guarantee, for the presence of one row.
+    method : {"auto", "newton", "descent", "posterior"}
+        "newton": noisy moments of the rows once, then 12 noisy gradients. "descent": 100 noisy
+        gradients and no moments. "auto": "newton" up to 128 features and "descent" beyond.
+        "posterior": draws from a Gaussian posterior of two classes.
+    limits : mapping of str to (low, high), or sequence of pairs, optional
+        The public limits of every numeric feature; values are clipped to them.
+    data_norm : float, optional
+        A public bound on the norm of a row; longer rows are scaled down to it. With `limits` it
+        bounds the row scaled by them. One of the two is needed.
+    levels : mapping of str to sequence, optional
+        Public levels of categorical features; each becomes an indicator.
+    columns : sequence of str, optional
+        The columns to read, the label among them; all if not given.
+    noise_scale : dict of str to float, optional
+        Noise to use instead of the least that (epsilon, delta) needs.
+    random_state : int, SeedSequence, Generator or None
+        None is secret; everything else is repeatable and hence NOT private.
+    ledger : Ledger, optional
+        The budget to spend from.
+
+    Attributes
+    ----------
+    release_ : Release
+        What may be published; everything else here follows from it.
+    classes_ : ndarray of shape (K,)
+        Sorted.
+    coef_, intercept_ : ndarray of shape (1, d) and (1,), or (K, d) and (K,)
+        Of the log-odds of the second of two classes, or of the logit of each, in units of the
+        table (indicators as they are).
+    feature_names_ : tuple of str
+        What the coefficients belong to.
+    guarantee_ : Guarantee
+    noise_scale_ : dict of str to float
+        In units of rows of norm one.
+
+    Notes
+    -----
+    Rows to be predicted pass the same gates as those of `fit`: they are clipped to the limits and
+    scaled down to the bound. Logits are moderated, that is drawn towards zero where noise leaves
+    the coefficients uncertain, so that probabilities are calibrated; `decision_function` returns
+    these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis import PrivateLogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20_000, 2))
+    >>> y = (X[:, 0] + 0.2 * rng.standard_normal(20_000) > 0).astype(int)
+    >>> model = PrivateLogisticRegression(
+    ...     classes=[0, 1], epsilon=1.0, delta=1e-6, limits=[(-1, 1), (-1, 1)], random_state=7
+    ... )
+    >>> model.plan().method
+    'newton'
+    >>> model.fit(X, y).score(X, y) > 0.92
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: Sequence[Any] | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        method: str = "auto",
+        limits: Any = None,
+        data_norm: float | None = None,
+        levels: Mapping[str, Sequence[Any]] | None = None,
+        columns: Sequence[str] | None = None,
+        noise_scale: Noise | None = None,
+        random_state: RandomState = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.classes = classes
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.limits = limits
+        self.data_norm = data_norm
+        self.levels = levels
+        self.columns = columns
+        self.noise_scale = noise_scale
+        self.random_state = random_state
+        self.ledger = ledger
+
+    # -- before the data -----------------------------------------------------------------------
+
+    def _plan(self, rows: Rows) -> Plan:
+        d, k = len(rows.features.names), len(self._classes()) - 1
+        method, reason = self._chosen(d)
+        target = self._target()
+        noise, loss = mean_shift(target, _parts(method, k + 1), self.noise_scale)
+        n_rounds, n_rows = _ROUNDS[method], 1 if k == 1 else k + 1
+        shapes: dict[str, tuple[int, ...]] = {
+            "coef": (n_rows, d),
+            "intercept": (n_rows,),
+            "count": (),
+        }
+        if method == "newton":
+            shapes |= {"gram": (d, d), "sums": (d,), "gradients": (n_rounds, d, k)}
+            shapes |= {"residuals": (n_rounds, k), "points": (n_rounds, d + 1, k)}
+        else:
+            shapes |= {"theta": (d + 1, k)}
+        return Plan(method, noise, target.promise(loss, "add-remove"), shapes, reason)
+
+    def _chosen(self, n_features: int) -> tuple[str, str]:
+        """The method for so many features, and why."""
+        method = _validate.one_of("method", self.method, METHODS)
+        if method != "auto":
+            return method, "It was asked for."
+        if n_features <= _MOST_FOR_GRAM:
+            return "newton", f"With at most {_MOST_FOR_GRAM} features their moments are worth it."
+        return (
+            "descent",
+            f"With more than {_MOST_FOR_GRAM} features a Gram matrix would drown in its noise.",
+        )
+
+    def _classes(self) -> Any:
+        """The declared classes, sorted."""
+        if self.classes is None:
+            raise ValueError(
+                "Expected classes, got none; list all classes, since labels that are read from "
+                "the table would be published."
+            )
+        classes = np.unique(np.asarray(self.classes))
+        if len(classes) < 2 or len(classes) < len(self.classes):
+            raise ValueError(
+                f"Expected at least two distinct classes, got {list(self.classes)!r}; list each "
+                "class once."
+            )
+        return classes
+
+    def forecast(self, size: int | None = None, *, n_rows: int) -> Forecast:
+        """How much worse than the best coefficients the released ones will predict.
+
+        The method is run on imagined tables of evenly spread rows, with log-odds that
+        spread little (0.5) or much (2).
+
+        Parameters
+        ----------
+        size : int, optional
+            How many features there are, where `limits` or `columns` do not name them.
+        n_rows : int
+        """
+        plan = self.plan(size)
+        d = plan.shapes["coef"][1]
+        n = _validate.count("n_rows", n_rows)
+        lost = [_imagined_loss(plan, len(self._classes()), d, n, s) for s in _SIGNALS]
+        sampling = d * (len(self._classes()) - 1) / (2.0 * n)
+        return Forecast(
+            {"log loss above the best": (min(lost), max(lost) + sampling)},
+            (f"{n:,} rows that fill their bound", "balanced classes", "features of equal weight"),
+        )
+
+    # -- with the data -------------------------------------------------------------------------
+
+    def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
+        if not labels:
+            raise ValueError(
+                "Expected labels, got none; pass them as y, or name their column in y. "
+                "This estimator requires y to be passed, but the target y is None."
+            )
+        known = self._classes().tolist()
+        if len(labels) == 1:
+            classes = Columns(labels, {labels[0]: known})
+        else:
+            classes = Columns(labels, limits=dict.fromkeys(labels, (0.0, 1.0)), centred=False)
+        return Rows(self._features(table, labels), classes, weighted=False)
+
+    def _arrays(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Rows, and an indicator of each class."""
+        known = self._classes()
+        if hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray):
+            self.n_features_in_ = X.shape[1]
+            labels = y if hasattr(y, "__dlpack__") else np.asarray(y)
+        else:
+            X, labels = validate_data(self, X, y, accept_sparse="csr", dtype="numeric")
+            check_classification_targets(labels)
+        xp = namespace(labels)
+        indicators = [xp.astype(labels == name, xp.float64) for name in known.tolist()]
+        return X, xp.stack(indicators, axis=1)
+
+    def _public(self, data: Table) -> dict[str, Any]:
+        assert data.rows is not None
+        assert data.rows.labels is not None
+        return {
+            **super()._public(data),
+            "classes": self._classes().tolist(),
+            "columns": list(data.rows.features.columns),
+        }
+
+    def _study(self, data: Table, plan: Plan) -> Any:
+        """The moments, and whether every label is one of the classes."""
+        if data.once:
+            raise ValueError(
+                "Expected a table that can be read more than once, got a one-shot reader; "
+                "hand over the file or the data frame."
+            )
+        assert data.rows is not None
+        assert data.rows.labels is not None
+        moments = data.moments
+        one = float(np.round(data.rows.labels.scale[0]))
+        if moments["squares"].value != moments["count"].value * one**2:
+            raise ValueError(
+                "Expected labels from the declared classes, got another one; remove those rows, "
+                "or declare more classes."
+            )
+        return moments
+
+    def _draw(self, studied: Any, plan: Plan, data: Table, rng: np.random.Generator) -> Arrays:
+        """Noise in grid units, then units of rows of norm one."""
+        noise, k = plan.noise_scale, len(self._classes())
+        assert isinstance(noise, dict)
+        count = add_noise(studied["count"], noise["count"], rng)
+        ask = _asking(data, k, plan, rng)
+        if plan.method == "descent":
+            theta = descend(ask, float(count), noise, (plan.shapes["coef"][1], k - 1))
+            arrays = {"count": count, "theta": theta}
+        else:
+            gram = add_symmetric_noise(studied["gram"], noise["gram"] * GRID_NORM**2, rng)
+            sums = add_noise(studied["sums"], noise["sums"] * GRID_NORM, rng)
+            arrays = {"gram": gram / GRID_NORM**2, "sums": sums / GRID_NORM, "count": count}
+            model = Newton(k, **arrays, noise=noise, n_rounds=_ROUNDS["newton"])
+            arrays |= newton_rounds(model, ask)
+        assert data.rows is not None
+        coef, intercept = _in_table_units(_logits(plan, k, arrays), data.rows.features)
+        return arrays | {"coef": coef, "intercept": intercept}
+
+    def _finish(self, rows: Rows) -> None:
+        self.classes_ = self._classes()
+        arrays = self.release_.arrays
+        self.coef_, self.intercept_ = arrays["coef"], arrays["intercept"]
+        self.feature_names_ = rows.features.names
+        self._recipe_used = Rows(rows.features)
+        self._logits = _logits(self._plan(rows), len(self.classes_), arrays)
+
+    # -- after the release ---------------------------------------------------------------------
+
+    def intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """The ends of intervals that contain each coefficient with this probability.
+
+        They count sampling and privacy noise, from the release alone, with the prior by which the
+        coefficients were estimated.
+        """
+        check_is_fitted(self, "release_")
+        if not self._logits.variances.any():
+            raise ValueError(
+                f"Expected a method that knows its errors, got {self.release_.parameters['method']}"
+                "; use newton."
+            )
+        wide = float(norm.ppf(0.5 + 0.5 * _validate.probability("level", level)))
+        scale = self._recipe_used.features.scale / GRID_NORM
+        reach = wide * self._logits.standard_errors() * scale
+        return self.coef_ - reach, self.coef_ + reach
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Moderated log-odds of the second of two classes, or logits of every class."""
+        check_is_fitted(self, "release_")
+        names = self._recipe_used.features.columns
+        if isinstance(X, np.ndarray | list) or hasattr(self, "feature_names_in_"):
+            X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
+        table = Table.open(X, names).with_rows(self._recipe_used)
+        logits = table.measure(self._logits.moderated, len(self.classes_)).T
+        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
+
+    def predict(self, X: Any) -> Any:
+        """The most probable class of each row."""
+        logits = self.decision_function(X)
+        chosen = logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0).astype(int)
+        return self.classes_[chosen]
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities of the classes, a column each."""
+        logits = self.decision_function(X)
+        if logits.ndim == 2:
+            return np.asarray(softmax(logits, axis=1))
+        return np.column_stack([expit(-logits), expit(logits)])
+
+
+# -- parts -------------------------------------------------------------------------------------
+
+
+def _parts(method: str, n_classes: int) -> dict[str, tuple[float, float]]:
+    """How far a row of norm one moves each sum, and its share of the squared mean shift.
+
+    The moments of the row (c, x) are those of x, c x and c^2; its gradient is that of x and of c.
+    """
+    c2 = _CONSTANT**2
+    if method == "newton":
+        share = _GRAM_SHARE / (1.0 + c2) ** 2
+        bound = weighted_bound(n_classes)
+        parts = {
+            "gram": (1.0, share),
+            "sums": (1.0, 2.0 * c2 * share),
+            "count": (1.0, c2**2 * share),
+        }
+        left = 1.0 - _GRAM_SHARE
+    else:
+        bound, left = _CLIP, 1.0 - _COUNT_SHARE
+        parts = {"count": (1.0, _COUNT_SHARE)}
+    all_rounds = bound * math.sqrt(_ROUNDS[method])
+    parts["gradients"] = (all_rounds, left / (1.0 + c2))
+    parts["residuals"] = (all_rounds, left * c2 / (1.0 + c2))
+    return parts
+
+
+def _asking(table: Table, n_classes: int, plan: Plan, rng: np.random.Generator) -> Ask:
+    """Noisy gradients of a table, in units of rows of norm one."""
+    basis, noise = class_basis(n_classes), plan.noise_scale
+    assert isinstance(noise, dict)
+    weighted = plan.method == "newton"
+    first = weighted_bound(n_classes) if weighted else _CLIP
+
+    def ask(point: Point, plain: bool) -> tuple[FloatArray, FloatArray]:
+        theta, scale = _whole(point[0] @ basis.T)
+        bound = math.sqrt(2.0) if plain and weighted else first
+        scores = Scores(theta, scale / GRID_NORM, basis @ point[1], bound, weighted and not plain)
+        sums = table.sum(scores)
+        # A residual of the bound is 2^20 on the grid, whatever the bound is.
+        gradient = add_noise(sums["gradient"], noise["gradients"] / first * GRID_NORM**2, rng)
+        residuals = add_noise(sums["residuals"], noise["residuals"] / first * GRID_NORM, rng)
+        return gradient * (bound / GRID_NORM**2), residuals * (bound / GRID_NORM)
+
+    return ask
+
+
+def _whole(theta: FloatArray) -> tuple[FloatArray, float]:
+    """Coefficients as integers, none of whose columns is longer than 2^32, and their unit."""
+    longest = float(np.linalg.norm(theta, axis=0).max())
+    unit = longest / _THETA_NORM if longest > 0 else 1.0
+    return np.round(theta / unit), unit
+
+
+def newton_rounds(model: Newton, ask: Ask) -> Arrays:
+    """Ask for a gradient where the model wants one, round by round."""
+    points, gradients, residuals = [], [], []
+    for index in range(model.n_rounds):
+        point = model.query(index)
+        gradient, residual = ask(point, model.plain)
+        model.learn(point, gradient, residual)
+        points.append(np.vstack([point[1], point[0]]))
+        gradients.append(gradient)
+        residuals.append(residual)
+    return {
+        "points": np.array(points),
+        "gradients": np.array(gradients),
+        "residuals": np.array(residuals),
+    }
+
+
+def descend(
+    ask: Ask, count: float, noise: Mapping[str, float], shape: tuple[int, int]
+) -> FloatArray:
+    """Steps along noisy gradients: the intercept's coefficients first, then those of the rows."""
+    step, c2 = _step(count, noise), _CONSTANT**2
+    theta, intercept = np.zeros(shape), np.zeros(shape[1])
+    for _ in range(_ROUNDS["descent"]):
+        gradient, residuals = ask((theta, intercept), False)
+        theta, intercept = theta + step * gradient, intercept + step * c2 * residuals
+    return np.vstack([intercept, theta])
+
+
+def _step(count: float, noise: Mapping[str, float]) -> float:
+    """The longest step that is stable and keeps the noise of a logit where it is known to do well.
+
+    After T steps of length h the logit of a row of norm l carries noise of standard deviation
+    h sqrt(T) l s, s the noise of a gradient.
+    """
+    length2 = 1.0 + _CONSTANT**2
+    quiet = _LOGIT_NOISE / math.sqrt(length2 * _ROUNDS["descent"]) / noise["gradients"]
+    return min(quiet, _STABLE / (max(count, noise["count"]) * length2))
+
+
+def _logits(plan: Plan, n_classes: int, arrays: Mapping[str, FloatArray]) -> Logits:
+    """What the released arrays say, by the plan's method."""
+    basis, noise = class_basis(n_classes), plan.noise_scale
+    assert isinstance(noise, dict)
+    if plan.method == "descent":
+        theta = arrays["theta"] @ basis.T
+        d = len(theta) - 1
+        step = _step(float(arrays["count"]), noise)
+        variance = _ROUNDS["descent"] * (step * noise["gradients"]) ** 2 * (1.0 - 1.0 / n_classes)
+        spread = np.full((d, n_classes), variance)
+        base = variance * _CONSTANT**2
+        return Logits(theta[1:], theta[0], np.eye(d), np.zeros(d), spread, base)
+    moments = {name: arrays[name] for name in ("gram", "sums", "count")}
+    model = Newton(n_classes, **moments, noise=noise, n_rounds=_ROUNDS["newton"])
+    replay = iter(zip(arrays["points"], arrays["gradients"], arrays["residuals"], strict=True))
+    for index in range(model.n_rounds):
+        model.query(index)
+        point, gradient, residuals = next(replay)
+        model.learn((point[1:], point[0]), gradient, residuals)
+    return Logits(
+        model.theta @ basis.T,
+        basis @ model.intercept,
+        model.vectors,
+        model.mean,
+        model.class_variances(),
+    )
+
+
+def _in_table_units(logits: Logits, recipe: Columns) -> tuple[FloatArray, FloatArray]:
+    coef, intercept = logits.coefficients()
+    coef = coef * recipe.scale / GRID_NORM
+    return coef, intercept - coef @ recipe.middle
+
+
+def _imagined_loss(plan: Plan, n_classes: int, d: int, n_rows: int, signal: float) -> float:
+    """Log loss above the best on an imagined table, whose labels are their own expectation."""
+    rng = np.random.default_rng(0)
+    noise, basis = plan.noise_scale, class_basis(n_classes)
+    assert isinstance(noise, dict)
+    rows = rng.standard_normal((_IMAGINED, d))
+    rows /= np.linalg.norm(rows, axis=1).max()
+    truth = rng.standard_normal((d, n_classes - 1)) @ basis.T
+    truth *= signal / (rows @ (truth[:, 0] - truth[:, 1])).std()
+    p, each = softmax(rows @ truth, axis=1), n_rows / _IMAGINED
+    weighted = plan.method == "newton"
+
+    def ask(point: Point, plain: bool) -> tuple[FloatArray, FloatArray]:
+        there = softmax((rows @ point[0] + point[1]) @ basis.T, axis=1)
+        longest = 1.0 - 2.0 * there.min(axis=1) + np.sum(there**2, axis=1)
+        bound = weighted_bound(n_classes)
+        weights = bound / np.sqrt(longest) if weighted and not plain else np.ones(_IMAGINED)
+        left = (weights[:, None] * (p - there)) @ basis
+        factor = math.sqrt(2.0) / bound if weighted and plain else 1.0
+        gradient_noise = factor * noise["gradients"] * rng.standard_normal((d, n_classes - 1))
+        residual_noise = factor * noise["residuals"] * rng.standard_normal(n_classes - 1)
+        return each * rows.T @ left + gradient_noise, each * left.sum(axis=0) + residual_noise
+
+    arrays = {"count": np.array(n_rows + noise["count"] * rng.standard_normal())}
+    if weighted:
+        square = noise["gram"] * rng.standard_normal((d, d))
+        arrays["gram"] = each * rows.T @ rows + 0.5 * (square + square.T)
+        arrays["sums"] = each * rows.sum(axis=0) + noise["sums"] * rng.standard_normal(d)
+        model = Newton(n_classes, **arrays, noise=noise, n_rounds=_ROUNDS["newton"])
+        arrays |= newton_rounds(model, ask)
+    else:
+        arrays["theta"] = descend(ask, float(arrays["count"]), noise, (d, n_classes - 1))
+    logits = _logits(plan, n_classes, arrays).moderated(Block(rows.T * GRID_NORM)).T
+    released = softmax(logits, axis=1)
+    return float(np.mean(np.sum(p * (np.log(p) - np.log(released)), axis=1)))
