@@ -33,7 +33,6 @@ from ndis.randomness.products import (
 from ndis.randomness.signs import sign_product, signs
 from ndis.randomness.sources import (
     RandomState,
-    directions,
     generator,
     is_secure,
     subsample_mask,
@@ -45,7 +44,6 @@ __all__ = [
     "add_laplace_noise",
     "add_noise",
     "add_symmetric_noise",
-    "directions",
     "draw_combinations",
     "draw_exactly",
     "draw_gaussian",
