@@ -24,6 +24,8 @@ _LARGEST_EPSILON = 1e9
 _CLOSE = 1e-12
 # Points at which a curve is sampled before it is read at many places, and from how many places on.
 _KNOTS, _MANY = 257, 16
+# Lines compared at a time.
+_AT_ONCE = 1 << 20
 # No line of a trade-off curve gains anything beyond this delta, nor can one beyond e^700.
 _NEGLIGIBLE, _STEEPEST = 1e-17, 700.0
 
@@ -225,22 +227,33 @@ def _best_lines(
     knots, heights = knots[heights > -np.inf], heights[heights > -np.inf]
     if knots.size < 4 or end == 0.0:
         return np.asarray(first), last
+    # In e^eps a line's height is concave: the best place is beside the best knot.
+    size = max(1, _AT_ONCE // knots.size)
+    parts = [alpha[i : i + size] for i in range(0, alpha.size, size)]
+    best_knot = np.concatenate(
+        [np.argmax(line(knots[:, None], heights[:, None], part), axis=0) for part in parts]
+    )
+    low, high = (
+        knots[np.maximum(best_knot - 1, 0)],
+        knots[np.minimum(best_knot + 1, knots.size - 1)],
+    )
     with np.errstate(all="ignore"):
         tails = log_tail(knots, heights, CubicSpline(knots, heights)(knots, 1))
         place, _ = _read_backwards(knots, tails, np.log(tail))
-    place = np.clip(np.nan_to_num(place, nan=0.0), 0.0, knots[-1])
-    best = line(place, curve(place), alpha)
-    # Where the line of a knot beside it is better, the curve has a kink: a search finds the place.
-    after = np.clip(np.searchsorted(knots, place), 1, knots.size - 1)
-    beside = np.max([line(knots[i], heights[i], alpha) for i in (after - 1, after)], axis=0)
-    kinked = np.flatnonzero((beside > best) & (place > 0.0) & (place < knots[-1]))
-    if kinked.size:
-        beside[kinked] = _by_golden_section(
-            lambda eps: line(eps, curve(eps), alpha[kinked]),
-            knots[np.maximum(after - 2, 0)][kinked],
-            knots[np.minimum(after + 1, knots.size - 1)][kinked],
+        place = np.where((place > low) & (place < high), place, knots[best_knot])
+    here = line(place, curve(place), alpha)
+    best = np.maximum(here, line(knots[best_knot], heights[best_knot], alpha))
+    # Where a line close by is better, the curve has a kink or is a polygon: a search finds it.
+    near = 1e-3 * (high - low)
+    for other in (np.maximum(place - near, 0.0), np.minimum(place + near, knots[-1])):
+        best = np.maximum(best, line(other, curve(other), alpha))
+    missed = np.flatnonzero(best > here + _CLOSE)
+    if missed.size:
+        found = _by_golden_section(
+            lambda eps: line(eps, curve(eps), alpha[missed]), low[missed], high[missed]
         )
-    return np.maximum(best, beside), last
+        best[missed] = np.maximum(best[missed], found)
+    return np.asarray(best), last
 
 
 def _by_golden_section(height: Curve, low: FloatArray, high: FloatArray) -> FloatArray:

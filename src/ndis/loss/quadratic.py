@@ -310,7 +310,9 @@ class QuadraticLoss(PrivacyLoss):
         order = _validate.floats_within("alpha", alpha, 0.0, math.inf, closed=False)
         s = order - 1.0
         with np.errstate(all="ignore"):
-            value = np.where(s == 0, self.mean(), self.cumulant(s) / np.where(s == 0, 1.0, s))
+            value = np.where(
+                s == 0, self.mean(), self.finite_cumulant(s) / np.where(s == 0, 1.0, s)
+            )
         return value[()]
 
     def mean(self) -> FloatArray:

@@ -329,8 +329,8 @@ class Pairs:
     def _other(self, limit: FloatArray, T: FloatArray) -> FloatArray:
         """E (x/X)^{(r+1)/2} at T, over the odds for which X > x at the T of `limit`."""
         power = 0.5 * (self.n_components - self.n_features + 2)
-        scale = np.exp(self.epsilon - 0.5 * np.log(self.w))[:, None]
         with np.errstate(over="ignore", invalid="ignore"):
+            scale = np.exp(self.epsilon - 0.5 * np.log(self.w))[:, None]
             return scale * np.exp(-power * np.log(T)) * self._inside(limit, self.v[:, None] * T)
 
     # -- sums over the angle -----------------------------------------------------------------

@@ -48,6 +48,8 @@ _POINTS, _END, _MOST = 2048, 1e-30, 1 << 20
 _CHUNK = 1 << 20
 # Terms smaller than the largest by this much, in logarithms, need no digits.
 _NEGLIGIBLE = 45.0
+# How far below 1 the masses may add up to, by rounding.
+_ROUNDING = 1e-9
 # Masses are as small as doubles can be; sums over them are taken in units of 2^-this.
 _SCALE = 512
 
@@ -101,6 +103,12 @@ class TabulatedLoss(PrivacyLoss):
         self.absent = _validate.non_negative("absent", absent)
         self.exact = exact
         self._reversed: PrivacyLoss | None = None
+        total = float(self.mass.sum()) + self.infinite
+        if total < 1.0 - _ROUNDING:
+            raise ValueError(
+                f"Expected mass and infinite to add up to 1, got {total:.6g}; count what is "
+                "missing as infinite."
+            )
         if exact is not None and exact.batch_shape:
             raise ValueError(
                 f"Expected a single exact loss, got a batch of shape {exact.batch_shape}; index it."
@@ -453,9 +461,9 @@ def largest_table(losses: tuple[PrivacyLoss, ...]) -> TabulatedLoss:
 def _flattened(table: TabulatedLoss) -> TabulatedLoss:
     """A table with its Gaussian part tabulated, on a grid that divides its own."""
     ways = table, table.reversed().dominating()
-    high = max(way.end() for way in ways)
+    high = max(*(way.end() for way in ways), 1e-300)
     # Steps that divide each other: a power of two times that of the table.
-    step = table.step * power_of_two(max(high, table.step / _POINTS) / table.step / _POINTS)
+    step = table.step * power_of_two(high / table.step / _POINTS)
     count = math.ceil(high / step) + 1
     after, before = (np.exp(way._deltas_on_grid(step, count)) for way in ways)
     return TabulatedLoss.from_profile(
