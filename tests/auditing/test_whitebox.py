@@ -77,7 +77,7 @@ def test_upper_bounds_refute_nothing() -> None:
     from ndis.loss import TabulatedLoss
 
     above = TabulatedLoss.from_profile(table.delta, table.delta, step=0.1, high=5.0)
-    with pytest.raises(TypeError, match="cannot refute"):
+    with pytest.raises(ValueError, match="cannot refute"):
         audit_loss(above, (1.0, 1e-6))
 
 

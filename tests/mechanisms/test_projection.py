@@ -14,6 +14,7 @@ from sklearn.base import clone
 from ndis import PrivateProjection, Profile, QuadraticLoss, Sketch
 from ndis.calibration import meets
 from ndis.ledger import BudgetExceeded, Ledger
+from ndis.loss.derived import inner_epsilon, subsampled, with_failure
 from ndis.mechanisms.projection import draw_sketch
 from ndis.mechanisms.projection_methods import (
     METHODS,
@@ -22,7 +23,6 @@ from ndis.mechanisms.projection_methods import (
     Task,
     sketch_loss,
 )
-from ndis.mechanisms.worst_cases import inner_epsilon, subsampled, with_failure
 from ndis.randomness import grid_spacing
 from ndis.tables import read_gram
 from samplers import LEVEL, accepts_gaussian, accepts_rate, accepts_scale

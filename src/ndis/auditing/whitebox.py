@@ -24,7 +24,7 @@ from ndis.auditing.verdict import FLOATING, PROVEN, Claim, Neighbour, Verdict, c
 from ndis.chi_square import GeneralizedChiSquare
 from ndis.gaussian import Gaussian, log_delta_bounds, privacy_loss
 from ndis.guarantee import NeighbourRelation
-from ndis.loss import CumulantBound, PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss
+from ndis.loss import PrivacyLoss, QuadraticLoss, renyi
 from ndis.tables import track
 
 # The routes of `audit_pair` must agree to this; the classical one has no more digits to offer.
@@ -57,8 +57,6 @@ _PRESENCE = (", present first", ", absent first")
 _LAWS = ("the first law against the second", "the second law against the first")
 
 Law = Callable[[Any], Gaussian]
-# Losses whose delta is not that of a pair: an upper bound refutes nothing.
-_BOUNDS = (TabulatedLoss, CumulantBound)
 
 
 # -- one pair --------------------------------------------------------------------------------
@@ -112,8 +110,9 @@ def audit_loss(loss: PrivacyLoss, claim: Any) -> Verdict:
 
     Parameters
     ----------
-    loss : QuadraticLoss, LeastSquaresLoss, SketchAndSolveLoss, or a Profile of them
-        Losses that are attained. Tables and bounds are upper bounds, which refute nothing.
+    loss : PrivacyLoss
+        One whose lower bounds are attained by a pair of neighbours. A loss that is nothing but an
+        upper bound refutes nothing, and is refused.
     claim : (epsilon, delta) or Guarantee
 
     Returns
@@ -128,22 +127,23 @@ def audit_loss(loss: PrivacyLoss, claim: Any) -> Verdict:
     'refuted'
     """
     asked = Claim.of(claim)
-    ways = loss.losses if isinstance(loss, Profile) else (loss, loss.reversed())
-    for way in ways:
-        if isinstance(way, _BOUNDS):
-            raise TypeError(
+    ways = loss.directions()
+    bounds = [tuple(map(float, way.log_delta_bounds(asked.epsilon))) for way in ways]
+    for way, (low, high) in zip(ways, bounds, strict=True):
+        if way.exactness == "upper bound" and low == -math.inf < high:
+            raise ValueError(
                 f"Expected a loss that a pair of neighbours attains, got {type(way).__name__}; an "
                 "upper bound on delta cannot refute a claim."
             )
-    names = ("the worst pair, record present first", "the worst pair, record absent first")
-    bounds = [tuple(map(float, way.log_delta_bounds(asked.epsilon))) for way in ways]
     place = max(range(len(bounds)), key=lambda i: bounds[i][0])
-    low, high = bounds[place]
+    order = (
+        ("record present first", "record absent first")[place] if len(ways) == 2 else "any order"
+    )
     return decide(
         asked,
-        0.5 * (low + high) if high > -math.inf else high,
-        low,
-        names[place],
+        float(ways[place].log_delta(asked.epsilon)),
+        bounds[place][0],
+        f"the worst pair, {order}",
         ("both directions of the worst pair of this loss",),
         loss=ways[place],
     )
@@ -439,11 +439,6 @@ def _blurred(loss: QuadraticLoss, pair: tuple[Gaussian, Gaussian], copies: int) 
     return QuadraticLoss(np.sign(loss.excess) * less, np.maximum(nearer, 0.0) ** 2, loss.count)
 
 
-def _known(s: Any, epsilon: float) -> Any:
-    """What is added to Lambda(s) for a bound on ln delta(epsilon)."""
-    return s * np.log(s) - (1.0 + s) * np.log1p(s) - s * epsilon
-
-
 def _highest(losses: QuadraticLoss, epsilon: float) -> tuple[NDArray[np.intp], FloatArray]:
     """The rows of a batch with the largest delta, and ln of these.
 
@@ -474,7 +469,7 @@ def _bounds(losses: QuadraticLoss, epsilon: float, orders: FloatArray) -> FloatA
     bounds = np.full((orders.size, *losses.batch_shape), np.inf)
     if not np.isinf(losses.excess).any():
         for bound, s in zip(bounds, orders, strict=True):
-            bound[...] = losses.cumulant(s) + _known(s, epsilon)
+            bound[...] = renyi.log_delta_bound(losses.cumulant(s), s, epsilon)
     return bounds
 
 
@@ -588,7 +583,8 @@ def _worst_row(
             return 0.0
         eps = search.claim.epsilon
         ways = (loss, loss.reversed())
-        return -max(float(np.min(way.cumulant(_ORDERS) + _known(_ORDERS, eps))) for way in ways)
+        bounds = (renyi.log_delta_bound(way.cumulant(_ORDERS), _ORDERS, eps) for way in ways)
+        return -max(float(np.min(bound)) for bound in bounds)
 
     rng = np.random.default_rng(0)  # an auditor's search is repeatable and needs no secrecy
     axes = np.linalg.eigh(around.table.T @ around.table + np.eye(d))[1]

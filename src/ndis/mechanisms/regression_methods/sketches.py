@@ -66,7 +66,7 @@ def least_triangle_ratio(
         return loss, loss.reversed()
 
     def attained(log_ratio: float) -> float:
-        deltas = [float(loss.log_delta(epsilon)) for loss in losses(math.exp(log_ratio))]
+        deltas = [float(loss.attained(epsilon)) for loss in losses(math.exp(log_ratio))]
         return max(*deltas, kind.floor)
 
     target, least = math.log(delta), math.log(_LEAST_RATIO)
@@ -87,9 +87,8 @@ def least_triangle_ratio(
             high += 0.5
         ratio = math.exp(brentq(lambda x: attained(x) - target + room, found, high, xtol=1e-5))
     more = 2.0**-10
-    while any(
-        loss.bounds_within(epsilon, 0.0, target - 1e-9)[1] > target for loss in losses(ratio)
-    ):
+    eps = np.array([epsilon])
+    while any(loss.bounds_within(eps, 0.0, target - 1e-9)[1][0] > target for loss in losses(ratio)):
         ratio, more = ratio * (1.0 + more), 2.0 * more
     return ratio
 
