@@ -440,4 +440,8 @@ class _BallCumulant:
             triples.append((n, -2 * w / scale, 4 * nc * w**2 / scale**3))
         return triples
 
-    uncertainty = None  # the stored numbers are the law
+    def growth(self, t: float) -> Any:
+        return self.shift - t if self.sigma == 0 else self.shift / 0
+
+    def doubt(self, c: Any) -> None:
+        return None  # the stored numbers are the law
