@@ -146,7 +146,8 @@ class QuadraticLoss(PrivacyLoss):
                 f"Expected distance={d[tiny][0]} to be 0 or at least {_LEAST_DISTANCE:g}, whose "
                 "square a double can hold; round it up."
             )
-        return cls(0.0, d * d * _UP, 0.0, shift_error=_ROUNDED * d)
+        square, error = _squared(d)
+        return cls(0.0, square, 0.0, shift_error=error)
 
     @classmethod
     def from_leverage(cls, leverage: ArrayLike, n_components: ArrayLike = 1) -> QuadraticLoss:
@@ -379,7 +380,7 @@ class QuadraticLoss(PrivacyLoss):
             + h * ((2.0 * u - 1.0 + u * u * z) / scale**2)
         )
         q, g, n = np.broadcast_arrays(sign * z / scale, h * (1.0 + z) / scale**3, n)
-        return contour.Local(value, slope.sum(axis=-1) - t, noise, n, q, g)
+        return contour.Local(value, slope.sum(axis=-1) - t, noise, n, q, g, np.full(c.size, np.nan))
 
     def _at(self, c: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """z, the sign of du/ds, u and 1 + u z at s = c."""
@@ -546,6 +547,18 @@ def _raw(parts: Iterable[FloatArray]) -> QuadraticLoss:
 
 def _rows(loss: QuadraticLoss, rows: Any) -> QuadraticLoss:
     return _raw(part[rows] for part in loss.parts())
+
+
+def _squared(d: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The square, rounded up unless it is exact, and a bound on the error of its root."""
+    square = d * d
+    high = 134217729.0 * d  # Dekker's product: half of the digits, and the rest
+    high = high - (high - d)
+    low = d - high
+    missing = ((high * high - square) + 2.0 * high * low) + low * low
+    exact = (missing == 0.0) & ((d == 0.0) | (d > 1e-140))
+    up = np.where(exact | (missing < 0.0), square, np.nextafter(square, np.inf))
+    return up, np.where(exact, 0.0, 2.0 * _ROUNDING * d)
 
 
 def _rounded(excess: FloatArray, distance: FloatArray, n: FloatArray) -> QuadraticLoss:
