@@ -1,10 +1,10 @@
 """Check losses of dense covariances against the matrices as given, on pairs hard for doubles.
 
-    python -m benchmarks.check_dense --n 1000
+    python benchmarks/check_dense.py --n 1000
 
 Thin directions, kernels with nuggets, maps of condition 1e7, low rank, exact and rounded. For each
 pair `delta` must lie inside `delta_bounds`, and so must the truth, which mpmath computes from the
-exact values of the doubles; or the pair is refused. Writes benchmarks/records/check_dense.json.
+exact values of the doubles; or the pair is refused.
 """
 
 import argparse
@@ -16,7 +16,6 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from benchmarks.evidence import keep
 
 from dense_pairs import KINDS, outcome
 
@@ -30,12 +29,10 @@ def main() -> None:
         found[result := outcome(number)] += 1
         if result[1].startswith("wrong"):
             print(number, *result, flush=True)
-    table = {
-        kind: {word: k for (of, word), k in sorted(found.items()) if of == kind} for kind in KINDS
-    }
-    for kind, row in table.items():
-        print(f"{kind:10s} " + ", ".join(f"{word} {k}" for word, k in row.items()))
-    keep("check_dense", {"pairs": n, "outcomes": table})
+    print(f"{n} pairs, by kind:")
+    for kind in KINDS:
+        row = [f"{word} {k}" for (of, word), k in sorted(found.items()) if of == kind]
+        print(f"{kind:10s} " + ", ".join(row))
     if any(word.startswith("wrong") for _, word in found):
         sys.exit(1)
 
