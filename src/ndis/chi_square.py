@@ -146,17 +146,11 @@ class GeneralizedChiSquare:
         >>> f"{law.isf(1e-200):.6f}", f"{law.ppf(0.9):.6f}"
         ('913.132333', '2.158666')
         """
-        levels = _validate.floats_within("q", q, 0.0, 1.0)
-        flat = levels.reshape(-1)
-        law, rare = self._standard(), flat <= 0.5
-        result = np.empty(flat.size)
-        result[rare] = law.quantiles(flat[rare], self._exponent)
-        result[~rare] = -law.mirrored().quantiles(1.0 - flat[~rare], self._exponent)
-        return (self.shift + result + 0.0).reshape(levels.shape)[()]  # no -0.0
+        return self.shift + self._quantiles(q, self._standard())
 
     def ppf(self, q: ArrayLike) -> Any:
         """The x with Pr[W <= x] = q."""
-        return 0.0 - self._mirrored().isf(q)
+        return self.shift - self._quantiles(q, self._standard().mirrored())
 
     def rvs(
         self, size: int | tuple[int, ...] = 1, random_state: int | np.random.Generator | None = None
@@ -198,13 +192,6 @@ class GeneralizedChiSquare:
 
     # -- underneath --------------------------------------------------------------------------
 
-    def _mirrored(self) -> GeneralizedChiSquare:
-        """The law of -W."""
-        law = object.__new__(GeneralizedChiSquare)
-        law.weights, law.dofs, law.noncentralities = -self.weights, self.dofs, self.noncentralities
-        law.sigma, law.shift = self.sigma, -self.shift
-        return law
-
     @property
     def _exponent(self) -> int:
         """Of the power of two that is about the largest of the deviations that add up to W."""
@@ -218,6 +205,15 @@ class GeneralizedChiSquare:
         weights = np.where(np.abs(weights) < np.abs(tiny), tiny, weights)
         sigma = math.ldexp(self.sigma, -self._exponent)
         return _Standard(weights, self.dofs, self.noncentralities, sigma)
+
+    def _quantiles(self, q: ArrayLike, law: _Standard) -> Any:
+        """The points of a law (this one or its mirror image) with upper tails q."""
+        levels = _validate.floats_within("q", q, 0.0, 1.0)
+        flat = levels.reshape(-1)
+        result, rare = np.empty(flat.size), flat <= 0.5
+        result[rare] = law.quantiles(flat[rare], self._exponent)
+        result[~rare] = -law.mirrored().quantiles(1.0 - flat[~rare], self._exponent)
+        return result.reshape(levels.shape)[()] + 0.0  # no -0.0
 
     def _each(self, x: ArrayLike, log_value: Callable[[_Standard, FloatArray], FloatArray]) -> Any:
         """Apply to standardised points, in chunks."""

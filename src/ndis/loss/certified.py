@@ -82,8 +82,8 @@ class Doubt:
     steepest: arb  # largest |q|
     size: arb  # largest mu (e + f)
     traces: arb  # sum of n e z / D
-    turns: arb  # square of the largest mu f, times the number of directions
-    constants: arb  # sum of n f^2, over 1 - largest (e + f)
+    turns: arb  # square of the largest mu f, times the number of directions (*)
+    constants: arb  # sum of n f^2 (*: and a little more, for f is relative to V, not V + e V)
     pull: arb  # sum of h / D
     moved: arb  # sum of (2 sqrt(h) g + g^2) / D
     whole: arb  # a bound on the sum of the true h over both laws
@@ -98,7 +98,7 @@ class Doubt:
         if not f < 0.125:
             return arb("nan")
         first = abs(s) * abs(1 + s) * stretch * (self.traces + self.pull * f + self.moved)
-        second = (reach**2 * self.turns + sigma * self.constants) / 2
+        second = (reach**2 * self.turns + sigma * self.constants) / (2 * (1 - f) ** 2)
         return ((first + second) / (2 * (1 - f))).abs_upper()
 
     def rise(self, w: acb) -> arb:
@@ -180,8 +180,8 @@ class LossCumulant:
             steepest=_largest(z / D for (_, z, *_), D in zip(self.rows, scales, strict=True)),
             size=_largest(mu * (e + f) for mu, *_, e, f in rows),
             traces=_total(n * e * (mu - 1 / D) for mu, D, _, n, e, _ in rows),
-            turns=turn**2 * _total(n for *_, n, _, _ in rows),
-            constants=_total(n * f * f for *_, n, _, f in rows) / (1 - error),
+            turns=turn**2 * _total(n for *_, n, _, _ in rows) / (1 - error) ** 2,
+            constants=_total(n * f * f for *_, n, _, f in rows) / (1 - error) ** 3,
             pull=_total(h / D for _, D, h, *_ in rows),
             moved=_total(
                 (2 * h.sqrt() + g) * g / D
@@ -378,12 +378,15 @@ def _first_path(
         path, size = _Path(c, bend * scale, scale, 0.0), 0.0
         for u in _STEPS:
             w, velocity = path.at(arb(u))
-            if not exponent.known(w):  # what is left beyond the last step is bounded on the ray
+            if exponent.doubt is not None and not exponent.doubt.error(w) < 3:
+                # Of no use any more: what is left beyond the last step is bounded on the ray.
                 return path if size < -_SWELL else None
-            size = float((exponent.log_size(w) + abs(velocity / scale).log()).mid())
             path = replace(path, end=u)
-            if size + exponent.rise(w) < _GONE or exponent.only_powers(w):
-                return path
+            size = float((exponent.log_size(w) + abs(velocity / scale).log()).mid())
+            if size + float(exponent.rise(w).mid()) < _GONE or exponent.only_powers(w):
+                if exponent.tail(w, velocity).is_finite():
+                    return path
+                break
             if not size < _SWELL:
                 break
     return None
@@ -435,7 +438,7 @@ def _log_integral(
         depth_limit=20 * bits,
     ).imag
     foot, velocity = path.at(arb(path.end))
-    whole = (body + exponent.tail(foot, velocity / abs(velocity))) / arb.pi()
+    whole = (body + exponent.tail(foot, velocity)) / arb.pi()
     if not whole > 0:
         return None
     log_gaps = _total(abs(gap).log() for gap in exponent.gaps)
@@ -497,90 +500,59 @@ class _Exponent:
         """Ln |integrand| at w, beside its value at 0."""
         return self(w).real - _total(abs(1 + w / gap).log() for gap in self.gaps)
 
-    def known(self, w: acb) -> bool:
-        """Whether the exponent at w is known well enough to be of use."""
-        return self.doubt is None or bool(self.doubt.error(w) < 3)
+    def rise(self, w: acb) -> arb:
+        """How far the integrand may rise on the ray straight up from w.
 
-    def rise(self, w: acb) -> float:
-        """How far a doubt lets the integrand rise on the ray from w."""
-        return 0.0 if self.doubt is None else float(self.doubt.rise(w).mid())
+        Pulls rise whose 1 + q Re w is negative.
+        """
+        if self.doubt is not None:
+            return self.doubt.rise(w)
+        return _total(
+            half_g / q**2 * (1 / (1 + q * w)).real.abs_upper()
+            for _, half_g, q in self.triples
+            if half_g != 0 and not (1 + q * w).real > 0
+        )
 
     def only_powers(self, w: acb) -> bool:
         """Whether from w on nothing but powers is left, which are integrated in closed form."""
         return self.algebraic and float(abs(w).mid()) > 1e20 * self.reach[-1]
 
-    def tail(self, foot: acb, tangent: acb) -> arb:
+    def tail(self, foot: acb, velocity: acb) -> arb:
         """The imaginary part of the integral from `foot` to infinity."""
         if self.only_powers(foot):
             return self._powers(foot)
-        if self.doubt is not None:
-            bounds = self._vertical_ray(foot, self.doubt.rise(foot))
-        else:
-            bounds = self._tangent_ray(foot, tangent) + self._vertical_ray(foot)
-        return arb(0, min(bounds, default=arb("inf")))
+        bounds = self._vertical_ray(foot)
+        if self.doubt is None:
+            bounds += self._tangent_ray(foot, velocity / abs(velocity))
+        return arb(0, min((b for b in bounds if b.is_finite()), default=arb("inf")))
 
     def _powers(self, foot: acb) -> arb:
         """The tail without growth along the ray on which |w| grows: powers of w, and a little."""
         log_size, little = acb(self.constants[-1]), arb(0)
-        for half_n, half_g, q in self.triples:
+        powers = [(half_n, half_g / q**2, q) for half_n, half_g, q in self.triples]
+        powers += [(arb(1), arb(0), 1 / gap) for gap in self.gaps]
+        for half_n, pull, q in powers:
             x = abs(1 / (q * foot))
             log_size -= half_n * (q * foot).log()
-            little += (half_n + half_g / q**2) * x / (1 - x)
-        for gap in self.gaps:
-            x = abs(gap / foot)
-            log_size -= (foot / gap).log()
-            little += x / (1 - x)
+            little += (half_n + pull) * x / (1 - x)
         value = log_size.exp() * foot / self.order
         return value.imag + arb(0, (abs(value) * little.expm1()).abs_upper())
 
-    def _vertical_ray(self, foot: acb, rise: arb | None = None) -> list[arb]:
+    def _vertical_ray(self, foot: acb) -> list[arb]:
         """Bounds on the integral over |integrand| from `foot` straight up to infinity.
 
-        With a given `rise` the exponent is only known not to rise further than that, and the
-        poles alone make the integral converge.
+        Two poles make it converge, and so does a normal part.
         """
-        height = foot.imag
-        slow, log_slow = arb(len(self.gaps)), arb(0)
-        for gap in self.gaps:
-            log_slow -= (height / abs(gap)).log()
-        log_foot = self(foot).real
-        if rise is not None:
-            log_foot += rise
-            orders = [(slow, log_slow)]
-        else:
-            log_foot += self._own_rise(foot)
-            # Each |1 + q w|^2 is (1 - rho) + rho x^2 times its value at the foot, with
-            # x = Im w / height, and that is at least x^(2 rho), and at least rho x^2.
-            fast, log_fast = slow, log_slow
-            for half_n, _, q in self.triples:
-                if half_n == 0:
-                    continue
-                rho = (q * height) ** 2 / abs(1 + q * foot) ** 2
-                slow += half_n * rho
-                fast += half_n
-                log_fast -= half_n * rho.log() / 2
-            orders = [(slow, log_slow), (fast, log_fast)]
-        size = log_foot.exp()
-        bounds = [
-            (size * loss.exp() * height / (order - 1)).abs_upper()
-            for order, loss in orders
-            if order > 1
-        ]
-        gauss = sum((2 * half_g for _, half_g, q in self.triples if q == 0), arb(0))
-        if gauss > 0:
+        size, height = (self(foot).real + self.rise(foot)).exp(), foot.imag
+        bounds = []
+        if len(self.gaps) == 2:
+            bounds.append((size * abs(self.gaps[0] * self.gaps[1]) / height).abs_upper())
+        gauss = _total(2 * half_g for _, half_g, q in self.triples if q == 0)
+        if gauss > 0 and self.doubt is None:
             for gap in self.gaps:
                 size /= abs(1 + foot / gap)
             bounds.append((size / (gauss * height)).abs_upper())
-        return [bound for bound in bounds if bound.is_finite()]
-
-    def _own_rise(self, foot: acb) -> arb:
-        """How far the pulls rise on the way up: those whose 1 + q Re w is negative."""
-        total = arb(0)
-        for _, half_g, q in self.triples:
-            scale = 1 + q * foot
-            if half_g != 0 and not scale.real > 0:
-                total += half_g / q**2 * (1 / scale).real.abs_upper()
-        return total
+        return bounds
 
     def _tangent_ray(self, foot: acb, direction: acb) -> list[arb]:
         """Bounds on the integral over |integrand| from `foot` to infinity in this direction."""
@@ -601,8 +573,7 @@ class _Exponent:
             log_size += half_g / q**2 * (1 / clear - 1) - half_n * clear.log()
         for gap in self.gaps:
             log_size -= (distance(-gap) / abs(gap)).log()
-        bound = (log_size.exp() / rate).abs_upper()
-        return [bound] if bound.is_finite() else []
+        return [(log_size.exp() / rate).abs_upper()]
 
 
 def _size(triple: tuple[arb, arb, arb]) -> float:
