@@ -7,7 +7,6 @@ that a refutation is a proof. What was searched, and what was not, is part of th
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import math
 from collections.abc import Callable, Sequence
@@ -369,13 +368,10 @@ class _Search:
     def enclose(self) -> tuple[float, float, str]:
         """Proven bounds on ln delta of the worst pair, and what they rest on."""
         if self.pair is not None and self.pair[0].dimension <= _ENCLOSED:
-            # Of degenerate covariances only the reduced pair can be enclosed.
-            with contextlib.suppress(ValueError, ArithmeticError):
-                low, high = log_delta_bounds(*self.pair, self.claim.epsilon, self.copies)
-                if low > -math.inf or self.log_delta == -math.inf:
-                    return low, high, PROVEN
-        low, high = self.loss.log_delta_bounds(self.claim.epsilon)
-        return float(low), float(high), FLOATING
+            low, high = log_delta_bounds(*self.pair, self.claim.epsilon, self.copies)
+        else:
+            low, high = map(float, self.loss.log_delta_bounds(self.claim.epsilon))
+        return low, high, FLOATING if self.pair is None else PROVEN
 
     def stand_above_rounding(self, here: Gaussian) -> None:
         """Let no claim be refuted by what a mechanism's own arithmetic did to its laws.
@@ -395,8 +391,6 @@ class _Search:
         """What was found."""
         low, _, basis = self.enclose()
         low = min(low, self.ceiling)
-        if basis == FLOATING and self.pair is not None and self.pair[0].dimension <= _ENCLOSED:
-            missed = [*missed, "directions in which variances are zero to rounding"]
         if self.refused:
             missed = [*missed, f"{self.refused} neighbours that the mechanism refuses"]
         searched = (*looked, *(f"not searched: {part}" for part in missed))
@@ -420,15 +414,14 @@ def _blurred(loss: QuadraticLoss, pair: tuple[Gaussian, Gaussian], copies: int) 
     for law in pair:
         if law.variances is not None:
             spread = np.sqrt(law.variances)
-            condition, d = 1.0, 1
+            condition, d, alive = 1.0, 1, spread > 0
         else:
             spread = np.sqrt(np.diag(law.cov))
-            scaled = law.cov / np.outer(*2 * [np.where(spread > 0, spread, 1.0)])
-            values = np.linalg.eigvalsh(scaled)
-            d = values.size
-            live = values[values > 8.0 * d * np.finfo(np.float64).eps]
-            condition = float(1.0 / live[0]) if live.size else 1.0
-        alive = spread > 0
+            alive = spread > 0
+            scaled = law.cov[np.ix_(alive, alive)] / np.outer(*2 * [spread[alive]])
+            least = float(np.linalg.eigvalsh(scaled)[0]) if alive.any() else 1.0
+            d = int(alive.sum())
+            condition = 1.0 / max(least, 1e-300)
         blur = max(blur, _ROUNDINGS * d * condition)
         sizes = np.abs(law.mean[alive]) / spread[alive]
         move = max(move, _ROUNDINGS * math.sqrt(d * condition) * float(sizes.max(initial=0.0)))

@@ -177,7 +177,8 @@ class SketchAndSolveLoss(TriangleLoss):
         sign = -1.0 if self.backwards else 1.0
         excess = sign * np.stack([special, right, -left, others], axis=-1)
         count = np.broadcast_to([1.0 - n, n, n, self.n_features - 1.0], excess.shape)
-        return _raw(excess, np.zeros(excess.shape), count)
+        none = np.zeros(excess.shape)
+        return _raw([excess, none, count, none, none, none])
 
     def _log_deltas(self, pairs: QuadraticLoss, epsilon: FloatArray) -> FloatArray:
         """By the contour integral of the cumulant; where that is not accurate, no bound."""
