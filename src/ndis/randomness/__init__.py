@@ -15,6 +15,7 @@ Noise is drawn and rounded exactly: what `add_noise` and its kin return is the i
 output, a real number, rounded to a public grid. docs/threat-model.md says what this defends.
 """
 
+from ndis.randomness.functions import draw_exactly, draw_limit, draw_solution
 from ndis.randomness.noise import (
     GRID_BITS,
     add_laplace_noise,
@@ -25,7 +26,6 @@ from ndis.randomness.noise import (
 )
 from ndis.randomness.products import (
     draw_combinations,
-    draw_exactly,
     draw_gaussian,
     draw_sketch,
     least_ridge,
@@ -49,7 +49,9 @@ __all__ = [
     "draw_combinations",
     "draw_exactly",
     "draw_gaussian",
+    "draw_limit",
     "draw_sketch",
+    "draw_solution",
     "generator",
     "grid_spacing",
     "is_secure",

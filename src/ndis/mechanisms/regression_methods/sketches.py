@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -14,7 +15,6 @@ from ndis.gaussian import Gaussian
 from ndis.loss import PrivacyLoss, Profile
 from ndis.loss.least_squares import LeastSquaresLoss, TriangleLoss
 from ndis.loss.student import SketchAndSolveLoss
-from ndis.mechanisms.projection import draw_sketch
 from ndis.mechanisms.projection_methods import least_ratio, sketch_loss
 from ndis.mechanisms.regression_methods.base import (
     FINER,
@@ -25,7 +25,7 @@ from ndis.mechanisms.regression_methods.base import (
     enough,
     solve,
 )
-from ndis.randomness import round_to_grid
+from ndis.randomness import draw_limit, draw_solution
 from ndis.release import Shapes
 
 # The most that a calibration leaves below the delta asked for, in ln delta, to certify it; and the
@@ -104,10 +104,11 @@ class Sketched(Method):
         self.noise_scale = ratio * task.data_norm
         self.ridge = self.noise_scale**2
 
-    def _coefficient_grid(self, values: FloatArray) -> FloatArray:
-        return round_to_grid(values, FINER / math.sqrt(self.n_components))
-
     n_components: int
+
+    def _coefficients(self, draw: Any, table: Table, rng: np.random.Generator) -> FloatArray:
+        grid = FINER / math.sqrt(self.n_components)
+        return np.asarray(draw(table.moments, self.ridge, self.n_components, grid, rng))
 
 
 class Sketch(Sketched):
@@ -145,9 +146,7 @@ class GaussianLimit(Sketched):
 
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Draw the coefficients."""
-        law = self.law(table)
-        noise = np.linalg.cholesky(law.cov) @ rng.standard_normal(len(law.mean))
-        return {"coef": self._coefficient_grid(law.mean + noise)}
+        return {"coef": self._coefficients(draw_limit, table, rng)}
 
     def law(self, table: Table) -> Gaussian:
         """The law of the coefficients."""
@@ -169,9 +168,8 @@ class SketchAndSolve(Sketched):
             self._fix(task, sketched, Profile.both(sketch_loss(sketched, r)))
 
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
-        """Draw a sketch, solve it, forget it."""
-        sketch = draw_sketch(table.moments, self.ridge, self.n_components, rng)
-        return {"coef": self._coefficient_grid(solve(sketch @ sketch.T))}
+        """Draw the solution of a sketch that nobody makes."""
+        return {"coef": self._coefficients(draw_solution, table, rng)}
 
 
 def _large_sketch(task: Task) -> float:
