@@ -22,7 +22,6 @@ from ndis.randomness.noise import (
     add_noise,
     add_symmetric_noise,
     grid_spacing,
-    round_to_grid,
 )
 from ndis.randomness.products import (
     draw_combinations,
@@ -56,7 +55,6 @@ __all__ = [
     "grid_spacing",
     "is_secure",
     "least_ridge",
-    "round_to_grid",
     "sign_product",
     "signs",
     "subsample_mask",

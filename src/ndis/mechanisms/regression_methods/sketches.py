@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from ndis import randomness
 from ndis._validate import FloatArray
 from ndis.gaussian import Gaussian
 from ndis.loss import PrivacyLoss, Profile
@@ -25,7 +24,7 @@ from ndis.mechanisms.regression_methods.base import (
     enough,
     solve,
 )
-from ndis.randomness import draw_limit, draw_solution
+from ndis.randomness import draw_limit, draw_sketch, draw_solution
 from ndis.release import Shapes
 
 # The most that a calibration leaves below the delta asked for, in ln delta, to certify it; and the
@@ -129,7 +128,7 @@ class Sketch(Sketched):
 
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Release the sketch and what it says about the coefficients."""
-        sketch = randomness.draw_sketch(table.moments, self.ridge, self.n_components, rng)
+        sketch = draw_sketch(table.moments, self.ridge, self.n_components, rng)
         second = sketch @ sketch.T
         debiased = second / self.n_components - self.ridge * np.eye(len(second))
         return {"coef": solve(second), "sketch": sketch, "moments": debiased}
