@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from scipy import stats
 
+from chi_square_laws import question, wrong_quantile, wrong_tail
 from ndis import GeneralizedChiSquare
 from oracles.chi_square import BallExponent, ChiSquareLaw, inversion, ruben
 
@@ -113,6 +114,58 @@ def test_the_edges_of_the_support() -> None:
     assert tiny == pytest.approx(-345.38776394910684 - math.log(math.sqrt(math.pi / 2)), rel=1e-13)
 
 
+def test_densities_at_the_constant_of_an_indefinite_law() -> None:
+    """There the integrand falls as a power only. The difference of two laws at 0 is an integral."""
+    for first, second, dofs in ((1.0, 2.0, (1.0, 2.0)), (3.0, 0.5, (2.0, 0.5)), (1, 1, (3.0, 4.0))):
+        law = GeneralizedChiSquare([first, -second], dofs)
+        with mp.workdps(30):
+            a, b = (mpf(n) / 2 for n in dofs)
+            # Two gamma densities multiplied: int x^(a+b-2) e^(-x (1/2w1 + 1/2w2)) dx.
+            rate = 1 / (2 * mpf(first)) + 1 / (2 * mpf(second))
+            truth = mp.gamma(a + b - 1) / rate ** (a + b - 1) / (mp.gamma(a) * mp.gamma(b))
+            truth /= (2 * mpf(first)) ** a * (2 * mpf(second)) ** b
+        assert law.pdf(0.0) == pytest.approx(float(truth), rel=1e-11)
+        assert law.pdf([0.0, 1.0, -1e-20])[0] == law.pdf(0.0)  # nothing kills an array
+    assert GeneralizedChiSquare([1.0, -1.0, 2.0]).pdf(0.0) == pytest.approx(0.26829550178734)
+    small = GeneralizedChiSquare([1.0, -1.0], [0.5, 0.5])
+    assert small.cdf(0.0) == pytest.approx(0.5, rel=1e-12)
+    assert GeneralizedChiSquare([1.0, -1.0], [0.02, 0.02]).cdf(0.0) == pytest.approx(0.5, rel=1e-9)
+
+
+def test_infinite_points_and_extreme_units() -> None:
+    law = LAWS["indefinite"]
+    assert law.cdf([-math.inf, math.inf]).tolist() == [0.0, 1.0]
+    assert law.sf([-math.inf, math.inf]).tolist() == [1.0, 0.0]
+    assert law.pdf([-math.inf, math.inf]).tolist() == [0.0, 0.0]
+    unit = GeneralizedChiSquare([1.0, -1.0])
+    for scale in (1e-170, 1e-300, 1e150):
+        scaled = GeneralizedChiSquare([scale, -scale])
+        assert scaled.ppf(0.7) / scale == pytest.approx(unit.ppf(0.7), rel=1e-12)
+        assert scaled.std() / scale == pytest.approx(2.0)
+
+
+def test_quantiles_near_a_finite_end() -> None:
+    law = GeneralizedChiSquare([1.0, 2.0, 3.0])
+    assert law.logcdf(law.ppf([1e-200, 1e-16])) == pytest.approx(np.log([1e-200, 1e-16]), rel=1e-12)
+    assert law.ppf(1e-200) > 0
+    moved = GeneralizedChiSquare([1.0, 2.0, 3.0], shift=1.0)
+    assert moved.ppf([1e-200, 1e-9])[0] == 1.0
+    assert moved.ppf(1e-9) - 1.0 == pytest.approx(law.ppf(1e-9), rel=1e-8)
+    assert GeneralizedChiSquare([1.0], 0.01).ppf(1e-10) == 0.0  # the truth is 1e-2000
+
+
+def test_random_questions_at_and_off_the_edges_are_answered() -> None:
+    """A share of benchmarks/check_chi_square.py, which asks ten thousand and takes the time."""
+    for number in range(600):
+        law, verb, x = question(number)
+        answer = getattr(law, verb)(x)
+        assert not np.isnan(answer), number
+        if verb in ("ppf", "isf"):
+            assert not wrong_quantile(law, verb, x, float(answer)), number
+        elif verb != "pdf" and number % 60 in (1, 2) and math.isfinite(x):
+            assert not wrong_tail(law, verb, x), number
+
+
 @settings(max_examples=30)
 @given(st.sampled_from(sorted(LAWS)), st.floats(1e-12, 1 - 1e-12))
 def test_quantiles_invert(name: str, q: float) -> None:
@@ -175,6 +228,7 @@ def test_arrays_keep_their_shape() -> None:
         (lambda: GeneralizedChiSquare("weights"), "real numbers"),
         (lambda: GeneralizedChiSquare([math.nan]), "finite"),
         (lambda: LAWS["one"].cdf(math.nan), "finite"),
+        (lambda: LAWS["one"].cdf("here"), "real numbers"),
         (lambda: LAWS["one"].ppf(1.5), "q=1.5"),
     ],
 )

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ndis import Gaussian, QuadraticLoss, monte_carlo_delta, privacy_loss, profile
+from dense_pairs import outcome, terms_as_given, true_log_delta
+from ndis import Gaussian, QuadraticLoss, audit_pair, monte_carlo_delta, privacy_loss, profile
 from ndis.gaussian import delta_bounds, log_delta_bounds
+from ndis.loss import from_dict
 
 
 def random_pair(seed: int, d: int, mean: float = 1.0) -> tuple[Gaussian, Gaussian]:
@@ -91,8 +93,9 @@ def test_singular_covariances() -> None:
         1.0
     ) == pytest.approx(0.12693673750664397)
     assert log_delta_bounds(diagonal, Gaussian.from_diagonal([0.0, 0.0], [1.0, 0.0]), 5.0) == (0, 0)
-    with pytest.raises(ValueError, match="full rank 2"):
-        log_delta_bounds(P, Q, 1.0)
+    low, high = log_delta_bounds(P, Q, 0.3)
+    assert low <= one.log_delta(0.3) <= high
+    assert high - low < 1e-12
 
 
 @pytest.mark.parametrize("small", [1e-3, 1e-9, 1e-20])
@@ -164,6 +167,106 @@ def test_bounds_from_diagonals_and_of_equal_laws() -> None:
     distance = math.sqrt(1.0 + 0.5)
     low, high = log_delta_bounds(moved, dense, 1.0)
     assert low - 1e-12 <= QuadraticLoss.from_shift(distance).log_delta(1.0) <= high + 1e-12
+
+
+# -- directions that doubles do not resolve ----------------------------------------------------
+
+
+def correlated(t: float, d: int) -> Gaussian:
+    """Unit variances, correlations 1 - t: a sum of variance d, and d - 1 thin directions."""
+    cov = np.full((d, d), 1.0 - t)
+    np.fill_diagonal(cov, 1.0)
+    return Gaussian(np.zeros(d), cov)
+
+
+def smooth(nugget: float) -> Gaussian:
+    x = np.linspace(0.0, 1.0, 60)
+    gram = np.exp(-0.5 * (x[:, None] - x) ** 2 / 0.3**2)
+    return Gaussian(np.zeros(60), gram + nugget * np.eye(60))
+
+
+@pytest.mark.parametrize(
+    ("P", "Q", "delta"),
+    [
+        (correlated(2.0**-48, 2), correlated(2.0**-50, 2), 0.19671088169144),
+        (correlated(2.0**-46, 2), correlated(2.0**-48, 2), 0.19671088169144),
+        (correlated(4e-10, 21), correlated(1e-10, 21), 0.95470019662003),
+        (smooth(4e-13), smooth(1e-13), 0.998106),
+    ],
+    ids=["2^-48", "2^-46", "twenty", "kernel"],
+)
+def test_thin_directions_are_seen(P: Gaussian, Q: Gaussian, delta: float) -> None:
+    loss = privacy_loss(P, Q)
+    low, high = loss.delta_bounds(1.0)
+    assert low <= loss.delta(1.0) <= high
+    assert loss.delta(1.0) == pytest.approx(delta, rel=1e-5)
+    assert high - low < 1e-9
+    assert abs(monte_carlo_delta(P, Q, 1.0, 0.02, 1e-6, random_state=0) - delta) < 0.02
+    assert audit_pair(P, Q, (1.0, 0.999 * delta)).refuted
+    assert audit_pair(P, Q, (1.0, 1.001 * delta)).outcome == "consistent"
+
+
+@pytest.mark.slow
+def test_five_hundred_thin_directions_are_seen() -> None:
+    loss = privacy_loss(correlated(4e-10, 500), correlated(1e-10, 500))
+    low, high = loss.delta_bounds(1.0)
+    assert 0.999999 < low <= high == 1.0
+
+
+def test_a_mean_just_beside_the_support_is_seen() -> None:
+    line = np.array([[1.0, 1.0], [1.0, 1.0]])
+    here, beside = Gaussian([0.0, 0.0], line), Gaussian([1.0, 1.0 + 1e-13], line)
+    assert privacy_loss(here, beside).delta_bounds(5.0) == (1.0, 1.0)
+    assert monte_carlo_delta(here, beside, 1.0, 0.1, 0.1) == 1.0
+
+
+def test_low_rank_is_exact_for_factors_and_refused_for_rounded_products() -> None:
+    A = np.random.default_rng(3).standard_normal((4, 2))
+    P, Q = (Gaussian.from_cholesky(np.zeros(4), scale * A) for scale in (2.0, 1.0))
+    plane = QuadraticLoss([3.0], 0.0, 2.0)
+    low, high = privacy_loss(P, Q).log_delta_bounds(1.0)
+    assert low <= plane.log_delta(1.0) <= high
+    assert np.abs(np.cross(*P.sample(2, np.random.default_rng(0)) @ np.eye(4, 3))).any()
+    rounded = [Gaussian(law.mean, law.cov) for law in (P, Q)]
+    for ask in (privacy_loss, lambda P, Q: monte_carlo_delta(P, Q, 1.0, 0.1, 0.1)):
+        with pytest.raises(ValueError, match="add a ridge") as caught:
+            ask(*rounded)
+        assert str(caught.value).startswith("Expected")
+
+
+def test_a_precision_is_not_rounded_to_a_covariance() -> None:
+    P, Q = correlated(1e-9, 4), correlated(4e-9, 4)
+    given = [Gaussian.from_precision(law.mean, law.cov) for law in (P, Q)]
+    low, high = privacy_loss(*given).log_delta_bounds(1.0)
+    truth = true_log_delta(terms_as_given(Q, P), 1.0)  # of precisions: the inverse ratios
+    assert low <= truth <= high
+    assert high - low < 1e-11
+
+
+def test_errors_go_where_a_loss_goes() -> None:
+    P, Q = random_pair(8, 4)
+    loss = privacy_loss(P, Q)
+    terms = terms_as_given(P, Q)
+    assert isinstance(terms, list)
+    ways = [
+        (3 * loss, [term.repeated(3) for term in terms]),
+        (loss + loss, [term.repeated(2) for term in terms]),
+        (loss.reversed(), [term.reversed() for term in terms]),
+        (from_dict(loss.to_dict()), terms),
+        (loss + QuadraticLoss.from_shift(0.0), terms),
+    ]
+    for way, meant in ways:
+        for eps in (0.3, 5.0):
+            low, high = way.log_delta_bounds(eps)
+            assert low <= true_log_delta(meant, eps) <= high
+            assert 0 < high - low < 1e-10
+
+
+def test_delta_of_random_dense_pairs_is_that_of_the_matrices_as_given() -> None:
+    """A share of benchmarks/check_dense.py, which tries a thousand."""
+    found = [outcome(number) for number in range(60)]
+    assert not [result for result in found if result[1] not in ("inside", "refused, rightly")]
+    assert sum(word == "inside" for _, word in found) > 50
 
 
 @pytest.mark.parametrize("eps", [0.0, 1.0])

@@ -375,7 +375,7 @@ def noisy(values: np.ndarray) -> Callable[[np.random.Generator], np.ndarray]:
 
 
 def test_publish_pays_draws_and_records(ledger: Ledger) -> None:
-    release = publish(noisy(np.zeros(3)), shift(0.1), "toy", {}, ledger=ledger)
+    release = publish(noisy(np.zeros(3)), shift(0.1), "toy", {}, {"value": (3,)}, ledger=ledger)
     (entry,) = ledger.history()
     assert (entry.mechanism, entry.digest) == ("toy", release.digest)
 
@@ -385,7 +385,7 @@ def test_a_crash_while_drawing_wastes_budget_and_no_more(ledger: Ledger) -> None
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        publish(crash, shift(0.1), "toy", {}, ledger=ledger)
+        publish(crash, shift(0.1), "toy", {}, {"value": (3,)}, ledger=ledger)
     again = Ledger(ledger.path)
     (entry,) = again.history()
     assert entry.digest is None
@@ -396,9 +396,9 @@ def test_a_crash_while_drawing_wastes_budget_and_no_more(ledger: Ledger) -> None
 def test_nothing_is_drawn_that_cannot_be_paid(ledger: Ledger) -> None:
     drawn = []
     with pytest.raises(BudgetExceeded):
-        publish(drawn.append, shift(1.0), "toy", {}, ledger=ledger)
+        publish(drawn.append, shift(1.0), "toy", {}, {"value": (3,)}, ledger=ledger)
     with pytest.raises(ValueError, match="random_state"):
-        publish(drawn.append, shift(0.1), "toy", {}, random_state=1, ledger=ledger)
+        publish(drawn.append, shift(0.1), "toy", {}, {"value": (3,)}, random_state=1, ledger=ledger)
     assert drawn == []
 
 

@@ -1,11 +1,13 @@
 """The rank-one mechanism's profile against an independent quadrature, a simulation and its laws."""
 
 import math
+from pathlib import Path
 
 import mpmath as mp
 import numpy as np
 import pytest
 
+from loss_contract import CHECKS
 from ndis import Profile, QuadraticLoss
 from ndis.loss import from_dict
 from ndis_papers.radial import RadialLoss
@@ -128,7 +130,7 @@ def test_renyi_ends_where_the_density_stops_being_integrable() -> None:
 @pytest.mark.slow
 def test_composes_through_a_table_that_is_never_optimistic() -> None:
     loss = RadialLoss(50, 5e4)
-    table = loss.tabulated()
+    table = loss.dominating()
     eps = np.array([0.0, 0.1, 0.5, 2.0])
     assert np.all(table.delta(eps) >= loss.delta(eps))
     assert np.all(table.delta(eps) < 1.02 * loss.delta(eps) + 1e-6)
@@ -140,3 +142,17 @@ def test_composes_through_a_table_that_is_never_optimistic() -> None:
 def test_survives_a_round_trip() -> None:
     profile = Profile.both(RadialLoss(12, 0.1))
     assert from_dict(profile.to_dict()) == profile
+
+
+@pytest.mark.parametrize("epsilon", [500.0, 3000.0, 1e6])
+def test_delta_is_never_said_to_be_zero(epsilon: float) -> None:
+    """Near the centre L = m ln(1/r), so that ln delta = -eps/m and a constant."""
+    loss = RadialLoss(3, 50.0)
+    tail = float(loss.log_delta(300.0)) - (epsilon - 300.0) / 2
+    assert tail <= loss.log_delta(epsilon) <= tail + 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", CHECKS)
+def test_contract(check: str, tmp_path: Path) -> None:
+    CHECKS[check](RadialLoss(12, 8.0), tmp_path)

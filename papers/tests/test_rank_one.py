@@ -11,7 +11,7 @@ from ndis import GaussianMechanism, Guarantee, Ledger, Release
 from ndis_papers import RankOneGaussianMechanism
 from ndis_papers.additive import analytic, simulate
 from ndis_papers.radial import RadialLoss
-from ndis_papers.rank_one import published_spread, true_spread
+from ndis_papers.rank_one import direction, published_spread, true_spread
 from samplers import LEVEL, accepts_scale, accepts_sphere
 
 
@@ -78,6 +78,17 @@ def test_a_ledger_never_counts_the_refuted_claim(tmp_path: Path) -> None:
 def test_needs_three_entries(value: object) -> None:
     with pytest.raises(ValueError, match="at least 3 entries"):
         RankOneGaussianMechanism(0.1, 1e-5, 1.0).release(value)  # type: ignore[arg-type]
+
+
+def test_a_direction_of_no_length_is_drawn_again() -> None:
+    class Stuck:
+        def __init__(self) -> None:
+            self.draws = iter([np.zeros(3), np.array([0.0, 3.0, 4.0])])
+
+        def standard_normal(self, size: int) -> np.ndarray:
+            return next(self.draws)
+
+    assert direction(3, Stuck()).tolist() == [0.0, 0.6, 0.8]  # type: ignore[arg-type]
 
 
 def test_noise_is_a_uniform_direction_times_a_normal_length() -> None:

@@ -21,8 +21,9 @@ __all__ = ["least_noise", "meets", "noise_multiplier"]
 # is computed from a calibrated one is raised by it.
 ROUND_UP = 1.0 + 2.0**-48
 
-# How far the search may wander from its start: factors of e^600 either way.
-_REACH = 600.0
+# How far the search may wander from its start, factors of e^600 either way; and how close to such
+# an end, or to noise that has no loss in doubles, it gives up.
+_REACH, _CLOSE = 600.0, 1e-3
 # How much noise may be added, relatively, before a proof is given up.
 _STEPS = tuple(2.0**k for k in range(-52, -10))
 
@@ -67,23 +68,28 @@ def least_noise(
     log_target = math.log(_validate.probability("delta", delta))
 
     def gap(log_noise: float) -> float:
-        return float(family(math.exp(log_noise)).log_delta(eps)) - log_target
+        try:
+            return float(family(math.exp(log_noise)).log_delta(eps)) - log_target
+        except (ArithmeticError, ValueError):
+            if log_noise == origin:
+                raise
+            return math.nan  # so little or so much noise has no loss in doubles
 
-    low = high = math.log(_validate.positive("start", start))
-    origin, stride = low, 0.5
-    while gap(high) > 0:
-        low, high, stride = high, high + stride, 2.0 * stride
-        if high - origin > _REACH:
+    origin = low = high = math.log(_validate.positive("start", start))
+    most, stride = origin + _REACH, 0.5
+    while not (found := gap(high)) <= 0:
+        low, most = (low, high) if math.isnan(found) else (high, most)
+        if most - low < _CLOSE:
             raise ValueError(
                 f"Found no noise that meets epsilon={eps} and delta={delta}; "
                 "this mechanism cannot give that guarantee."
             )
-    stride = 0.5
-    while low == high or gap(low) <= 0:
-        high, low, stride = min(high, low), low - stride, 2.0 * stride
-        if origin - low > _REACH:
-            return math.exp(low)
-    noise = math.exp(_bisect(gap, low, high))
+        high, stride = min(low + stride, 0.5 * (low + most)), 2.0 * stride
+    least, stride = origin - _REACH, 0.5
+    while (low == high or not (found := gap(low)) > 0) and high - least >= _CLOSE:
+        high, least = (high, low) if math.isnan(found) else (min(high, low), least)
+        low, stride = max(high - stride, 0.5 * (high + least)), 2.0 * stride
+    noise = math.exp(_bisect(gap, low, high) if high - least >= _CLOSE else high)
     for step in (0.0, *_STEPS):
         candidate = noise * (1.0 + step)
         if meets(family(candidate), eps, delta):

@@ -5,11 +5,11 @@
 Its weights may have any signs. Tails and density are one contour integral each (`loss.contour`),
 with the cumulant function
 
-    K(s) = shift s + sigma^2 s^2/2 + sum_i [-(n_i/2) ln(1 - 2 s w_i) + nc_i s w_i/(1 - 2 s w_i)],
+    K(s) = sigma^2 s^2/2 + sum_i [-(n_i/2) ln(1 - 2 s w_i) + nc_i s w_i/(1 - 2 s w_i)]
 
-a pole at 0 for the tails and none for the density. Nothing is subtracted from 1 unless it is
-small, so a tail of 1e-300 has as many right digits as one of 0.1. What the fast rule cannot give is
-enclosed in ball arithmetic (`loss.certified`).
+of W - shift, a pole at 0 for the tails and none for the density. Nothing is subtracted from 1
+unless it is small, so a tail of 1e-300 has as many right digits as one of 0.1. What the fast rule
+cannot give is enclosed in ball arithmetic (`loss.certified`).
 """
 
 from __future__ import annotations
@@ -20,19 +20,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from ndis import _validate
-from ndis.loss import contour
+from ndis.loss import certified, contour
 from ndis.loss.contour import log1pmx
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 _ROUNDING = 2.0**-53
 # Below this |2 s w| a logarithm is taken less its linear part, which goes into the mean.
 _SMALL = 0.25
 # An enclosure that is wider than this (relatively, or in ln below e^-700) is no answer.
 _ENOUGH = 1e-10
+# So near the end of its support, beside the scale on which it changes, a one-sided law is a power.
+_NEAR = 1e-17
 
 
 class GeneralizedChiSquare:
@@ -53,7 +57,8 @@ class GeneralizedChiSquare:
 
     Notes
     -----
-    A distribution in the manner of `scipy.stats`, frozen. Every method takes arrays.
+    A distribution in the manner of `scipy.stats`, frozen. Every method takes arrays, and infinite
+    points too. What could not be enclosed to ten digits would be NaN; no such point is known.
 
     Examples
     --------
@@ -108,12 +113,11 @@ class GeneralizedChiSquare:
         >>> f"{GeneralizedChiSquare([2.0, 1.0]).logsf(1e4):.6f}"
         '-2504.137914'
         """
-        points = _points(x)
-        return self._each(points, _Upper(self).log_tail)
+        return self._each(x, lambda law, t: law.log_tail(t))
 
     def logcdf(self, x: ArrayLike) -> Any:
         """Ln Pr[W <= x]."""
-        return self._mirrored().logsf(-_points(x))
+        return self._each(x, lambda law, t: law.mirrored().log_tail(-t))
 
     def sf(self, x: ArrayLike) -> Any:
         """Pr[W > x]."""
@@ -125,23 +129,12 @@ class GeneralizedChiSquare:
 
     def logpdf(self, x: ArrayLike) -> Any:
         """Ln of the density; +inf at a point where it has a pole."""
-        points = _points(x)
-        centre = self.mean()
-        above, below = _Upper(self), _Upper(self._mirrored())
-
-        def log_density(t: FloatArray) -> FloatArray:
-            # The saddle point is then never on the left, where the support may end.
-            result = np.empty(t.size)
-            right = t >= centre
-            result[right] = above.log_density(t[right])
-            result[~right] = below.log_density(-t[~right])
-            return result
-
-        return self._each(points, log_density)
+        return self._each(x, lambda law, t: law.log_density(t) - self._exponent * math.log(2.0))
 
     def pdf(self, x: ArrayLike) -> Any:
         """Density."""
-        return np.exp(self.logpdf(x))
+        with np.errstate(over="ignore"):
+            return np.exp(self.logpdf(x))
 
     def isf(self, q: ArrayLike) -> Any:
         """The x with Pr[W > x] = q.
@@ -153,11 +146,11 @@ class GeneralizedChiSquare:
         >>> f"{law.isf(1e-200):.6f}", f"{law.ppf(0.9):.6f}"
         ('913.132333', '2.158666')
         """
-        return self._quantile(q, upper=True)
+        return self.shift + self._quantiles(q, self._standard())
 
     def ppf(self, q: ArrayLike) -> Any:
         """The x with Pr[W <= x] = q."""
-        return self._quantile(q, upper=False)
+        return self.shift - self._quantiles(q, self._standard().mirrored())
 
     def rvs(
         self, size: int | tuple[int, ...] = 1, random_state: int | np.random.Generator | None = None
@@ -176,13 +169,11 @@ class GeneralizedChiSquare:
 
     def var(self) -> float:
         """Variance."""
-        return self.sigma**2 + math.fsum(
-            2.0 * self.weights**2 * (self.dofs + 2.0 * self.noncentralities)
-        )
+        return self.std() ** 2
 
     def std(self) -> float:
         """Standard deviation."""
-        return math.sqrt(self.var())
+        return math.ldexp(self._standard().std, self._exponent)
 
     def support(self) -> tuple[float, float]:
         """The ends of the support."""
@@ -201,116 +192,150 @@ class GeneralizedChiSquare:
 
     # -- underneath --------------------------------------------------------------------------
 
-    def _mirrored(self) -> GeneralizedChiSquare:
-        """The law of -W."""
-        law = object.__new__(GeneralizedChiSquare)
-        law.weights, law.dofs, law.noncentralities = -self.weights, self.dofs, self.noncentralities
-        law.sigma, law.shift = self.sigma, -self.shift
-        return law
+    @property
+    def _exponent(self) -> int:
+        """Of the power of two that is about the largest of the deviations that add up to W."""
+        spread = np.abs(self.weights) * np.sqrt(2.0 * self.dofs + 4.0 * self.noncentralities)
+        return int(np.frexp(max(self.sigma, float(spread.max(initial=0.0))))[1])
 
-    def _each(self, points: FloatArray, log_value: Callable[[FloatArray], FloatArray]) -> Any:
-        """Apply to a flat array of finite points, in chunks."""
-        flat = points.reshape(-1)
+    def _standard(self) -> _Standard:
+        """The law of W - shift in units of that power, in which no square over- or underflows."""
+        weights = np.ldexp(self.weights, -self._exponent)
+        tiny = np.copysign(np.finfo(np.float64).tiny, weights)
+        weights = np.where(np.abs(weights) < np.abs(tiny), tiny, weights)
+        sigma = math.ldexp(self.sigma, -self._exponent)
+        return _Standard(weights, self.dofs, self.noncentralities, sigma)
+
+    def _quantiles(self, q: ArrayLike, law: _Standard) -> Any:
+        """The points of a law (this one or its mirror image) with upper tails q."""
+        levels = _validate.floats_within("q", q, 0.0, 1.0)
+        flat = levels.reshape(-1)
+        result, rare = np.empty(flat.size), flat <= 0.5
+        result[rare] = law.quantiles(flat[rare], self._exponent)
+        result[~rare] = -law.mirrored().quantiles(1.0 - flat[~rare], self._exponent)
+        return result.reshape(levels.shape)[()] + 0.0  # no -0.0
+
+    def _each(self, x: ArrayLike, log_value: Callable[[_Standard, FloatArray], FloatArray]) -> Any:
+        """Apply to standardised points, in chunks."""
+        points = _points(x)
+        with np.errstate(over="ignore"):
+            flat = np.ldexp(points.reshape(-1) - self.shift, -self._exponent)
+        law = self._standard()
         size = max(1, contour.CHUNK // (32 * max(1, self.weights.size)))
-        pieces = [log_value(flat[i : i + size]) for i in range(0, flat.size, size)]
+        pieces = [log_value(law, flat[i : i + size]) for i in range(0, flat.size, size)]
         joined = np.concatenate(pieces) if pieces else np.zeros(0)
         return joined.reshape(points.shape)[()]
 
-    def _quantile(self, q: ArrayLike, *, upper: bool) -> Any:
-        levels = _validate.floats_within("q", q, 0.0, 1.0)
-        flat = [self._one_quantile(float(v), upper) for v in levels.reshape(-1)]
-        return np.array(flat).reshape(levels.shape)[()]
-
-    def _one_quantile(self, q: float, upper: bool) -> float:
-        """A root in log space of the tail that is at most one half, whose digits are all there."""
-        low, high = self.support()
-        if q in (0.0, 1.0):
-            return high if upper == (q == 0.0) else low
-        if q > 0.5:
-            upper, target = not upper, math.log1p(-q)
-        else:
-            target = math.log(q)
-        tail = self.logsf if upper else self.logcdf
-
-        def gap(x: float) -> float:
-            return float(tail(x)) - target
-
-        near, step = self.mean(), self.std()
-        too_common = gap(near) > 0
-        outward = 1.0 if too_common == upper else -1.0
-        end = high if outward > 0 else low
-        while True:
-            # Towards an end of the support the distance to it is halved instead.
-            far = near + outward * step
-            far = 0.5 * (near + end) if (far - end) * outward >= 0 else far
-            if far == near or (gap(far) > 0) != too_common:
-                return _root(gap, *sorted((near, far))) if far != near else far
-            near, step = far, 2.0 * step
-
-
-def _root(gap: Callable[[float], float], low: float, high: float) -> float:
-    """Brent's root, to rounding error."""
-    from scipy.optimize import brentq
-
-    scale = max(abs(low), abs(high))
-    return float(brentq(gap, low, high, xtol=4e-16 * scale + 5e-324, rtol=8.9e-16, maxiter=500))
-
 
 def _points(x: ArrayLike) -> FloatArray:
-    return _validate.floats("x", x)
+    """Points as an array of floats, infinite ones allowed."""
+    try:
+        points = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError):
+        return _validate.floats("x", x)  # says what is wrong
+    _validate.floats("x", np.where(np.isinf(points), 0.0, points))
+    return points
 
 
 @dataclass(frozen=True)
-class _Upper:
-    """Upper tails of a law: everything with its saddle point to the right of 0."""
+class _Standard:
+    """The part of a law that is not its constant, in units of about its largest deviation."""
 
-    law: GeneralizedChiSquare
+    weights: FloatArray
+    dofs: FloatArray
+    noncentralities: FloatArray
+    sigma: float
+
+    def mirrored(self) -> _Standard:
+        """The law of -W."""
+        return _Standard(-self.weights, self.dofs, self.noncentralities, self.sigma)
+
+    @property
+    def mean(self) -> float:
+        return math.fsum(self.weights * (self.dofs + self.noncentralities))
+
+    @property
+    def std(self) -> float:
+        parts = 2.0 * self.weights**2 * (self.dofs + 2.0 * self.noncentralities)
+        return math.sqrt(self.sigma**2 + math.fsum(parts))
+
+    @property
+    def negative(self) -> bool:
+        """Whether W is never positive."""
+        return self.sigma == 0 and bool(np.all(self.weights < 0))
+
+    @property
+    def positive(self) -> bool:
+        """Whether W is never negative."""
+        return self.sigma == 0 and bool(np.all(self.weights > 0))
 
     def log_tail(self, t: FloatArray) -> FloatArray:
         """Ln Pr[W > t]."""
-        low, high = self.law.support()
-        result = np.where(t <= low, 0.0, np.where(t >= high, -np.inf, np.nan))
+        beyond = t == np.inf if not self.negative else t >= 0
+        within = t == -np.inf if not self.positive else t <= 0
+        result = np.where(beyond, -np.inf, np.where(within, 0.0, np.nan))
         inside = np.flatnonzero(np.isnan(result))
         result[inside] = self._either_tail(t[inside])
         return result
 
     def _either_tail(self, t: FloatArray) -> FloatArray:
         """Ln Pr[W > t] inside the support: where it is common, from the tail that is rare."""
-        below = _Upper(self.law._mirrored())
-        above_mean = t >= self.law.mean()
+        above_mean = t >= self.mean
         value = np.full(t.size, np.nan)
-        value[above_mean] = self._log_integral(t[above_mean])
+        value[above_mean] = self._upper(t[above_mean])
         common = np.flatnonzero(~(value < -0.7))
-        rest = below._log_integral(-t[common])
+        rest = self.mirrored()._upper(-t[common])
         value[common] = np.log1p(-np.exp(rest))
         rare = common[~(rest < -0.7) & ~above_mean[common]]
-        value[rare] = self._log_integral(t[rare])
+        value[rare] = self._upper(t[rare])
         return value
 
+    def _upper(self, t: FloatArray) -> FloatArray:
+        """Ln Pr[W > t] as an integral to the right of 0."""
+        total = float(self.dofs.sum())
+        return self._near_end(t, (0.0,), 0.5 * total, math.log(2.0 / total) if total else 0.0)
+
     def log_density(self, t: FloatArray) -> FloatArray:
-        """Ln of the density at points not below the mean."""
-        result = np.full(t.size, np.nan)
-        _, high = self.law.support()
-        if self.law.sigma == 0:
-            total = float(self.law.dofs.sum())
-            if high < math.inf:
-                result[t > high] = -np.inf
-                result[t == high] = self._log_density_at_edge(total)
-            elif total <= 2:
-                result[t == self.law.shift] = np.inf
-        inside = np.flatnonzero(np.isnan(result))
-        if inside.size:
-            result[inside] = self._log_integral(t[inside], ())
+        """Ln of the density."""
+        result = np.empty(t.size)
+        right = t >= self.mean  # the saddle point is then never on the left
+        result[right] = self._log_density(t[right])
+        result[~right] = self.mirrored()._log_density(-t[~right])
         return result
 
-    def _log_density_at_edge(self, total: float) -> float:
-        """Ln of the limit of the density at the end of the support."""
-        if total != 2:
-            return math.inf if total < 2 else -math.inf
-        w, n, nc = np.abs(self.law.weights), self.law.dofs, self.law.noncentralities
-        return -math.fsum(0.5 * n * np.log(2.0 * w) + 0.5 * nc)
+    def _log_density(self, t: FloatArray) -> FloatArray:
+        """Ln of the density at points not below the mean."""
+        result = np.where(t == np.inf, -np.inf, np.nan)
+        total = float(self.dofs.sum())
+        if self.negative:
+            result[t > 0] = -np.inf
+            edge = self._log_constant() if total == 2 else math.copysign(math.inf, 2 - total)
+            result[t == 0] = edge
+        elif self.sigma == 0 and total <= 2:
+            result[t == 0] = np.inf
+        inside = np.flatnonzero(np.isnan(result))
+        result[inside] = self._near_end(t[inside], (), 0.5 * total - 1.0, 0.0)
+        return result
 
-    def _log_integral(self, t: FloatArray, poles: tuple[float, ...] = (0.0,)) -> FloatArray:
+    def _log_constant(self) -> float:
+        """Ln C of the density C |t|^(N/2 - 1) next to the end of a one-sided law's support."""
+        w, n, nc = np.abs(self.weights), self.dofs, self.noncentralities
+        total = float(n.sum())
+        return -math.fsum(0.5 * n * np.log(2.0 * w) + 0.5 * nc) - math.lgamma(0.5 * total)
+
+    def _near_end(
+        self, t: FloatArray, poles: tuple[float, ...], power: float, constant: float
+    ) -> FloatArray:
+        """An integral or, so near the end of the support that nothing else is left, a power."""
+        if not self.negative:
+            return self._log_integral(t, poles)
+        near = -t * self._curvature < _NEAR
+        result = np.empty(t.size)
+        result[near] = self._log_constant() + constant + power * np.log(-t[near])
+        result[~near] = self._log_integral(t[~near], poles)
+        return result
+
+    def _log_integral(self, t: FloatArray, poles: tuple[float, ...]) -> FloatArray:
         if t.size == 0:
             return np.zeros(0)
         with np.errstate(all="ignore"):
@@ -320,29 +345,88 @@ class _Upper:
         return value
 
     def _certified(self, t: float, poles: tuple[float, ...]) -> float:
-        from ndis.loss import certified
-
         with np.errstate(all="ignore"):
             problem, start = self.problem(np.array([t]), poles)
-            low, high = certified.log_integral_bounds(_BallCumulant(self.law), problem, start, t)
-        if not high - low <= _ENOUGH * max(1.0, abs(high) if high < -700.0 else 1.0):
-            raise ArithmeticError(
-                f"Found only ln value in [{low}, {high}] at x={t}; please report this law: "
-                f"{self.law!r}."
-            )
-        return 0.5 * (low + high)
+            low, high = certified.log_integral_bounds(_BallCumulant(self), problem, start, t)
+        enough = _ENOUGH * max(1.0, abs(high) if high < -700.0 else 1.0)
+        return 0.5 * (low + high) if high - low <= enough else math.nan
+
+    def quantiles(self, q: FloatArray, exponent: int) -> FloatArray:
+        """The points with Pr[W > t] = q, q at most one half, times 2^exponent.
+
+        Newton's first step from the saddle point's own approximation, then secants inside a
+        bracket; towards a finite end of the support in the logarithm of the distance to it.
+        """
+        with np.errstate(divide="ignore"):
+            target = np.log(q)
+        y, slope, known = self._guess(np.maximum(target, -800.0))
+        # Markov's and Chebyshev's inequalities: more than one half lies above these.
+        least = -math.log(-4.0 * self.mean) if self.negative else self.mean - 2.0 * self.std
+        y, low, high = np.maximum(y, least), np.full(q.size, least), np.full(q.size, np.inf)
+        gap, last, last_gap = np.zeros(q.size), y, np.zeros(q.size)
+        searched = (q > 0) & ~known
+        for step in range(120):
+            rows = np.flatnonzero(searched)
+            if rows.size == 0:
+                break
+            gap[rows] = self.log_tail(self._point(y[rows])) - target[rows]
+            low, high = np.where(gap > 0, y, low), np.where(gap > 0, high, y)
+            with np.errstate(all="ignore"):
+                if step:
+                    slope = np.where(gap != last_gap, (gap - last_gap) / (y - last), slope)
+                proposal = y - gap / slope
+                middle = np.where(np.isinf(high), y + 2.0**step, 0.5 * (low + high))
+            sound = (proposal > low) & (proposal < high) & (step % 8 < 7)
+            proposal = np.where(sound, proposal, middle)
+            size = 1.0 if self.negative else np.abs(y)
+            searched &= np.abs(proposal - y) > 4e-15 * size
+            searched &= np.abs(gap) > 2e-15 * np.maximum(1.0, -target)
+            last, last_gap = np.where(searched, y, last), np.where(searched, gap, last_gap)
+            y = np.where(searched, proposal, y)
+        end = 0.0 if self.negative else np.inf
+        return np.where(q > 0, self._point(y, exponent), end)
+
+    def _point(self, y: FloatArray, exponent: int = 0) -> FloatArray:
+        """The point t (times 2^exponent) of a coordinate y in which quantiles are searched."""
+        return -np.exp(exponent * math.log(2.0) - y) if self.negative else np.ldexp(y, exponent)
+
+    def _guess(self, log_q: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """A first coordinate y, the slope of the logarithm of the tail in it, and if y is exact."""
+        top = float(self.weights.max(initial=0.0))
+        right = 0.5 / top if top > 0 else math.inf
+        low, high = np.full(log_q.size, -30.0), np.full(log_q.size, 30.0 if top > 0 else 300.0)
+        zero = np.zeros(log_q.size)
+        for _ in range(18):
+            middle = 0.5 * (low + high)
+            c = right / (1.0 + np.exp(-middle)) if top > 0 else np.exp(middle)
+            local = self.expand(c, zero)
+            tail = local.value - c * local.slope - np.log1p(c * np.sqrt(2 * np.pi * local.second))
+            low, high = np.where(tail > log_q, middle, low), np.where(tail > log_q, high, middle)
+        t = local.slope
+        if not self.negative:
+            return t, -c, np.zeros(t.size, dtype=bool)
+        # Near the end of the support the tail is a power.
+        power = 0.5 * float(self.dofs.sum())
+        log_t = (log_q - self._log_constant() + math.log(power)) / power
+        near, exact = (log_t < math.log(share / self._curvature) for share in (0.1, _NEAR))
+        return np.where(near, -log_t, -np.log(-t)), np.where(near, -power, c * t), exact
+
+    @property
+    def _curvature(self) -> float:
+        """How fast a one-sided law leaves the power that it is next to the end of its support."""
+        return float(np.sum((self.dofs + self.noncentralities) / np.abs(self.weights)))
 
     def problem(
         self, t: FloatArray, poles: tuple[float, ...]
     ) -> tuple[contour.Problem, FloatArray]:
         """The integral of exp(K(s) - s t), over s with a pole, and a guess at its saddle point."""
-        w, n, nc = self.law.weights, self.law.dofs, self.law.noncentralities
-        variance, drift = self.law.sigma**2, self.law.shift - t
+        w, n, nc = self.weights, self.dofs, self.noncentralities
+        variance = self.sigma**2
 
         def derivatives(c: FloatArray) -> tuple[FloatArray, FloatArray]:
             inverse = 1.0 / (1.0 - (2.0 * c)[:, None] * w)
             pull = nc * inverse
-            slope = drift + variance * c + (w * inverse * (n + pull)).sum(axis=-1)
+            slope = variance * c - t + (w * inverse * (n + pull)).sum(axis=-1)
             second = variance + (2.0 * (w * inverse) ** 2 * (n + 2.0 * pull)).sum(axis=-1)
             return slope, second
 
@@ -350,7 +434,7 @@ class _Upper:
         right = 0.5 / float(positive.max()) if positive.size else math.inf
         left = 0.5 / float(negative.min()) if negative.size else -math.inf
         zero = np.zeros(t.size)
-        m, v = self.law.mean() - t, self.law.var()
+        m, v = self.mean - t, self.std**2
         if poles:
             root = np.sqrt(m * m + 4.0 * v)
             start = np.where(m > 0, 2.0 / (m + root), (root - m) / (2.0 * v))
@@ -361,21 +445,21 @@ class _Upper:
             lambda c: self.expand(c, t),
             zero if poles else zero + left,
             zero + right,
-            np.where(variance > 0, np.nan, drift),
+            np.where(variance > 0, np.nan, -t),
             poles,
         )
         return problem, start / (1.0 + start / right)
 
     def expand(self, c: FloatArray, t: FloatArray) -> contour.Local:
         """The exponent K(s) - s t around s = c."""
-        w, n, nc = self.law.weights, self.law.dofs, self.law.noncentralities
-        variance = self.law.sigma**2
+        w, n, nc = self.weights, self.dofs, self.noncentralities
+        variance = self.sigma**2
         x = -(2.0 * c)[:, None] * w
         scale = 1.0 + x
         # Where |x| is small, -(n/2) ln(1+x) is written -(n/2) log1pmx(x) + n w c, and the mean
         # n w + nc w is taken off t before anything is multiplied by c.
         small = np.abs(x) < _SMALL
-        drift = self.law.shift - t + np.where(small, w * (n + nc), 0.0).sum(axis=-1)
+        drift = -t + np.where(small, w * (n + nc), 0.0).sum(axis=-1)
         logs = 0.5 * n * np.where(small, log1pmx(x), np.log1p(x))
         pulls = nc * (w * c[:, None]) / scale * np.where(small, -x, 1.0)
         inverse = w / scale
@@ -384,11 +468,7 @@ class _Upper:
         )
         value = drift * c + 0.5 * variance * c * c + (pulls - logs).sum(axis=-1)
         slope = drift + variance * c + slopes.sum(axis=-1)
-        size = (
-            np.abs(self.law.shift)
-            + np.abs(t)
-            + np.where(small, np.abs(w) * (n + nc), 0.0).sum(axis=-1)
-        )
+        size = np.abs(t) + np.where(small, np.abs(w) * (n + nc), 0.0).sum(axis=-1)
         noise = _ROUNDING * (
             2.0 * size * np.abs(c)
             + 0.5 * variance * c * c
@@ -402,37 +482,38 @@ class _Upper:
             np.hstack([np.broadcast_to(n, x.shape), np.zeros(rows)]),
             np.hstack([-2.0 * inverse, np.zeros(rows)]),
             np.hstack([4.0 * nc * inverse * inverse / scale, np.full(rows, variance)]),
+            np.where(variance > 0, np.nan, -t),
         )
 
 
 class _BallCumulant:
-    """K(s) of the stored numbers in ball arithmetic: a `certified.Cumulant`."""
+    """K(s) in ball arithmetic: a `certified.Cumulant`."""
 
-    def __init__(self, law: GeneralizedChiSquare) -> None:
-        from flint import arb
-
+    def __init__(self, law: _Standard) -> None:
         self.rows = [
-            (arb(float(w)), arb(float(n)), arb(float(nc)))
-            for w, n, nc in zip(law.weights, law.dofs, law.noncentralities, strict=True)
+            (arb(w), arb(n), arb(nc))
+            for w, n, nc in zip(
+                law.weights.tolist(), law.dofs.tolist(), law.noncentralities.tolist(), strict=True
+            )
         ]
-        self.sigma, self.shift = arb(law.sigma), arb(law.shift)
+        self.variance = arb(law.sigma) ** 2
 
-    def cumulant(self, s: Any) -> Any:
-        total = self.shift * s + self.sigma**2 * s * s / 2
+    def cumulant(self, s: arb) -> arb:
+        total = self.variance * s * s / 2
         for w, n, nc in self.rows:
             scale = 1 - 2 * s * w
             total += nc * s * w / scale - n / 2 * scale.log()
         return total
 
-    def slope(self, s: Any) -> Any:
-        total = self.shift + self.sigma**2 * s
+    def slope(self, s: arb) -> arb:
+        total = self.variance * s
         for w, n, nc in self.rows:
             scale = 1 - 2 * s * w
             total += w * (n + nc / scale) / scale
         return total
 
-    def expansion(self, c: Any) -> list[tuple[Any, Any, Any]]:
-        triples = [] if self.sigma == 0 else [(0 * c, 0 * c, self.sigma**2)]
+    def expansion(self, c: arb) -> list[tuple[arb, arb, arb]]:
+        triples = [] if self.variance == 0 else [(0 * c, 0 * c, self.variance)]
         for w, n, nc in self.rows:
             scale = 1 - 2 * c * w
             if not scale > 0:
@@ -440,4 +521,8 @@ class _BallCumulant:
             triples.append((n, -2 * w / scale, 4 * nc * w**2 / scale**3))
         return triples
 
-    uncertainty = None  # the stored numbers are the law
+    def growth(self, t: float) -> arb:
+        return -arb(t) if self.variance == 0 else arb("nan")
+
+    def doubt(self, c: arb) -> None:
+        return None  # the stored numbers are the law

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+from flint import arb_mat, fmpz_mat, nmod_mat
 from numpy.typing import ArrayLike, NDArray
 
 from ndis import _validate
-from ndis.loss import Profile, QuadraticLoss
+from ndis.loss import Profile, QuadraticLoss, certified, diagonal
 from ndis.loss.base import exp_bounds
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+_T = TypeVar("_T")
 
 # Numbers that a simulation draws at once.
 _SAMPLES_AT_ONCE = 1 << 20
+_EXACT_BITS = 512
+# Each halves the condition of a root at first, and doubles its digits at the end.
+_ROOT_STEPS = 60
+_PRIME = 2**61 - 1
 
 
 class Gaussian:
@@ -37,7 +46,13 @@ class Gaussian:
     '0.000000'
     """
 
-    __slots__ = ("_matrix", "_variances", "mean")
+    __slots__ = ("_form", "_given", "_matrix", "_variances", "mean")
+
+    # The covariance in doubles, and what it was computed from, which is the law as given.
+    _form: Literal["covariance", "factor", "precision"]
+    _given: FloatArray
+    _matrix: FloatArray | None
+    _variances: FloatArray | None
 
     def __init__(self, mean: ArrayLike, cov: ArrayLike) -> None:
         self.mean = _mean(mean)
@@ -49,14 +64,9 @@ class Gaussian:
                 "pass (cov + cov.T) / 2 if that is what you mean."
             )
         matrix = 0.5 * (matrix + matrix.T)
-        smallest = float(np.linalg.eigvalsh(matrix)[0]) if scale else 0.0
-        if smallest < -_tolerance(matrix.shape[0], scale):
-            raise ValueError(
-                f"Expected cov to be positive semi-definite, got a least eigenvalue of "
-                f"{smallest:.3g}; check how it was computed."
-            )
-        self._matrix: FloatArray | None = matrix
-        self._variances: FloatArray | None = None
+        _check_semi_definite(matrix, scale)
+        self._matrix, self._variances = matrix, None
+        self._form, self._given = "covariance", matrix
 
     @classmethod
     def from_diagonal(cls, mean: ArrayLike, variances: ArrayLike) -> Gaussian:
@@ -71,7 +81,7 @@ class Gaussian:
         law = cls.__new__(cls)
         law.mean = _mean(mean)
         law._variances = _validate.floats_within("variances", variances, 0.0, np.inf)
-        law._matrix = None
+        law._matrix, law._form = None, "covariance"
         if law._variances.shape != law.mean.shape:
             raise ValueError(
                 f"Expected as many variances as means ({law.mean.size}), got shape "
@@ -100,7 +110,9 @@ class Gaussian:
                 "a law without a density has no precision matrix."
             ) from None
         inverse = np.linalg.solve(factor, np.eye(centre.size))
-        return cls(centre, inverse.T @ inverse)
+        law = cls(centre, inverse.T @ inverse)
+        law._form, law._given = "precision", 0.5 * (matrix + matrix.T)
+        return law
 
     @classmethod
     def from_cholesky(cls, mean: ArrayLike, factor: ArrayLike) -> Gaussian:
@@ -112,7 +124,14 @@ class Gaussian:
                 f"Expected factor to have {centre.size} row(s), got shape {matrix.shape}; "
                 "its rows are the coordinates of the law."
             )
-        return cls(centre, matrix @ matrix.T)
+        law = cls(centre, matrix @ matrix.T)
+        if np.any((np.diag(law.cov) == 0) & matrix.any(axis=1)):
+            raise ValueError(
+                "Expected a factor whose squares are above the smallest double, got a row whose "
+                "variance comes out as 0; use larger units."
+            )
+        law._form, law._given = "factor", matrix
+        return law
 
     @property
     def dimension(self) -> int:
@@ -133,7 +152,10 @@ class Gaussian:
 
     def sample(self, size: int, generator: np.random.Generator) -> FloatArray:
         """Draw `size` vectors, shape (size, d)."""
-        z = generator.standard_normal((_validate.count("size", size), self.dimension))
+        width = self._given.shape[1] if self._form == "factor" else self.dimension
+        z = generator.standard_normal((_validate.count("size", size), width))
+        if self._form == "factor":
+            return np.asarray(self.mean + z @ self._given.T)
         if self._matrix is None:
             diagonal: FloatArray = self.mean + z * np.sqrt(np.asarray(self._variances))
             return diagonal
@@ -151,7 +173,10 @@ class Gaussian:
 def privacy_loss(P: Gaussian, Q: Gaussian) -> QuadraticLoss:
     """The privacy loss ln p(X)/q(X), X ~ P, of an ordered pair of Gaussians.
 
-    Laws that do not live on the same affine subspace are mutually singular: delta is 1.
+    Laws that do not live on the same affine subspace are mutually singular: delta is 1. What is
+    computed belongs to the doubles of the means and covariances (factors, precisions) as given,
+    taken as exact, and `delta_bounds` of the loss encloses it: where doubles do not resolve a
+    covariance, ball arithmetic does. A pair that neither resolves is refused.
 
     Examples
     --------
@@ -160,11 +185,7 @@ def privacy_loss(P: Gaussian, Q: Gaussian) -> QuadraticLoss:
     >>> f"{loss.delta(1.0):.6f}"
     '0.126937'
     """
-    spectrum = _relative_spectrum(P, Q)
-    if spectrum is None:
-        return QuadraticLoss(np.inf, 0.0, 1.0)
-    excess, shift = spectrum
-    return QuadraticLoss(excess, shift, np.ones_like(excess))
+    return _loss(P, Q, finest=False)
 
 
 def profile(P: Gaussian, Q: Gaussian) -> Profile:
@@ -187,10 +208,9 @@ def log_delta_bounds(
 
     With `copies` > 1 so many independent draws of either law are compared.
 
-    What is enclosed belongs to the doubles in `P.mean`, `P.cov`, `Q.mean`, `Q.cov`, taken as
-    exact. (`privacy_loss(P, Q).log_delta_bounds` encloses what belongs to the loss's stored
-    numbers, which a floating-point eigenvalue routine has found; it is several times faster.)
-    Dense covariances must have full rank; some 100 dimensions take seconds.
+    The enclosure is that of `privacy_loss(P, Q)` with an eigenvalue problem solved in ball
+    arithmetic in any case: as narrow as doubles can name it, and slower (a second in 200
+    dimensions).
 
     Examples
     --------
@@ -202,31 +222,9 @@ def log_delta_bounds(
     >>> f"{low:.12f}", bool(high - low < 1e-12)
     ('-4.361838249094', True)
     """
-    from ndis.loss import pencil
-
     eps, k = _validate.real("epsilon", epsilon), _validate.count("copies", copies)
-    difference = _same_space(P, Q)
-    if P.variances is not None and Q.variances is not None:
-        diagonal = _live_variances(P.variances, Q.variances, difference)
-        if diagonal is None:
-            return 0.0, 0.0
-        if np.array_equal(*diagonal[:2]) and not diagonal[2].any():
-            return QuadraticLoss(0.0, 0.0, 0.0).log_delta_bounds(eps)
-        return pencil.diagonal_log_delta_bounds(*diagonal, eps, k)
-    S1, S2, difference = _balanced(P.cov, Q.cov, difference)
-    if np.array_equal(S1, S2) and not difference.any():
-        return QuadraticLoss(0.0, 0.0, 0.0).log_delta_bounds(eps)
-    shared = _shared_support(S1, S2, difference)
-    if shared is None or shared[0].shape != S1.shape:
-        raise ValueError(
-            f"Expected covariances of full rank {P.dimension}, got a degenerate one; whether two "
-            "supports coincide cannot be proven from doubles: use privacy_loss, or from_diagonal."
-        )
-    factor = np.linalg.cholesky(S2)
-    half = np.linalg.solve(factor, S1 - S2)
-    _, vectors = np.linalg.eigh(np.linalg.solve(factor, half.T))
-    basis = np.linalg.solve(factor.T, vectors)
-    return pencil.log_delta_bounds(S1, S2, difference, basis, eps, k)
+    low, high = (k * _loss(P, Q, finest=True)).log_delta_bounds(eps)
+    return float(low), float(high)
 
 
 def delta_bounds(P: Gaussian, Q: Gaussian, epsilon: float) -> tuple[float, float]:
@@ -269,20 +267,19 @@ def monte_carlo_delta(
     """
     eps = _validate.real("epsilon", epsilon)
     accuracy, risk = _validate.probability("alpha", alpha), _validate.probability("gamma", gamma)
-    shared = _shared_support(*_balanced(P.cov, Q.cov, _same_space(P, Q)))
-    if shared is None:
+    _same_space(P, Q)
+    with _refusing():
+        simulated = _on_support(P, Q, np.arange(P.dimension), lambda pair: pair.simulated())
+    if simulated is None:
         return 1.0
-    S1, S2, difference = shared
-    first, second = np.linalg.cholesky(S1), np.linalg.cholesky(S2)
-    constant = float(np.log(np.diag(second)).sum() - np.log(np.diag(first)).sum())
+    quadratic, linear, constant = simulated
     generator = np.random.default_rng(random_state)
     wanted = math.ceil(math.log(2.0 / risk) / (2.0 * accuracy**2))
-    chunk = max(1, _SAMPLES_AT_ONCE // difference.size)
+    chunk = max(1, _SAMPLES_AT_ONCE // linear.size)
     total = 0.0
     for done in range(0, wanted, chunk):
-        z = generator.standard_normal((difference.size, min(chunk, wanted - done)))
-        seen = np.linalg.solve(second, first @ z + difference[:, None])
-        loss = constant + 0.5 * ((seen * seen).sum(axis=0) - (z * z).sum(axis=0))
+        z = generator.standard_normal((linear.size, min(chunk, wanted - done)))
+        loss = constant + linear @ z + 0.5 * (z * (quadratic @ z)).sum(axis=0)
         total += float(-np.expm1(np.minimum(eps - loss, 0.0)).sum())
     return total / wanted
 
@@ -297,87 +294,202 @@ def _same_space(first: Gaussian, second: Gaussian) -> FloatArray:
     return first.mean - second.mean
 
 
-def _live_variances(
-    v1: FloatArray, v2: FloatArray, difference: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """The coordinates with positive variances; None if the supports differ."""
-    if np.any((v1 == 0) != (v2 == 0)) or np.any(difference[v1 == 0] != 0):
-        return None
-    live = v1 > 0
-    return v1[live], v2[live], difference[live]
+def _loss(P: Gaussian, Q: Gaussian, *, finest: bool) -> QuadraticLoss:
+    """The loss of a pair, with errors that cover the laws as given."""
+    difference = _same_space(P, Q)
+    v1, v2 = (_variances(law) for law in (P, Q))
+    live, dead = np.flatnonzero(v1 != 0), v1 == 0
+    with _refusing():
+        if np.any(v1 < 0) or np.any(v2 < 0) or P.cov[dead].any():
+            raise diagonal.Unresolved  # rounded to what is no covariance
+        if np.any(dead != (v2 == 0)) or np.any(difference[dead] != 0):
+            return QuadraticLoss(np.inf, 0.0, 1.0)
+        if P.variances is not None and Q.variances is not None:
+            return diagonal.diagonal_loss(v1[live], v2[live], difference[live])
+        if _equal(P, Q):
+            return QuadraticLoss(0.0, 0.0, 0.0)
+        loss = _on_support(P, Q, live, lambda pair: pair.loss(finest=finest))
+        return loss if loss is not None else QuadraticLoss(np.inf, 0.0, 1.0)
 
 
-def _relative_spectrum(first: Gaussian, second: Gaussian) -> tuple[FloatArray, FloatArray] | None:
-    """Excesses and squared shifts of a pair in the directions that diagonalise both.
-
-    The numbers are those of `QuadraticLoss`. None if the laws are mutually singular, that is
-    if they do not live on the same affine subspace.
-    """
-    difference = _same_space(first, second)
-    if first.variances is not None and second.variances is not None:
-        diagonal = _live_variances(first.variances, second.variances, difference)
-        if diagonal is None:
-            return None
-        v1, v2, difference = diagonal
-        excess = np.where(v1 >= v2, (v1 - v2) / v2, (v1 - v2) / v1)
-        return excess, difference**2 / np.minimum(v1, v2)
-    shared = _shared_support(*_balanced(first.cov, second.cov, difference))
-    if shared is None:
-        return None
-    S1, S2, difference = shared
-    factor = np.linalg.cholesky(S2)
-    half = np.linalg.solve(factor, S1 - S2)
-    whitened = np.linalg.solve(factor, half.T)
-    above, vectors = np.linalg.eigh(
-        0.5 * (whitened + whitened.T)
-    )  # ratio - 1, never by subtraction
-    shift = (vectors.T @ np.linalg.solve(factor, difference)) ** 2
-    ratio = 1.0 + above
-    if np.any(ratio <= 0):
-        return None
+def _equal(P: Gaussian, Q: Gaussian) -> bool:
+    """Whether two laws were given by the same numbers."""
     return (
-        np.where(above >= 0, above, above / ratio),
-        np.where(above >= 0, shift, shift / ratio),
+        P._form == Q._form
+        and np.array_equal(P.mean, Q.mean)
+        and np.array_equal(_given(P), _given(Q))
     )
 
 
-def _balanced(
-    S1: FloatArray, S2: FloatArray, difference: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """A pair with every coordinate in units of about its own standard deviation.
+def _on_support(
+    P: Gaussian, Q: Gaussian, coordinates: IntArray, ask: Callable[[_Pair], _T]
+) -> _T | None:
+    """What a pair answers, on its support where it is degenerate; None for different supports."""
+    try:
+        return ask(_Pair(P, Q, coordinates))
+    except diagonal.Unresolved:
+        common = _common_coordinates(P, Q)
+        return None if common is None else ask(_Pair(P, Q, common))
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Say in a sentence that a pair is not resolved."""
+    try:
+        yield
+    except diagonal.Unresolved:
+        raise ValueError(
+            "Expected covariances that are positive definite or exactly singular, got one that "
+            "cannot be told from a matrix that is neither; add a ridge, or give a law of low rank "
+            "by Gaussian.from_cholesky."
+        ) from None
+
+
+class _Pair:
+    """Two laws on some coordinates, in units of about one standard deviation each.
 
     The units are powers of two, so nothing is rounded; and delta is the same in all units, but
     no column is small beside another any more.
     """
-    size = np.sqrt(np.maximum(np.diag(S1), np.diag(S2)))
-    unit = -np.frexp(np.where(size > 0, size, 1.0))[1]
-    both = unit[:, None] + unit
-    return np.ldexp(S1, both), np.ldexp(S2, both), np.ldexp(difference, unit)
+
+    def __init__(self, P: Gaussian, Q: Gaussian, coordinates: IntArray) -> None:
+        size = np.sqrt(np.maximum(_variances(P), _variances(Q)))
+        self.unit = -np.frexp(np.where(size > 0, size, 1.0))[1]
+        self.keep, self.laws = coordinates, (P, Q)
+
+    def loss(self, *, finest: bool) -> QuadraticLoss:
+        """The privacy loss; Unresolved if the covariances are not seen to be positive definite."""
+        both, keep = self.unit[:, None] + self.unit, np.ix_(self.keep, self.keep)
+        S1, S2 = (np.ldexp(law.cov, both)[keep] for law in self.laws)
+        difference = np.ldexp(self.laws[0].mean - self.laws[1].mean, self.unit)[self.keep]
+        errors = (_rounding(self.laws[0]), _rounding(self.laws[1]))
+        return diagonal.matrix_loss(S1, S2, difference, errors, self.balls, finest=finest)
+
+    def balls(self) -> tuple[Any, Any, Any]:
+        """The covariances and the difference of the means, as given."""
+        S1, S2 = (self._covariance(law) for law in self.laws)
+        means = (np.ldexp(law.mean, self.unit)[self.keep, None] for law in self.laws)
+        first, second = (arb_mat(mean.tolist()) for mean in means)
+        return S1, S2, first - second
+
+    def _covariance(self, law: Gaussian) -> Any:
+        given = arb_mat(self.scaled(law).tolist())
+        if law._form == "factor":
+            return given * given.transpose()
+        try:
+            return given.inv() if law._form == "precision" else given
+        except ZeroDivisionError:
+            raise diagonal.Unresolved from None
+
+    def scaled(self, law: Gaussian) -> FloatArray:
+        """The matrix that a law was given by, in these units and coordinates."""
+        matrix, unit = _given(law), self.unit[:, None]
+        if law._form == "factor":
+            return np.ldexp(matrix, unit)[self.keep]
+        both = unit + unit.T
+        scaled: FloatArray = np.ldexp(matrix, -both if law._form == "precision" else both)
+        return scaled[np.ix_(self.keep, self.keep)]
+
+    def integers(self, law: Gaussian) -> list[list[int]]:
+        """Columns that span what a law's covariance spans, up to a power of two."""
+        return _integers(self.scaled(law))
+
+    def simulated(self) -> tuple[FloatArray, FloatArray, float]:
+        """A, b and c of the loss z^T A z/2 + b^T z + c, z standard normal, under the first law.
+
+        A textbook's formulas with far more bits than they need: A = R S2^-1 R - I and so on, with
+        the symmetric root R of S1 by the iteration of Denman and Beavers. The exact route does
+        none of this.
+        """
+        with certified.precision(_EXACT_BITS):
+            S1, S2, mean = self.balls()
+            one = arb_mat(np.eye(S1.nrows()).tolist())
+            try:
+                inverse = S2.inv()
+                constant = (S2.det() / S1.det()).log() + (mean.transpose() * inverse * mean)[0, 0]
+                root, other = S1.mid(), one
+                for _ in range(_ROOT_STEPS):
+                    mean_root, mean_other = root + other.inv(), other + root.inv()
+                    root, other = (mean_root / 2).mid(), (mean_other / 2).mid()
+            except ZeroDivisionError:
+                raise diagonal.Unresolved from None
+            off = diagonal.floats(other * S1 * other - one)  # NaN without a root
+            if not (np.abs(off).max() < 1e-9 and constant.is_finite()):
+                raise diagonal.Unresolved
+            quadratic, linear = root * inverse * root - one, root * inverse * mean
+            return diagonal.floats(quadratic), diagonal.floats(linear)[:, 0], 0.5 * float(constant)
 
 
-def _shared_support(
-    S1: FloatArray, S2: FloatArray, difference: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """Both covariances in coordinates of their common support; None if it is not common."""
-    values1, vectors1 = np.linalg.eigh(S1)
-    values2 = np.linalg.eigvalsh(S2)
-    d = difference.size
-    live1 = values1 > _tolerance(d, float(values1[-1]))
-    live2 = values2 > _tolerance(d, float(values2[-1]))
-    if live1.all() and live2.all():
-        return S1, S2, difference
-    if live1.sum() != live2.sum():
+def _variances(law: Gaussian) -> FloatArray:
+    return np.diag(law.cov) if law.variances is None else law.variances
+
+
+def _given(law: Gaussian) -> FloatArray:
+    return law.cov if law._form == "covariance" else law._given
+
+
+def _rounding(law: Gaussian) -> float:
+    """How far the covariance in doubles may be from the law as given, beside its deviations."""
+    if law._form == "covariance":
+        return 0.0
+    terms = law._given.shape[1] + 4 if law._form == "factor" else math.inf
+    return terms * float(np.finfo(np.float64).eps)
+
+
+def _common_coordinates(P: Gaussian, Q: Gaussian) -> IntArray | None:
+    """Coordinates that determine all others under either law; None if their supports differ.
+
+    Decided by ranks in integer arithmetic, so exact for the doubles as given.
+    """
+    pair = _Pair(P, Q, np.arange(P.dimension))
+    spans = [pair.integers(law) for law in (P, Q)]
+    coordinates = [_independent_rows(span) for span in spans]
+    for law, rows in zip((P, Q), coordinates, strict=True):
+        with certified.precision(_EXACT_BITS):
+            diagonal.whitening(_Pair(law, law, rows).balls()[0])  # positive definite there
+    moved = _integers(np.ldexp(np.stack([P.mean, Q.mean], axis=1), pair.unit[:, None]))
+    difference = [[a - b] for a, b in moved]
+    joined = [a + b + c for a, b, c in zip(*spans, difference, strict=True)]
+    if not coordinates[0].size == coordinates[1].size == fmpz_mat(joined).rank():
         return None
-    null = vectors1[:, ~live1]
-    outside = float(np.abs(null.T @ S2 @ null).max(initial=0.0))
-    if outside > _tolerance(d, float(values2[-1])):
-        return None
-    if np.abs(null.T @ difference).max(initial=0.0) > 1e-12 * max(
-        1.0, float(np.abs(difference).max())
-    ):
-        return None
-    basis = vectors1[:, live1]
-    return basis.T @ S1 @ basis, basis.T @ S2 @ basis, basis.T @ difference
+    if coordinates[0].size == P.dimension:
+        raise diagonal.Unresolved
+    return coordinates[0]
+
+
+def _independent_rows(rows: list[list[int]]) -> IntArray:
+    """As many independent rows of an integer matrix as it has."""
+    reduced, rank = nmod_mat(fmpz_mat(rows).transpose(), _PRIME).rref()
+    if rank != fmpz_mat(rows).rank():
+        raise diagonal.Unresolved  # the prime divides a minor, once in 1e18 times
+    table = [[int(v) for v in row] for row in reduced.tolist()[:rank]]
+    return np.array([next(j for j, v in enumerate(row) if v) for row in table], dtype=np.intp)
+
+
+def _integers(matrix: FloatArray) -> list[list[int]]:
+    """A matrix of doubles times a power of two that makes its entries whole."""
+    mantissa, exponent = np.frexp(matrix)
+    whole = np.ldexp(mantissa, 53).astype(np.int64).tolist()
+    up = (exponent - exponent[mantissa != 0].min(initial=0)).tolist()
+    return [
+        [a << max(k, 0) for a, k in zip(row, shifts, strict=True)]
+        for row, shifts in zip(whole, up, strict=True)
+    ]
+
+
+def _check_semi_definite(matrix: FloatArray, scale: float) -> None:
+    """Refuse what has a negative eigenvalue beyond rounding."""
+    slack = _tolerance(len(matrix), scale)
+    try:
+        # The factorisation is ten times as fast as the eigenvalues, which a message needs.
+        np.linalg.cholesky(matrix + slack * np.eye(len(matrix)))
+    except np.linalg.LinAlgError:
+        smallest = float(np.linalg.eigvalsh(matrix)[0]) if scale else 0.0
+        if smallest < -slack:
+            raise ValueError(
+                f"Expected cov to be positive semi-definite, got a least eigenvalue of "
+                f"{smallest:.3g}; check how it was computed."
+            ) from None
 
 
 def _tolerance(d: int, scale: float) -> float:

@@ -22,7 +22,7 @@ from ndis import (
     audit_pair,
 )
 from ndis.auditing import Claim, audit_loss
-from ndis.auditing.verdict import FLOATING, PROVEN
+from ndis.auditing.verdict import PROVEN
 from ndis.auditing.whitebox import _highest, _Search, chi_square_delta
 from ndis.calibration import noise_multiplier
 from ndis.gaussian import log_delta_bounds, privacy_loss
@@ -77,7 +77,7 @@ def test_upper_bounds_refute_nothing() -> None:
     from ndis.loss import TabulatedLoss
 
     above = TabulatedLoss.from_profile(table.delta, table.delta, step=0.1, high=5.0)
-    with pytest.raises(TypeError, match="cannot refute"):
+    with pytest.raises(ValueError, match="cannot refute"):
         audit_loss(above, (1.0, 1e-6))
 
 
@@ -108,15 +108,13 @@ def test_sound_regression_is_not_refuted_and_comes_close() -> None:
     assert "all 12 removals" in verdict.searched
 
 
-def test_sound_graph_is_not_refuted_and_its_floating_step_is_told() -> None:
+def test_sound_graph_is_not_refuted() -> None:
     graph = PrivateGraph(epsilon=1.0, delta=1e-6, n_components=30)
     verdict = audit(graph, np.zeros((5, 5)), relation="edge")
     assert verdict.outcome == "consistent"
     assert verdict.delta == pytest.approx(1e-6, rel=1e-6)  # the empty graph is the worst case
-    assert verdict.basis == FLOATING
-    broken = audit(graph, np.zeros((5, 5)), claim=(1.0, 1e-7), relation="edge")
-    assert broken.refuted
-    assert "floating point" in str(broken)
+    assert verdict.basis == PROVEN
+    assert audit(graph, np.zeros((5, 5)), claim=(1.0, 1e-7), relation="edge").refuted
 
 
 def test_sound_additive_noise_is_not_refuted() -> None:
@@ -264,7 +262,7 @@ def test_pairs_at_the_extremes() -> None:
     on = audit_pair(Gaussian([0, 0], line), Gaussian([1, 1], line), (1.0, 0.1))
     assert on.refuted
     assert on.delta == pytest.approx(float(QuadraticLoss.from_shift(1.0).delta(1.0)))
-    assert "not searched: directions in which variances are zero to rounding" in on.searched
+    assert on.basis == PROVEN
     off = audit_pair(Gaussian([0, 0], line), Gaussian([0, 1], line), (50.0, 0.5))
     assert off.lower_bound == 1.0
     assert audit_pair(Gaussian([0], [[1]]), Gaussian([0], [[1e18]]), (1.0, 0.5)).lower_bound < 1

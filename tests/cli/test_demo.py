@@ -53,7 +53,7 @@ def test_the_demo_needs_nothing_but_the_library(
         main(["demo", "--out", str(tmp_path), "--json"])
     assert not leaving.value.code
     answer = json.loads(capsys.readouterr().out)
-    assert answer["rows"] == 7985
+    assert answer["owner_only"]["rows"] == 7985
     exact = np.array(answer["owner_only"]["exact_coefficients"])
     assert np.abs(np.array(answer["coefficients"]["private regression"]) - exact).max() < 0.3
 

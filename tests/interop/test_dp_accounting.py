@@ -125,7 +125,7 @@ def test_what_cannot_be_tabulated_is_refused() -> None:
 def test_a_laplace_mechanism_comes_in_on_or_above_its_exact_curve() -> None:
     scale, step = 2.0, 1e-3
     pld = distributions.from_laplace_mechanism(scale, value_discretization_interval=step)
-    loss = from_pld(pld, step=step, high=1 / scale + step)
+    loss = from_pld(pld)
     for epsilon in np.linspace(0.0, 0.49, 23):
         exact = -math.expm1(0.5 * (epsilon - 1 / scale))
         assert exact <= loss.delta(epsilon) < exact * (1.0 + 1e-4)
@@ -136,7 +136,7 @@ def test_a_sampled_gaussian_comes_in_on_or_above_dp_accountings_curve(tmp_path) 
     pld = distributions.from_gaussian_mechanism(
         1.0, sampling_prob=0.1, value_discretization_interval=1e-3
     )
-    loss = from_pld(pld, step=1e-3, high=pld.get_epsilon_for_delta(1e-14))
+    loss = from_pld(pld)
     for epsilon in (0.0, 0.1234, 0.5, 1.0, 2.0):
         assert 1.0 <= loss.delta(epsilon) / pld.get_delta_for_epsilon(epsilon) < 1.0 + 1e-3
     exact = (10 * loss).delta(1.0) / pld.self_compose(10).get_delta_for_epsilon(1.0)
@@ -147,6 +147,12 @@ def test_a_sampled_gaussian_comes_in_on_or_above_dp_accountings_curve(tmp_path) 
         ledger.spend(Guarantee(epsilon, 1e-6, "add-remove", "proven", loss), "DP-SGD")
         assert 0 < ledger.remaining().epsilon < before
         assert ledger.verify() == 1
+
+
+def test_an_optimistic_distribution_is_refused() -> None:
+    pld = distributions.from_gaussian_mechanism(1.0, pessimistic_estimate=False)
+    with pytest.raises(ValueError, match="pessimistic_estimate=True"):
+        from_pld(pld)
 
 
 def test_accountant_is_exact_for_gaussians_and_sketches() -> None:

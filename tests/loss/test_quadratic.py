@@ -146,7 +146,7 @@ def test_extremes_stay_between_their_proven_bounds() -> None:
             low, high = loss.log_delta_bounds(eps)
             slack = 1e-12 * max(1.0, abs(value)) if math.isfinite(value) else 0.0
             assert low - slack <= value <= high + slack, (loss, eps)
-            assert high - low <= 1e-12 * max(1.0, abs(high)) or value == -math.inf
+            assert high - low <= 1e-11 * max(1.0, abs(high)) or value == -math.inf
 
 
 def test_a_path_that_leaves_the_valley_is_not_believed() -> None:

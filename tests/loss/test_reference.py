@@ -81,15 +81,14 @@ def test_no_delta_of_a_leverage_is_below_the_truth() -> None:
         assert case.log_delta == -mp.inf or value >= float(case.log_delta) - room, case.name
 
 
-@pytest.mark.parametrize("form", ["shift", "excess"])
+@pytest.mark.parametrize("form", ["shift", "leverage", "excess", "log_ratio", "ratio"])
 def test_proven_bounds_enclose_the_table(form: str) -> None:
+    """The truth of the arguments as given: what a factory rounds is inside."""
     cases = [case for case in by_form()[form] if len(case.loss.values) <= 10][::7]
     assert len(cases) > 5
     for case in cases:
         low, high = engine_loss(case.loss).log_delta_bounds(case.eps)
-        if case.loss.form == "shift":  # the squared distance is rounded
-            slack = 2.0**-52 * abs(float(case.log_delta))
-            low, high = low - slack, high + slack
         assert low <= case.log_delta <= high, case.name
         if case.log_delta > SMALLEST:
-            assert high - low <= 1e-12 + 1e-15 * abs(high), case.name
+            width = 1e-12 + 1e-14 * abs(high) + 200.0 * 2.0**-53 * case.condition
+            assert high - low <= width, case.name

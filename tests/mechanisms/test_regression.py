@@ -104,7 +104,10 @@ def test_small_sketches_are_calibrated(d: int, r: int, epsilon: float, delta: fl
     ratio = least_triangle_ratio(SketchAndSolveLoss, epsilon, delta, d, r)
     losses = (SketchAndSolveLoss(ratio**-2, d, r, backwards) for backwards in (False, True))
     target = math.log(delta)
-    assert max(loss.bounds_within(epsilon, 0.0, target - 1e-9)[1] for loss in losses) <= target
+    assert (
+        max(loss.bounds_within(np.array([epsilon]), 0.0, target - 1e-9)[1][0] for loss in losses)
+        <= target
+    )
     assert ratio < least_ratio(epsilon, delta, r)
 
 

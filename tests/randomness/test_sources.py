@@ -12,7 +12,6 @@ from randomgen.wrapper import UserBitGenerator
 from scipy import stats
 
 from ndis.randomness import (
-    directions,
     generator,
     is_secure,
     sources,
@@ -25,7 +24,6 @@ from samplers import (
     accepts_law,
     accepts_rate,
     accepts_scale,
-    accepts_sphere,
 )
 
 CIPHERS = [sources._SecretAES, sources._SecretChaCha]
@@ -226,34 +224,6 @@ def test_accepts_gaussian_has_power_in_mean_scale_and_correlation():
 
 
 # --- Directions --------------------------------------------------------------------------------
-
-
-@SOURCES
-@pytest.mark.parametrize("dimension", [2, 3, 10])
-def test_directions(seed, level, dimension):
-    points = directions(100_000, dimension, generator(seed))
-    assert np.allclose(np.linalg.norm(points, axis=1), 1, atol=1e-14)
-    axes = np.vstack([np.eye(dimension), generator(6).standard_normal((5, dimension))])
-    assert accepts_sphere(points, axes, level)
-
-    stretched = generator(7).standard_normal(points.shape) * np.r_[1.1, np.ones(dimension - 1)]
-    stretched /= np.linalg.norm(stretched, axis=1, keepdims=True)
-    assert not accepts_sphere(stretched, axes, NEVER)
-
-
-@SOURCES
-def test_directions_on_a_line_are_signs(seed, level):
-    points = directions(100_000, 1, generator(seed))
-    assert set(np.unique(points)) == {-1.0, 1.0}
-    ups = np.count_nonzero(points > 0)
-    assert accepts_rate(ups, points.size, 0.5, level)
-    assert not accepts_rate(ups, points.size, 0.55, NEVER)
-
-
-def test_directions_redraw_the_zero_vector():
-    words = iter([0, 0, 0, 1 << 40, 1 << 40])  # a zero normal is the word 0
-    rng = np.random.Generator(UserBitGenerator(lambda _: next(words, 1 << 40), 64))
-    assert np.array_equal(directions(2, 1, rng), [[1.0], [1.0]])
 
 
 # --- Subsamples --------------------------------------------------------------------------------

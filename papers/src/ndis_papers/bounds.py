@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis.loss import PrivacyLoss, QuadraticLoss
+from ndis.loss.renyi import least_log_delta_bound
 from ndis_papers import _validate
 from ndis_papers._validate import FloatArray
 
@@ -41,7 +42,7 @@ def mean_shift_bound(distance: float, epsilon: float) -> float:
 def lambda_bound(loss: PrivacyLoss, epsilon: float) -> float:
     """The generic bound min_s exp(Lambda(s) - s eps) s^s / (1+s)^(1+s), true of any loss.
 
-    It is the Renyi conversion at its best order; Lambda(s) = s renyi(1 + s).
+    It is the Renyi conversion at its best order.
 
     Examples
     --------
@@ -52,15 +53,9 @@ def lambda_bound(loss: PrivacyLoss, epsilon: float) -> float:
     '0.0289 <= 0.1042'
     """
     eps = _validate.real("epsilon", epsilon)
-
-    def log_bound(log_s: FloatArray) -> FloatArray:
-        s = np.exp(log_s)
-        with np.errstate(all="ignore"):
-            value = s * (np.asarray(loss.renyi(1.0 + s)) - eps)
-            value = value + s * log_s - (1.0 + s) * np.log1p(s)
-        return np.where(np.isfinite(value), value, np.inf)
-
-    return min(1.0, math.exp(_least(log_bound, -40.0, 40.0)) * _UP)
+    if loss.infinite_mass > 0:
+        return 1.0
+    return min(1.0, math.exp(least_log_delta_bound(loss.finite_cumulant, eps)) * _UP)
 
 
 def covariance_shift_bound(log_ratios: ArrayLike, epsilon: float, *, wider_first: bool) -> float:

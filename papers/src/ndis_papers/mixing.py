@@ -16,6 +16,7 @@ from scipy.stats import norm
 from ndis import PrivateProjection
 from ndis.calibration import least_noise, noise_multiplier
 from ndis.loss import Profile, QuadraticLoss
+from ndis.loss.renyi import epsilon_bound
 from ndis_papers._validate import FloatArray
 from ndis_papers.least_squares import solve
 from ndis_papers.sketches import draw_sketch, least_ratio, sketch_loss
@@ -32,10 +33,8 @@ def renyi_epsilon(loss: QuadraticLoss, delta: float) -> float:
     >>> f"{renyi_epsilon(loss, 1e-6):.3f}", f"{loss.epsilon(1e-6):.3f}"
     ('0.370', '0.332')
     """
-    orders = 1.0 + np.geomspace(1e-2, 1e5, 1000)
-    divergences = np.asarray(loss.renyi(orders))
-    epsilons = divergences + np.log1p(-1.0 / orders)
-    epsilons -= (math.log(delta) + np.log(orders)) / (orders - 1.0)
+    s = np.geomspace(1e-2, 1e5, 1000)
+    epsilons = epsilon_bound(loss.finite_cumulant(s), s, delta)
     return float(np.min(np.where(np.isfinite(epsilons), epsilons, np.inf)))
 
 

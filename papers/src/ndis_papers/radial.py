@@ -35,7 +35,7 @@ import numpy as np
 from flint import acb, arb
 from numpy.typing import ArrayLike
 
-from ndis.loss import PrivacyLoss, QuadraticLoss, TabulatedLoss
+from ndis.loss import PrivacyLoss, TabulatedLoss
 from ndis_papers import _validate
 
 # Widths of ln delta: what is aimed at, and with what working precision.
@@ -71,14 +71,11 @@ class RadialLoss(PrivacyLoss):
 
     __slots__ = ("dimension", "spread")
 
+    exactness = "exact"
+
     def __init__(self, dimension: int, spread: float) -> None:
         self.dimension = _validate.count("dimension", dimension, 3)
         self.spread = _validate.positive("spread", spread)
-
-    def log_delta(self, epsilon: ArrayLike) -> Any:
-        """Ln delta(epsilon), the middle of its proven bounds."""
-        low, high = self.log_delta_bounds(epsilon)
-        return 0.5 * (low + high)
 
     def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:
         """Proven lower and upper bounds on ln delta(epsilon), by ball arithmetic."""
@@ -129,10 +126,9 @@ class RadialLoss(PrivacyLoss):
         """The loss of the reversed pair: itself."""
         return self
 
-    def tabulated(self, step: float = _STEP, high: float = _HIGH) -> TabulatedLoss:
-        """A table that composes, never more optimistic than the loss."""
-        above = self.upper_profile(step, high + step)
-        return TabulatedLoss.from_profile(above, above, step=step, high=high)
+    def dominating(self) -> TabulatedLoss:
+        """A table of chords between proven upper bounds."""
+        return _table(self)
 
     def upper_profile(self, low: float, high: float) -> Callable[[Any], Any]:
         """A quick upper bound on delta for epsilons from 0 to `high`.
@@ -149,23 +145,6 @@ class RadialLoss(PrivacyLoss):
             return upper[j] + share * (upper[j + 1] - upper[j])
 
         return above
-
-    def __add__(self, other: object) -> TabulatedLoss:
-        """Independent composition, through a table."""
-        if isinstance(other, RadialLoss):
-            other = other.tabulated()
-        if not isinstance(other, QuadraticLoss | TabulatedLoss):
-            return NotImplemented
-        return self.tabulated() + other
-
-    __radd__ = __add__
-
-    def __mul__(self, times: object) -> TabulatedLoss | RadialLoss:
-        """The same release made `times` times, through a table."""
-        if not isinstance(times, int | np.integer) or isinstance(times, bool):
-            return NotImplemented
-        k = _validate.count("times", times)
-        return self if k == 1 else self.tabulated() * k
 
     def __eq__(self, other: object) -> bool:
         """Equal dimension and spread."""
@@ -192,10 +171,17 @@ class RadialLoss(PrivacyLoss):
         return cls(stored["dimension"], float.fromhex(stored["spread"]))
 
 
+@functools.lru_cache(maxsize=64)
+def _table(loss: RadialLoss) -> TabulatedLoss:
+    above = loss.upper_profile(_STEP, _HIGH + _STEP)
+    return TabulatedLoss.from_profile(above, above, step=_STEP, high=_HIGH)
+
+
 @functools.lru_cache(maxsize=4096)
 def _log_bounds(dimension: int, spread: float, eps: float) -> tuple[float, float]:
     """Proven bounds on ln delta(eps), eps >= 0."""
-    best = (-math.inf, 0.0)  # delta <= 1 is a theorem
+    with flint.ctx.workprec(_BITS[0]):
+        best = (-math.inf, _up(_tail_bound(dimension, arb(spread), arb(eps))))
     for bits in _BITS:
         with flint.ctx.workprec(bits):
             delta = _Boundary(dimension, arb(spread), arb(eps), bits).delta()
@@ -206,6 +192,21 @@ def _log_bounds(dimension: int, spread: float, eps: float) -> tuple[float, float
         if best[1] - best[0] < _WIDTH:
             return best
     return best
+
+
+def _tail_bound(dimension: int, spread: arb, eps: arb) -> arb:
+    """A bound on ln Pr[L > eps], hence on ln delta, where no enclosure has digits left.
+
+    R <= r + 1, so that L > eps needs a small radius, m ln(1 + 1/r) + 3/(2w) > eps with r < 1, or a
+    large one, m ln 2 + (1 + 2r)/(2w) > eps.
+    """
+    m = dimension - 1
+    small = ((3 / (2 * spread) - eps) / m).exp()
+    large = spread * (eps - m * arb(2).log()) - arb(1) / 2
+    if not (small < arb(1) / 2 and large > 1):
+        return arb(0)  # delta <= 1 is a theorem
+    near = small / (1 - small) * (2 / (arb.pi() * spread)).sqrt()
+    return (near + (large / (2 * spread).sqrt()).erfc()).log()
 
 
 @dataclass(frozen=True)

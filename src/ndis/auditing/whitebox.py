@@ -7,7 +7,6 @@ that a refutation is a proof. What was searched, and what was not, is part of th
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import math
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ from ndis.auditing.verdict import FLOATING, PROVEN, Claim, Neighbour, Verdict, c
 from ndis.chi_square import GeneralizedChiSquare
 from ndis.gaussian import Gaussian, log_delta_bounds, privacy_loss
 from ndis.guarantee import NeighbourRelation
-from ndis.loss import CumulantBound, PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss
+from ndis.loss import PrivacyLoss, QuadraticLoss, renyi
 from ndis.tables import track
 
 # The routes of `audit_pair` must agree to this; the classical one has no more digits to offer.
@@ -57,8 +56,6 @@ _PRESENCE = (", present first", ", absent first")
 _LAWS = ("the first law against the second", "the second law against the first")
 
 Law = Callable[[Any], Gaussian]
-# Losses whose delta is not that of a pair: an upper bound refutes nothing.
-_BOUNDS = (TabulatedLoss, CumulantBound)
 
 
 # -- one pair --------------------------------------------------------------------------------
@@ -112,8 +109,9 @@ def audit_loss(loss: PrivacyLoss, claim: Any) -> Verdict:
 
     Parameters
     ----------
-    loss : QuadraticLoss, LeastSquaresLoss, SketchAndSolveLoss, or a Profile of them
-        Losses that are attained. Tables and bounds are upper bounds, which refute nothing.
+    loss : PrivacyLoss
+        One whose lower bounds are attained by a pair of neighbours. A loss that is nothing but an
+        upper bound refutes nothing, and is refused.
     claim : (epsilon, delta) or Guarantee
 
     Returns
@@ -128,22 +126,23 @@ def audit_loss(loss: PrivacyLoss, claim: Any) -> Verdict:
     'refuted'
     """
     asked = Claim.of(claim)
-    ways = loss.losses if isinstance(loss, Profile) else (loss, loss.reversed())
-    for way in ways:
-        if isinstance(way, _BOUNDS):
-            raise TypeError(
+    ways = loss.directions()
+    bounds = [tuple(map(float, way.log_delta_bounds(asked.epsilon))) for way in ways]
+    for way, (low, high) in zip(ways, bounds, strict=True):
+        if way.exactness == "upper bound" and low == -math.inf < high:
+            raise ValueError(
                 f"Expected a loss that a pair of neighbours attains, got {type(way).__name__}; an "
                 "upper bound on delta cannot refute a claim."
             )
-    names = ("the worst pair, record present first", "the worst pair, record absent first")
-    bounds = [tuple(map(float, way.log_delta_bounds(asked.epsilon))) for way in ways]
     place = max(range(len(bounds)), key=lambda i: bounds[i][0])
-    low, high = bounds[place]
+    order = (
+        ("record present first", "record absent first")[place] if len(ways) == 2 else "any order"
+    )
     return decide(
         asked,
-        0.5 * (low + high) if high > -math.inf else high,
-        low,
-        names[place],
+        float(ways[place].log_delta(asked.epsilon)),
+        bounds[place][0],
+        f"the worst pair, {order}",
         ("both directions of the worst pair of this loss",),
         loss=ways[place],
     )
@@ -369,13 +368,10 @@ class _Search:
     def enclose(self) -> tuple[float, float, str]:
         """Proven bounds on ln delta of the worst pair, and what they rest on."""
         if self.pair is not None and self.pair[0].dimension <= _ENCLOSED:
-            # Of degenerate covariances only the reduced pair can be enclosed.
-            with contextlib.suppress(ValueError, ArithmeticError):
-                low, high = log_delta_bounds(*self.pair, self.claim.epsilon, self.copies)
-                if low > -math.inf or self.log_delta == -math.inf:
-                    return low, high, PROVEN
-        low, high = self.loss.log_delta_bounds(self.claim.epsilon)
-        return float(low), float(high), FLOATING
+            low, high = log_delta_bounds(*self.pair, self.claim.epsilon, self.copies)
+        else:
+            low, high = map(float, self.loss.log_delta_bounds(self.claim.epsilon))
+        return low, high, FLOATING if self.pair is None else PROVEN
 
     def stand_above_rounding(self, here: Gaussian) -> None:
         """Let no claim be refuted by what a mechanism's own arithmetic did to its laws.
@@ -395,8 +391,6 @@ class _Search:
         """What was found."""
         low, _, basis = self.enclose()
         low = min(low, self.ceiling)
-        if basis == FLOATING and self.pair is not None and self.pair[0].dimension <= _ENCLOSED:
-            missed = [*missed, "directions in which variances are zero to rounding"]
         if self.refused:
             missed = [*missed, f"{self.refused} neighbours that the mechanism refuses"]
         searched = (*looked, *(f"not searched: {part}" for part in missed))
@@ -420,15 +414,14 @@ def _blurred(loss: QuadraticLoss, pair: tuple[Gaussian, Gaussian], copies: int) 
     for law in pair:
         if law.variances is not None:
             spread = np.sqrt(law.variances)
-            condition, d = 1.0, 1
+            condition, d, alive = 1.0, 1, spread > 0
         else:
             spread = np.sqrt(np.diag(law.cov))
-            scaled = law.cov / np.outer(*2 * [np.where(spread > 0, spread, 1.0)])
-            values = np.linalg.eigvalsh(scaled)
-            d = values.size
-            live = values[values > 8.0 * d * np.finfo(np.float64).eps]
-            condition = float(1.0 / live[0]) if live.size else 1.0
-        alive = spread > 0
+            alive = spread > 0
+            scaled = law.cov[np.ix_(alive, alive)] / np.outer(*2 * [spread[alive]])
+            least = float(np.linalg.eigvalsh(scaled)[0]) if alive.any() else 1.0
+            d = int(alive.sum())
+            condition = 1.0 / max(least, 1e-300)
         blur = max(blur, _ROUNDINGS * d * condition)
         sizes = np.abs(law.mean[alive]) / spread[alive]
         move = max(move, _ROUNDINGS * math.sqrt(d * condition) * float(sizes.max(initial=0.0)))
@@ -437,11 +430,6 @@ def _blurred(loss: QuadraticLoss, pair: tuple[Gaussian, Gaussian], copies: int) 
         less = np.where(np.isinf(size), size, np.maximum(size * (1.0 - blur) - blur, 0.0))
     nearer = np.sqrt(loss.shift) * (1.0 - blur) - math.sqrt(copies) * move
     return QuadraticLoss(np.sign(loss.excess) * less, np.maximum(nearer, 0.0) ** 2, loss.count)
-
-
-def _known(s: Any, epsilon: float) -> Any:
-    """What is added to Lambda(s) for a bound on ln delta(epsilon)."""
-    return s * np.log(s) - (1.0 + s) * np.log1p(s) - s * epsilon
 
 
 def _highest(losses: QuadraticLoss, epsilon: float) -> tuple[NDArray[np.intp], FloatArray]:
@@ -474,7 +462,7 @@ def _bounds(losses: QuadraticLoss, epsilon: float, orders: FloatArray) -> FloatA
     bounds = np.full((orders.size, *losses.batch_shape), np.inf)
     if not np.isinf(losses.excess).any():
         for bound, s in zip(bounds, orders, strict=True):
-            bound[...] = losses.cumulant(s) + _known(s, epsilon)
+            bound[...] = renyi.log_delta_bound(losses.cumulant(s), s, epsilon)
     return bounds
 
 
@@ -588,7 +576,8 @@ def _worst_row(
             return 0.0
         eps = search.claim.epsilon
         ways = (loss, loss.reversed())
-        return -max(float(np.min(way.cumulant(_ORDERS) + _known(_ORDERS, eps))) for way in ways)
+        bounds = (renyi.log_delta_bound(way.cumulant(_ORDERS), _ORDERS, eps) for way in ways)
+        return -max(float(np.min(bound)) for bound in bounds)
 
     rng = np.random.default_rng(0)  # an auditor's search is repeatable and needs no secrecy
     axes = np.linalg.eigh(around.table.T @ around.table + np.eye(d))[1]

@@ -64,11 +64,13 @@ def demo(
         "guarantees": {name: str(release.guarantee) for name, release in releases.items()},
         "digests": {name: release.digest for name, release in releases.items()},
         "coefficients": {name: list(map(float, value)) for name, (value, _) in estimates.items()},
-        "rows": flights.num_rows,
         "budget": BUDGET,
         "remaining_epsilon": left,
         "report": str(report),
-        "owner_only": {"exact_coefficients": list(map(float, _exact(flights)))},
+        "owner_only": {
+            "rows": flights.num_rows,
+            "exact_coefficients": list(map(float, _exact(flights))),
+        },
     }
     if as_json:
         print_json(answer)
@@ -161,7 +163,6 @@ def _coefficient_rows(estimates: Estimates) -> list[list[str]]:
 
 
 def _tell(out: Path, answer: Mapping[str, Any], estimates: Estimates) -> None:
-    echo(f"{answer['rows']} flights from New York in 2013")
     print_table(
         "Arrival delay (hours) by departure delay (hours) and distance (1000 miles)",
         ["", *estimates],

@@ -1,8 +1,8 @@
 """Google's dp-accounting: our losses as its distributions and events, and its as our losses.
 
-A loss goes out as a pessimistic table (connect the dots: a polygon through points of the exact
-curve lies on or above it), both directions. A distribution comes in through its own curve,
-raised by what its double precision may have lost.
+A loss goes out as a pessimistic table (connect the dots: a polygon through points on or above the
+curve lies on or above it), both directions. A distribution comes in as its own masses, raised by
+what its double precision may have lost.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
@@ -67,9 +66,10 @@ def to_pld(
     Returns
     -------
     dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
-        Never below the exact curve, at any epsilon >= 0: delta is computed at every point of
-        the grid, chords of a curve that is convex in e^epsilon lie above it, and what double
-        precision may lose is added (proof: docs/proofs/pld.md). About 10 us a point.
+        Never below the curve, at any epsilon >= 0: an upper bound on delta is computed at every
+        point of the grid, chords of a curve that is convex in e^epsilon lie above it, and what
+        double precision may lose is added (proof: docs/proofs/pld.md). A loss that is not quick
+        goes out as the table that dominates it. About 10 us per point.
 
     Examples
     --------
@@ -81,25 +81,23 @@ def to_pld(
     True
     """
     share = _validate.probability("accuracy", accuracy)
-    present, absent = _directions(loss)
-    chosen = (
-        _fine_step([present, absent], share) if step is None else _validate.positive("step", step)
-    )
-    first, second = _tables(present, share, chosen)
-    if isinstance(loss, Profile) and loss != Profile.both(present):
-        second, _ = _tables(absent, share, chosen)
+    present, absent = directions = _directions(loss)
+    readable = [way if way.quick else way.dominating().without_gaussian() for way in directions]
+    chosen = _fine_step(readable, share) if step is None else _validate.positive("step", step)
+    first, second = _tables(readable[0], share, chosen)
+    if absent != present.reversed():
+        second, _ = _tables(readable[1], share, chosen)
     return distributions.PrivacyLossDistribution(_mass_function(first), _mass_function(second))
 
 
 def _directions(loss: PrivacyLoss) -> tuple[PrivacyLoss, PrivacyLoss]:
-    if not isinstance(loss, Profile):
-        return loss, loss.reversed()
-    if len(loss.losses) != 2:
+    ways = loss.directions()
+    if len(ways) != 2:
         raise ValueError(
-            f"Expected a profile of two directions, got {len(loss.losses)}; "
+            f"Expected a profile of two directions, got {len(ways)}; "
             "export the directions of one pair of neighbours at a time."
         )
-    return loss.losses[0], loss.losses[1]
+    return ways[0], ways[1]
 
 
 def _fine_step(losses: list[PrivacyLoss], accuracy: float) -> float:
@@ -108,11 +106,11 @@ def _fine_step(losses: list[PrivacyLoss], accuracy: float) -> float:
     Over a step h the chord of D(x), x = e^eps, exceeds D by at most (h x)^2 D''/8, and
     x^2 D'' = D'' - D' in eps: relative to D about s^2 + s with s the slope of -ln D.
     """
-    last = max(float(loss.epsilon(_SMALLEST_DELTA)) for loss in losses)
+    last = max(_end(loss, _SMALLEST_DELTA) for loss in losses)
     steepest = 1.0
     if last > 0:
         grid = np.linspace(0.0, last, 129)
-        heights = np.max([loss.log_delta(grid) for loss in losses], axis=0)
+        heights = np.max([loss.upper_log_delta(grid) for loss in losses], axis=0)
         steepest = max(steepest, float(np.max(-np.diff(heights) / np.diff(grid))))
     h = math.sqrt(4.0 * accuracy / (steepest**2 + steepest))
     return float(2.0 ** math.floor(math.log2(h)))
@@ -125,7 +123,7 @@ def _tables(loss: PrivacyLoss, accuracy: float, step: float) -> tuple[TabulatedL
     """
     pair = loss, loss.reversed()
     negligible = _SMALLEST_DELTA * accuracy * 1e-3
-    ends = [float(direction.epsilon(negligible)) for direction in pair]
+    ends = [_end(direction, negligible) for direction in pair]
     high = max(*ends, step)
     if high / step > _MOST_POINTS:
         raise ValueError(
@@ -153,8 +151,14 @@ def _tables(loss: PrivacyLoss, accuracy: float, step: float) -> tuple[TabulatedL
 def _deltas(loss: PrivacyLoss, epsilons: FloatArray, end: float) -> FloatArray:
     """The curve up to the end; the last value, hence above the curve, beyond it."""
     points, place = np.unique(np.minimum(epsilons, end), return_inverse=True)
-    result: FloatArray = np.asarray(loss.delta(points))[place]
+    result: FloatArray = np.exp(loss.upper_log_delta(points))[place]
     return result
+
+
+def _end(loss: PrivacyLoss, delta: float) -> float:
+    """Where delta has fallen this far, or where only what is infinite is left."""
+    found = float(loss.epsilon(delta))
+    return found if math.isfinite(found) else loss.dominating().end()
 
 
 def _rounding(step: float, points: float) -> float:
@@ -178,45 +182,45 @@ def _mass_function(table: TabulatedLoss) -> Any:
 # -- in ------------------------------------------------------------------------------------------
 
 
-def from_pld(pld: distributions.PrivacyLossDistribution, *, step: float, high: float) -> Profile:
+def from_pld(pld: distributions.PrivacyLossDistribution) -> Profile:
     """A distribution of dp-accounting as a loss that the ledger can count.
 
     Parameters
     ----------
     pld : dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
-        A pessimistic one, of one mechanism or of several composed.
-    step, high : float
-        The table: distance of its points, and the largest epsilon. A multiple of the distribution's
-        own interval loses nothing between the points that it keeps.
+        A pessimistic one, of one mechanism or of several composed; an optimistic one is refused.
 
     Returns
     -------
     Profile
-        Both directions, removal first; on or above the distribution's own curve everywhere, raised
-        by 1e-14 for what its arithmetic may have lost.
+        Both directions, removal first: the distribution's own masses, raised by 1e-8 of each, and
+        1e-14 that is counted as infinite, for what its arithmetic may have lost.
 
     Examples
     --------
     >>> from dp_accounting.pld import privacy_loss_distribution
     >>> from ndis.interop.dp_accounting import from_pld
     >>> laplace = privacy_loss_distribution.from_laplace_mechanism(2.0)
-    >>> f"{from_pld(laplace, step=0.001, high=1.0).delta(0.25):.6f}"
+    >>> f"{from_pld(laplace).delta(0.25):.6f}"
     '0.117503'
     """
-
-    def remove(epsilon: FloatArray) -> FloatArray:
-        return _raised(pld._pmf_remove.get_delta_for_epsilon(epsilon))
-
-    def add(epsilon: FloatArray) -> FloatArray:
-        return _raised(pld._pmf_add.get_delta_for_epsilon(epsilon))
-
-    removal = TabulatedLoss.from_profile(remove, add, step=step, high=high)
-    return Profile.both(removal)
+    return Profile([_table_of(pld._pmf_remove), _table_of(pld._pmf_add)])
 
 
-def _raised(deltas: ArrayLike) -> FloatArray:
-    upper = np.asarray(deltas, dtype=np.float64) * (1.0 + _MARGIN) + _LOST
-    return _at_most_one(np.maximum(upper, _LOST))
+def _table_of(pmf: Any) -> TabulatedLoss:
+    if not getattr(pmf, "_pessimistic_estimate", False):
+        raise ValueError(
+            "Expected a pessimistic distribution, got one that may understate its delta; make it "
+            "with pessimistic_estimate=True."
+        )
+    dense = pmf.to_dense_pmf()
+    step, start = float(dense._discretization), int(dense._lower_loss)
+    # Negative masses are rounding error of a transform; what is lost by dropping them is added.
+    mass = np.maximum(np.asarray(dense._probs, dtype=np.float64), 0.0) * (1.0 + _MARGIN)
+    losses = step * (start + np.arange(mass.size))
+    under_q = float(np.sum(mass * np.exp(-losses)))
+    infinite = float(dense._infinity_mass) * (1.0 + _MARGIN) + _LOST
+    return TabulatedLoss(step, start, mass, infinite, max(1.0 - under_q, 0.0) + _LOST)
 
 
 # -- events and an accountant ----------------------------------------------------------------------
@@ -350,13 +354,13 @@ class LossAccountant(google.PrivacyAccountant):  # type: ignore[misc]
             pld = distributions.from_laplace_mechanism(
                 scale, value_discretization_interval=self._step
             )
-            return from_pld(pld, step=self._step, high=1.0 / scale + self._step)
+            return from_pld(pld)
         pld = distributions.from_gaussian_mechanism(
             event.event.noise_multiplier,
             value_discretization_interval=self._step,
             sampling_prob=event.sampling_probability,
         )
-        return from_pld(pld, step=self._step, high=pld.get_epsilon_for_delta(_LOST))
+        return from_pld(pld)
 
     def get_epsilon(self, target_delta: float) -> float:
         """The least epsilon at this delta, of all that was composed."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import lru_cache, reduce
+from functools import reduce
+from operator import add
 
 import numpy as np
 
 from ndis.calibration import meets
 from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss
+from ndis.loss import PrivacyLoss, Profile, TabulatedLoss
 
 # Relations that tell which of two neighbours comes first in every release: the one with the
 # record, the one with the heavier edge. Elsewhere either may.
@@ -35,23 +36,6 @@ def worst_pair(epsilon: float, delta: float, step: float = math.inf) -> Tabulate
 
 
 def directions(guarantee: Guarantee, step: float = math.inf) -> Directions:
-    """The losses of `named`, those that are neither Gaussian nor a table as tables."""
-    first, second = named(guarantee, step)
-    return tuple(map(_addable, first)), tuple(map(_addable, second))
-
-
-def _addable(loss: PrivacyLoss) -> PrivacyLoss:
-    return loss if isinstance(loss, QuadraticLoss | TabulatedLoss) else _tabulated(loss)
-
-
-@lru_cache(maxsize=256)
-def _tabulated(loss: PrivacyLoss) -> PrivacyLoss:
-    """A worst case over many pairs becomes a table when something is added to it: here nothing."""
-    table: PrivacyLoss = loss + QuadraticLoss(0.0, 0.0, 0.0)
-    return table
-
-
-def named(guarantee: Guarantee, step: float = math.inf) -> Directions:
     """The losses that a guarantee names for each order of two neighbours.
 
     Whatever the release does to a pair in that order, its privacy profile is at or below the
@@ -62,21 +46,15 @@ def named(guarantee: Guarantee, step: float = math.inf) -> Directions:
     if loss is None:
         pair = (worst_pair(guarantee.epsilon, guarantee.delta, step),)
         return pair, pair
-    parts = loss.losses if isinstance(loss, Profile) else (loss,)
-    if guarantee.relation in _ORIENTED and len(parts) == 2:
-        return _distinct(_leaves(parts[0])), _distinct(_leaves(parts[1]))
-    leaves = [leaf for part in parts for leaf in _leaves(part)]
-    turned = [leaf.reversed() for leaf in leaves]
-    if guarantee.relation in _ORIENTED and len(parts) == 1:
-        return _distinct(leaves), _distinct(turned)
-    either = _distinct([*leaves, *turned])
+    ways = loss.directions()
+    if guarantee.relation in _ORIENTED and len(ways) == 2:
+        return _distinct(ways[0].alternatives()), _distinct(ways[1].alternatives())
+    parts = [part for way in ways for part in way.alternatives()]
+    turned = [part.reversed() for part in parts]
+    if guarantee.relation in _ORIENTED and len(ways) == 1:
+        return _distinct(parts), _distinct(turned)
+    either = _distinct([*parts, *turned])
     return either, either
-
-
-def _leaves(loss: PrivacyLoss) -> list[PrivacyLoss]:
-    if isinstance(loss, Profile):
-        return [leaf for part in loss.losses for leaf in _leaves(part)]
-    return [loss]
 
 
 def _distinct(losses: Iterable[PrivacyLoss]) -> tuple[PrivacyLoss, ...]:
@@ -91,33 +69,22 @@ def meets_alone(guarantee: Guarantee, epsilon: float, delta: float) -> bool:
     """Whether it is proven that one release stays within (epsilon, delta)."""
     if guarantee.loss is None:
         return guarantee.epsilon <= epsilon and guarantee.delta <= delta
-    first, second = named(guarantee)
+    first, second = directions(guarantee)
     return meets(Profile([*first, *second]), epsilon, delta)
 
 
 def compose(parts: Sequence[tuple[Guarantee, int]], step: float) -> Profile:
     """The exact total of releases that were fixed in advance, each made so many times."""
-    totals = []
-    for way in (0, 1):
-        losses = [times * _one(directions(given, step)[way], step) for given, times in parts]
-        # Gaussian losses first: one exact part is then carried through all the tables.
-        losses.sort(key=lambda loss: isinstance(loss, TabulatedLoss))
-        totals.append(reduce(lambda a, b: a + b, losses))
-    return Profile(totals)
+    ways = [[directions(given, step)[way] for given, _ in parts] for way in (0, 1)]
+    times = [count for _, count in parts]
+    return Profile(
+        [
+            reduce(add, (k * one_pair(losses) for losses, k in zip(way, times, strict=True)))
+            for way in ways
+        ]
+    )
 
 
-def _one(losses: tuple[PrivacyLoss, ...], step: float) -> PrivacyLoss:
+def one_pair(losses: tuple[PrivacyLoss, ...]) -> PrivacyLoss:
     """One loss that dominates the largest of several: that loss itself, or a table of them."""
-    if len(losses) == 1:
-        return losses[0]
-    worst, turned = Profile(losses), Profile([loss.reversed() for loss in losses])
-    # Beyond this epsilon the table counts what is left as a certain loss.
-    high = max(float(profile.epsilon(1e-30)) for profile in (worst, turned))
-    if math.isinf(high):
-        high = max(float(profile.epsilon(0.5)) for profile in (worst, turned))
-    return TabulatedLoss.from_profile(worst.delta, turned.delta, step=step, high=max(high, step))
-
-
-def is_mean_shift(loss: PrivacyLoss) -> bool:
-    """Whether a loss is that of two Gaussians with one covariance."""
-    return isinstance(loss, QuadraticLoss) and bool(np.all(loss.excess == 0.0))
+    return losses[0] if len(losses) == 1 else Profile(losses).dominating()

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from ndis.calibration import least_noise, meets
 from ndis.guarantee import Guarantee
-from ndis.ledger.composition import directions, is_mean_shift
-from ndis.loss import PrivacyLoss, QuadraticLoss, TabulatedLoss
+from ndis.ledger.composition import directions
+from ndis.loss import PrivacyLoss, QuadraticLoss, renyi
 
 FloatArray = NDArray[np.float64]
 
@@ -70,8 +70,8 @@ class Filter:
         )
         squared_shift = (1.0 - _MARGIN) / (noise * noise)
         s = np.geomspace(1e-3, 1e9, 4000)
-        exponent = 0.5 * squared_shift * s * (s + 1.0) - epsilon * s
-        best = float(s[np.argmin(exponent - (1.0 + s) * np.log1p(s) + s * np.log(s))])
+        bounds = renyi.log_delta_bound(0.5 * squared_shift * s * (s + 1.0), s, epsilon)
+        best = float(s[np.argmin(bounds)])
         steps = np.arange(-_BELOW, _ABOVE + 1)
         weights = 2.0 ** -np.abs(steps).astype(np.float64)
         return cls(
@@ -125,17 +125,15 @@ class Filter:
 
     def _cost(self, losses: tuple[PrivacyLoss, ...]) -> FloatArray:
         orders = np.asarray(self.orders)
-        cumulants = np.array([_finite_cumulant(loss, orders) for loss in losses])
-        infinite = math.fsum(loss.infinite for loss in losses if isinstance(loss, TabulatedLoss))
+        cumulants = np.array([loss.finite_cumulant(orders) for loss in losses])
+        infinite = math.fsum(loss.infinite_mass for loss in losses)
         if len(losses) > 1:
             # The largest of several profiles has at most the sum of their E e^{sL} - 1, each
             # with (s + 1) times its infinite part added.
             with np.errstate(over="ignore"):
                 excess = np.expm1(cumulants).sum(axis=0) + (orders + 1.0) * infinite
                 cumulants = np.log1p(excess)[None]
-        shift = math.inf
-        if len(losses) == 1 and is_mean_shift(losses[0]):
-            shift = float(np.sum(losses[0].shift))  # type: ignore[attr-defined]
+        shift = losses[0].squared_shift if len(losses) == 1 else math.inf
         # A cumulant below 0 (of a loss that is sometimes infinite) counts as 0: totals never fall.
         raised = np.maximum(cumulants[0], 0.0)
         return np.array([*raised, shift, infinite]) * (1.0 + _MARGIN)
@@ -205,19 +203,3 @@ class Filter:
             0.5 * orders * (orders + 1.0)
         )
         return max(self.squared_shift, float(bound.max()))
-
-
-def _finite_cumulant(loss: PrivacyLoss, orders: FloatArray) -> FloatArray:
-    """Ln E[e^{sL}; L finite], +inf where it does not exist."""
-    if isinstance(loss, TabulatedLoss):
-        if loss.exact is not None and np.isinf(loss.exact.excess).any():
-            return np.full(orders.shape, np.inf)
-        return np.asarray(loss.finite_cumulant(orders))
-    if isinstance(loss, QuadraticLoss):
-        if np.isinf(loss.excess).any():
-            return np.full(orders.shape, np.inf)
-        return np.asarray(loss.cumulant(orders))
-    raise TypeError(
-        f"Expected a quadratic or tabulated loss, got {type(loss).__name__}; "
-        "no filter is known for it."
-    )

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ndis import _validate
 from ndis.calibration import least_noise, meets
 from ndis.guarantee import Guarantee
-from ndis.ledger.composition import compose, meets_alone, named
+from ndis.ledger.composition import compose, directions, meets_alone
 from ndis.ledger.filter import Filter
 from ndis.loss import Profile, QuadraticLoss
 
@@ -135,7 +135,7 @@ class Mode(ABC):
     def _epsilon_of(self, guarantee: Guarantee) -> float:
         if guarantee.loss is None:
             return guarantee.epsilon if guarantee.delta <= self.delta else math.inf
-        first, second = named(guarantee)
+        first, second = directions(guarantee)
         return float(Profile([*first, *second]).epsilon(self.delta))
 
 

@@ -1,22 +1,23 @@
 """The contour integral of `contour`, proven: ball arithmetic, tail included.
 
 The path is the same hyperbola up to a parameter U, integrated by python-flint with a rigorous
-error bound, and from there a straight ray to infinity, on which the integrand is bounded by
-hand: a vertical ray, on which every factor falls algebraically or as a Gaussian, or the
-hyperbola's tangent, along which the exponent falls linearly. The derivation stands in
-docs/proofs/certified-bounds.md.
+error bound, and from there on to infinity, where the integrand is bounded by hand: on a vertical
+ray, on which every factor falls algebraically or as a Gaussian; on the hyperbola's tangent, along
+which the exponent falls linearly; or, where nothing but powers is left, in closed form. The
+derivation stands in docs/proofs/certified-bounds.md.
 
-What is enclosed is the integral of the numbers that a `Cumulant` holds, taken as exact, or of
-whatever lies within its `uncertainty` of them.
+What is enclosed is the integral of the function that a `Cumulant` holds or, where it has a
+`Doubt`, of whatever lies that near to it.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Protocol
 
 import flint
@@ -33,8 +34,11 @@ _BITS = (90, 140, 240, 480, 1200)
 # Bits asked of the integral: fewer than a double has, of something of order one, are not used.
 _ASKED = 54
 _SUPPORT_BITS = 4096
-# A path on which the integrand first grows by more than this, in logarithms, is not taken.
+# The path ends where the integrand is below e^-50 of its size at the saddle point, and is not
+# taken if it first grows by more than e^12.
+_GONE = -50.0
 _SWELL = 12.0
+_STEPS = (*(0.5 * k for k in range(1, 13)), *(8.0 * 1.4**k for k in range(17)))
 
 
 @contextmanager
@@ -46,16 +50,6 @@ def precision(bits: int) -> Iterator[None]:
         yield
     finally:
         flint.ctx.prec = before
-
-
-class Uncertainty(Protocol):
-    """How far a cumulant function in ball arithmetic may be from the one meant."""
-
-    def error(self, s: acb) -> arb:
-        """A bound on the distance to the K(s) meant, NaN where it has none."""
-
-    def rise(self, s: acb) -> arb:
-        """How far ln|e^K| meant may rise above this one's value at s on the ray straight up."""
 
 
 class Cumulant(Protocol):
@@ -70,117 +64,202 @@ class Cumulant(Protocol):
     def expansion(self, c: arb) -> list[tuple[arb, arb, arb]]:
         """The triples (n, q, g) of `contour.Local` around c."""
 
-    @property
-    def uncertainty(self) -> Uncertainty | None:
-        """None where this is exactly the function meant."""
+    def growth(self, t: float) -> arb:
+        """The coefficient of s in K(s) - s t at infinity; NaN where a Gaussian part decides."""
+
+    def doubt(self, c: arb) -> Doubt | None:
+        """How far the function meant may be from this one; None where this is the one meant."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A bound on |Lambda(c + w) meant - Lambda(c + w) stored|, in constant time for each w.
+
+    The letters are those of docs/proofs/certified-bounds.md; D stands for D(c).
+    """
+
+    c: arb
+    steepest: arb  # largest |q|
+    size: arb  # largest mu (e + f)
+    traces: arb  # sum of n e z / D
+    turns: arb  # square of the largest mu f, times the number of directions (*)
+    constants: arb  # sum of n f^2 (*: and a little more, for f is relative to V, not V + e V)
+    pull: arb  # sum of h / D
+    moved: arb  # sum of (2 sqrt(h) g + g^2) / D
+    whole: arb  # a bound on the sum of the true h over both laws
+    branches: list[tuple[arb, arb]]  # q and a lower bound on the true z
+
+    def error(self, w: acb) -> arb:
+        """The bound, NaN where there is none."""
+        s, stretch = self.c + w, self._stretch(w)
+        sigma = abs(s) + abs(1 + s)
+        reach = sigma * stretch
+        f = (reach * self.size).abs_upper()
+        if not f < 0.125:
+            return arb("nan")
+        first = abs(s) * abs(1 + s) * stretch * (self.traces + self.pull * f + self.moved)
+        second = (reach**2 * self.turns + sigma * self.constants) / (2 * (1 - f) ** 2)
+        return ((first + second) / (2 * (1 - f))).abs_upper()
+
+    def rise(self, w: acb) -> arb:
+        """How far ln|e^Lambda| meant may rise above the stored value at w on the ray straight up.
+
+        Its logarithms only fall; a pull rises where the ray has passed its branch point.
+        """
+        worst = arb(0)
+        for q, z in self.branches:
+            if not w.real * q > -0.5:
+                worst = worst.max((1 + z) / z**3 if z > 0 else arb("inf"))
+        return self.error(w) + self.whole * worst / (4 * w.imag)
+
+    def _stretch(self, w: acb) -> arb:
+        """A bound on D(c)/|D(c + w)| = 1/|1 + q w| over all directions."""
+        reach = abs(w) * self.steepest
+        if reach < 0.5:
+            return 1 / (1 - reach)
+        return (abs(w) / abs(w.imag)).abs_upper()
 
 
 @dataclass(frozen=True)
 class LossCumulant:
-    """Lambda(s) of a loss: the sign of each excess, z = |excess|, shift and count."""
+    """Lambda(s) of a loss.
 
-    sign: list[int]
-    z: list[arb]
-    h: list[arb]
-    n: list[arb]
+    For each direction the sign of its excess, z = |excess|, the shift h, the count n, and the
+    errors e, f and g of `QuadraticLoss`.
+    """
+
+    rows: list[tuple[int, arb, arb, arb, arb, arb, arb]]
 
     def cumulant(self, s: arb) -> arb:
         """Lambda(s)."""
-        total = arb(0)
-        for sign, z, h, n in zip(self.sign, self.z, self.h, self.n, strict=True):
-            u = -s if sign > 0 else 1 + s
-            total += (n * (u * z.log1p() - (u * z).log1p()) + h * u * (u - 1) / (1 + u * z)) / 2
-        return total
+        return _total(
+            (n * (u * z.log1p() - (u * z).log1p()) + h * u * (u - 1) / (1 + u * z)) / 2
+            for u, _, z, h, n in self._at(s)
+        )
 
     def slope(self, s: arb) -> arb:
         """Lambda'(s)."""
-        total = arb(0)
-        for sign, z, h, n in zip(self.sign, self.z, self.h, self.n, strict=True):
-            u = -s if sign > 0 else 1 + s
-            scale = 1 + u * z
-            part = n * (z.log1p() - z / scale) + h * (2 * u - 1 + u * u * z) / scale**2
-            total += -part / 2 if sign > 0 else part / 2
-        return total
+        return _total(
+            sign
+            * (n * (z.log1p() - z / (1 + u * z)) + h * (2 * u - 1 + u * u * z) / (1 + u * z) ** 2)
+            / 2
+            for u, sign, z, h, n in self._at(s)
+        )
 
     def expansion(self, c: arb) -> list[tuple[arb, arb, arb]]:
         """The triples (n, q, g) around c."""
-        triples = []
-        for sign, z, h, n in zip(self.sign, self.z, self.h, self.n, strict=True):
-            u = -c if sign > 0 else 1 + c
-            scale = 1 + u * z
-            if not scale > 0:
-                raise ArithmeticError("The contour left the strip of convergence.")
-            q = -z / scale if sign > 0 else z / scale
-            triples.append((n, q, h * (1 + z) / scale**3))
-        return triples
+        return [
+            (n if z != 0 else z, sign * z / D, h * (1 + z) / D**3)
+            for (_, sign, z, h, n), D in zip(self._at(c), self._scales(c), strict=True)
+            if z != 0 or h != 0
+        ]
 
-    @property
-    def uncertainty(self) -> Uncertainty | None:
-        """None: the stored numbers are the loss."""
-        return None
+    def growth(self, t: float) -> arb:
+        """The coefficient of s in Lambda(s) - s t at infinity."""
+        return (
+            _total(
+                sign * (n * z.log1p() + (h / z if h != 0 else h)) / 2
+                for _, sign, z, h, n in self._at(arb(0))
+            )
+            - t
+        )
 
-    def supremum(self) -> arb | None:
-        """The largest value of the loss, None if it has none."""
-        total = arb(0)
-        for sign, z, h, n in zip(self.sign, self.z, self.h, self.n, strict=True):
-            if sign > 0 or sign == 0:
-                return None
-            total += (n * z.log1p() + h / z) / 2
-        return total
+    def doubt(self, c: arb) -> Doubt | None:
+        """What the errors do to Lambda around c."""
+        if not any(e + f + g > 0 for *_, e, f, g in self.rows):
+            return None
+        error, scales = self._error(), self._scales(c)
+        rows = [
+            ((1 + z) / D, D, h, n, e, f)
+            for (_, z, h, n, e, f, _), D in zip(self.rows, scales, strict=True)
+            if e + f > 0
+        ]
+        turn = _largest(mu * f for mu, *_, f in rows)
+        return Doubt(
+            c,
+            steepest=_largest(z / D for (_, z, *_), D in zip(self.rows, scales, strict=True)),
+            size=_largest(mu * (e + f) for mu, *_, e, f in rows),
+            traces=_total(n * e * (mu - 1 / D) for mu, D, _, n, e, _ in rows),
+            turns=turn**2 * _total(n for *_, n, _, _ in rows) / (1 - error) ** 2,
+            constants=_total(n * f * f for *_, n, _, f in rows) / (1 - error) ** 3,
+            pull=_total(h / D for _, D, h, *_ in rows),
+            moved=_total(
+                (2 * h.sqrt() + g) * g / D
+                for (_, _, h, *_, g), D in zip(self.rows, scales, strict=True)
+            ),
+            whole=2 * _total((h.sqrt() + g) ** 2 for _, _, h, *_, g in self.rows) / (1 - error),
+            branches=[
+                (sign * z / D, z - 4 * error * (1 + z))
+                for (_, sign, z, _, _), D in zip(self._at(c), scales, strict=True)
+            ],
+        )
+
+    def supremum(self) -> arb:
+        """An upper bound on the largest value of the loss, exact without errors, else infinite."""
+        if not all(sign < 0 for sign, *_ in self.rows):
+            return arb("inf")
+        error = self._error()
+        share = _largest((1 + z) / z * (e + f) for _, z, _, _, e, f, _ in self.rows)
+        if not (share < 1 and error < 0.5):
+            return arb("inf")
+        logs = _total(
+            n * (z.log1p() + (e + f * f) / (1 - error)) for _, z, _, n, e, f, _ in self.rows
+        )
+        pulls = _total((h.sqrt() + g) ** 2 / z for _, z, h, *_, g in self.rows)
+        return (logs + pulls / (1 - share)) / 2
+
+    def _at(self, s: arb) -> Iterator[tuple[arb, int, arb, arb, arb]]:
+        """The variable u, the sign of du/ds, z, h and n of each direction."""
+        for sign, z, h, n, *_ in self.rows:
+            yield (-s, -1, z, h, n) if sign > 0 else (1 + s, 1, z, h, n)
+
+    def _scales(self, c: arb) -> list[arb]:
+        """D(c) = 1 + u z of each direction, in units of its smaller variance."""
+        scales = [1 + u * z for u, _, z, _, _ in self._at(c)]
+        if not all(D > 0 for D in scales):
+            raise ArithmeticError("The contour left the strip of convergence.")
+        return scales
+
+    def _error(self) -> arb:
+        return _largest(e + f for *_, e, f, _ in self.rows)
 
 
-def log_delta_bounds(
-    excess: FloatArray, shift: FloatArray, count: FloatArray, eps: float
-) -> tuple[float, float]:
-    """Proven bounds on ln delta(eps) of the loss with these stored numbers."""
-    from ndis.loss.quadratic import QuadraticLoss
-
-    if np.isinf(excess).any():
+def log_delta_bounds(loss: Any, eps: float) -> tuple[float, float]:
+    """Proven bounds on ln delta(eps) of a batch of one `QuadraticLoss`."""
+    parts = np.array([part[0] for part in loss.parts()])
+    if np.isinf(parts[0]).any():
         return 0.0, 0.0
-    keep = ((excess != 0) & (count > 0)) | (shift > 0)
-    x, h, n = excess[keep], shift[keep], count[keep]
-    n = np.where(x == 0, 0.0, n)
-    if x.size == 0:
+    rows: list[Any] = []
+    for x, h, n, e, f, g in parts.T.tolist():
+        if (n > 0 and (x != 0 or e > 0)) or h > 0 or g > 0:
+            rows.append((int(np.sign(x)), *map(arb, (abs(x), h, n, e, f, g))))
+    if not rows:
         return _trivial(eps)
-    terms = LossCumulant(
-        [int(np.sign(v)) for v in x],
-        [arb(abs(float(v))) for v in x],
-        [arb(float(v)) for v in h],
-        [arb(float(v)) for v in n],
-    )
+    terms = LossCumulant(rows)
     support = _beyond_support(terms, eps)
-    if support is not None:
-        return support
-    return delta_of(terms, QuadraticLoss(x[None], h[None], n[None]), eps)
+    return support if support is not None else _either_side(terms, loss, eps)
 
 
-def delta_of(terms: Cumulant, loss: Any, eps: float) -> tuple[float, float]:
-    """Proven bounds on ln delta(eps), with the path that suits a nearby `QuadraticLoss`."""
-    with np.errstate(all="ignore"):
-        _, _, guess = loss.problem(np.array([eps]))
+def _either_side(terms: LossCumulant, loss: Any, eps: float) -> tuple[float, float]:
+    """Bounds from delta or from 1 - delta, whichever is small and so has digits."""
 
     def side(complement: bool) -> tuple[float, float]:
         with np.errstate(all="ignore"):
             problem, start, _ = loss.problem(np.array([eps]), np.array([complement]))
-        return log_integral_bounds(terms, problem, start, eps)
-
-    def from_complement(bounds: tuple[float, float]) -> tuple[float, float]:
-        low, high = bounds
+        low, high = log_integral_bounds(terms, problem, start, eps)
+        if not complement:
+            return low, high
         with precision(_BITS[1]):
             return (
                 _down((-(arb(min(high, 0.0)).exp())).log1p()),
                 _up((-(arb(low).exp())).log1p()),
             )
 
-    # Of delta and 1 - delta the smaller is the one with digits; the guess may be wrong.
-    if guess[0]:
-        bounds = [from_complement(side(True))]
-        if bounds[0][0] < -0.7:
-            bounds.append(side(False))
-    else:
-        bounds = [side(False)]
-        if bounds[0][1] > -0.7:
-            bounds.append(from_complement(side(True)))
+    with np.errstate(all="ignore"):
+        guess = bool(loss.problem(np.array([eps]))[2][0])
+    bounds = [side(guess)]
+    if bounds[0][0] < -0.7 if guess else bounds[0][1] > -0.7:  # the guess was wrong
+        bounds.append(side(not guess))
     low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
     return low, min(high, 0.0)  # delta <= 1 is a theorem
 
@@ -195,14 +274,14 @@ def _trivial(eps: float) -> tuple[float, float]:
 
 
 def _beyond_support(terms: LossCumulant, eps: float) -> tuple[float, float] | None:
-    """Bounds where the loss cannot exceed eps; None where it can."""
+    """Bounds where the loss cannot exceed eps; None where it can, or might."""
     for bits in (_BITS[0], 600, _SUPPORT_BITS):
         with precision(bits):
             top = terms.supremum()
-            if top is None or top > eps:
-                return None
             if top <= eps:
                 return -math.inf, -math.inf
+            if top > eps:
+                return None
     # Undecided at 4096 bits: the generic bound delta <= exp(Lambda(s) - s eps), any s > 0, holds.
     with precision(_SUPPORT_BITS):
         s = arb(2) ** 200
@@ -220,6 +299,7 @@ def log_integral_bounds(
     """
     path = _path(terms, problem, start, t)
     best = (-math.inf, math.inf)
+    doubted = terms.doubt(arb(problem.low[0])) is not None
     for bits in _BITS:
         if path is None:
             break
@@ -230,16 +310,27 @@ def log_integral_bounds(
             before = best[1] - best[0]
             best = max(best[0], _down(value)), min(best[1], _up(value))
             width = best[1] - best[0]
-            if width < max(_WIDTH, 4e-16 * abs(best[1])) or width > 0.5 * before:
+            fine = width < max(_WIDTH, 4e-16 * abs(best[1]))
+            if fine or doubted or width > 0.5 * before:  # more bits do not help against a doubt
                 break
     if math.isinf(best[1]) and 0.0 in problem.poles and problem.high[0] > 0:
-        # Beyond ln delta of some -1e28 a double cannot name the saddle point.
-        c = arb(path.c if path is not None else _distant_saddle(terms, problem, t))
-        with precision(_BITS[-1]):
-            exponent = terms.cumulant(c) - c * t
-            if terms.uncertainty is not None:
-                exponent += terms.uncertainty.error(acb(c)).abs_upper()
-            return -math.inf, _up(exponent) if exponent.is_finite() else math.inf
+        return -math.inf, _chernoff(terms, problem, t)
+    return best
+
+
+def _chernoff(terms: Cumulant, problem: contour.Problem, t: float) -> float:
+    """The least K(c) - c t over the saddle point and points nearer to 0."""
+    # Beyond ln delta of about -1e28 a double cannot name the saddle point, and far out a doubt
+    # may have no bound.
+    c, best = _distant_saddle(terms, problem, t), math.inf
+    with precision(_BITS[-1]):
+        for _ in range(30):
+            doubt = terms.doubt(arb(c))
+            exponent = terms.cumulant(arb(c)) - arb(c) * t
+            if doubt is not None:
+                exponent += doubt.error(acb(0))
+            best = min(best, _up(exponent) if exponent.is_finite() else math.inf)
+            c *= 0.1
     return best
 
 
@@ -252,10 +343,16 @@ class _Path:
     scale: float
     end: float
 
+    def at(self, u: Any) -> tuple[Any, Any]:
+        """The point w(u), and its velocity."""
+        sinh, cosh, i = u.sinh(), u.cosh(), acb(0, 1)
+        A, B = arb(self.bend), arb(self.scale)
+        return i * B * sinh + A * (cosh - 1), i * B * cosh + A * sinh
+
 
 def _path(terms: Cumulant, problem: contour.Problem, start: FloatArray, t: float) -> _Path | None:
     """A good path; whether it is good decides the time and the width, never the truth."""
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), precision(4 * _BITS[0]):
         c, _, scale, bends = contour.descent(problem, start)
         slopes = [float(bend[0]) for bend in bends]
         path = _first_path(terms, problem, t, float(c[0]), float(scale[0]), slopes)
@@ -264,9 +361,8 @@ def _path(terms: Cumulant, problem: contour.Problem, start: FloatArray, t: float
             far = _distant_saddle(terms, problem, t)
             if far == _edge(problem):
                 return None
-            with precision(4 * _BITS[0]):
-                curve = sum((n * q * q / 2 + g for n, q, g in terms.expansion(arb(far))), arb(0))
-                width = float(((len(problem.poles) / arb(far) ** 2 + curve) ** -0.5).mid())
+            curve = _total(n * q * q / 2 + g for n, q, g in terms.expansion(arb(far)))
+            width = float(((len(problem.poles) / arb(far) ** 2 + curve) ** -0.5).mid())
             path = _first_path(terms, problem, t, far, width, [-0.45, 0.45, -0.85, 0.85])
     return path
 
@@ -277,13 +373,22 @@ def _first_path(
     """The first of several bends along which the integrand dies out without swelling."""
     if not (math.isfinite(c) and math.isfinite(scale)):
         return None
-    with precision(4 * _BITS[0]):
-        slope = float((terms.slope(arb(c)) - t).mid())
-    local = replace(problem.expand(np.array([c])), slope=np.array([slope]))
+    exponent = _Exponent(terms, arb(c), problem.poles, t)
     for bend in bends:
-        end = _end(local, problem.poles, c, scale, bend * scale)
-        if end is not None:
-            return _Path(c, bend * scale, scale, end)
+        path, size = _Path(c, bend * scale, scale, 0.0), 0.0
+        for u in _STEPS:
+            w, velocity = path.at(arb(u))
+            if exponent.doubt is not None and not exponent.doubt.error(w) < 3:
+                # Of no use any more: what is left beyond the last step is bounded on the ray.
+                return path if size < -_SWELL else None
+            path = replace(path, end=u)
+            size = float((exponent.log_size(w) + abs(velocity / scale).log()).mid())
+            if size + float(exponent.rise(w).mid()) < _GONE or exponent.only_powers(w):
+                if exponent.tail(w, velocity).is_finite():
+                    return path
+                break
+            if not size < _SWELL:
+                break
     return None
 
 
@@ -294,7 +399,7 @@ def _distant_saddle(terms: Cumulant, problem: contour.Problem, t: float) -> floa
         for _ in range(60):
             middle = 0.5 * (low + high)
             s = arb(middle).exp()
-            slope = terms.slope(s) - t - sum((1 / (s - pole) for pole in problem.poles), arb(0))
+            slope = terms.slope(s) - t - _total(1 / (s - pole) for pole in problem.poles)
             low, high = (low, middle) if slope > 0 else (middle, high)
     return min(math.exp(low), _edge(problem))
 
@@ -304,44 +409,21 @@ def _edge(problem: contour.Problem) -> float:
     return (1.0 - 2.0**-30) * float(problem.high[0])
 
 
-def _end(
-    local: contour.Local, poles: tuple[float, ...], c: float, scale: float, bend: float
-) -> float | None:
-    """A parameter U at which the ray's bound is some 1e-32 of the whole, if the path has one.
-
-    None too if the integrand swells on the way there. The choice decides the width of the
-    enclosure, not its truth.
-    """
-    u = np.arange(0.25, 60.0, 0.25)
-    w = (bend * (np.cosh(u) - 1.0) + 1j * scale * np.sinh(u))[None, :]
-    with np.errstate(all="ignore"):
-        curved = bool(local.g.any())
-        size = (local.slope[:, None] * w + contour.quadratic(local, w, curved=curved)).real[0]
-        size += np.log(np.abs(w[0]) / scale)
-        for pole in poles:
-            size -= np.log(np.abs(1.0 + w[0] / (c - pole)))
-        small = np.flatnonzero(size < -75.0)
-    if small.size == 0 or size[: small[0]].max(initial=0.0) > _SWELL:
-        return None
-    return float(u[small[0]])
-
-
 def _log_integral(
     terms: Cumulant, path: _Path, poles: tuple[float, ...], t: float, bits: int
 ) -> arb | None:
-    c, A, B = arb(path.c), arb(path.bend), arb(path.scale)
-    exponent = _Exponent(terms.slope(c) - t, terms.expansion(c), [c - pole for pole in poles])
-    doubt = terms.uncertainty
+    c = arb(path.c)
+    exponent = _Exponent(terms, c, poles, t)
+    doubt = exponent.doubt
 
     def integrand(u: acb, analytic: bool) -> acb:
-        sinh, cosh = u.sinh(), u.cosh()
-        w = acb(0, 1) * B * sinh + A * (cosh - 1)
-        value = exponent(w, analytic).exp() * (acb(0, 1) * B * cosh + A * sinh)
+        w, velocity = path.at(u)
+        value: acb = exponent(w, analytic).exp() * velocity
         for gap in exponent.gaps:
             value /= 1 + w / gap
         if doubt is not None:
-            radius = doubt.error(c + w)
-            around = arb(0, radius.abs_upper()) if radius.is_finite() else radius
+            radius = doubt.error(w)
+            around = arb(0, radius) if radius.is_finite() else radius
             value *= acb(around, around).exp()
         return value
 
@@ -351,21 +433,15 @@ def _log_integral(
         0,
         path.end,
         rel_tol=tolerance,
-        abs_tol=tolerance * B,
+        abs_tol=tolerance * arb(path.scale),
         eval_limit=50 * bits,
         depth_limit=20 * bits,
     ).imag
-    end = arb(path.end)
-    foot = acb(A * (end.cosh() - 1), B * end.sinh())
-    tangent = acb(A * end.sinh(), B * end.cosh())
-    if doubt is None:
-        bounds = exponent.tangent_ray(foot, tangent / abs(tangent)) + exponent.vertical_ray(foot)
-    else:
-        bounds = exponent.vertical_ray(foot, doubt.rise(c + foot))
-    whole = (body + arb(0, min(bounds, default=arb("inf")))) / arb.pi()
+    foot, velocity = path.at(arb(path.end))
+    whole = (body + exponent.tail(foot, velocity)) / arb.pi()
     if not whole > 0:
         return None
-    log_gaps = sum((abs(gap).log() for gap in exponent.gaps), arb(0))
+    log_gaps = _total(abs(gap).log() for gap in exponent.gaps)
     return terms.cumulant(c) - c * t - log_gaps + whole.log()
 
 
@@ -377,21 +453,30 @@ class _Exponent:
         n/2 (q w - ln(1 + q w)) + g/2 [w/q - 1/q^2 + 1/(q^2 (1 + q w))].
 
     The former is used up to |q w| = 1/2. Beyond, the latter: the linear parts, which nearly
-    cancel, are then added up before they meet a ball.
+    cancel, are then added up before they meet a ball, and all of them together are the
+    cumulant's own `growth`.
     """
 
-    def __init__(self, slope: arb, triples: list[tuple[arb, arb, arb]], gaps: list[arb]) -> None:
-        self.slope, self.gaps = slope, gaps
+    def __init__(self, terms: Cumulant, c: arb, poles: tuple[float, ...], t: float) -> None:
+        self.gaps = [c - pole for pole in poles]
+        self.doubt = terms.doubt(c)
         self.triples = sorted(
-            ((n / 2, g / 2, q) for n, q, g in triples), key=lambda triple: -abs(triple[2]).mid()
+            ((n / 2, g / 2, q) for n, q, g in terms.expansion(c)),
+            key=lambda triple: -abs(triple[2]).mid(),
         )
         self.reach = [0.5 / size if size else math.inf for size in map(_size, self.triples)]
         # Entry k: the linear and the constant part with the first k triples seen from afar.
-        self.linears, self.constants = [slope], [arb(0)]
+        self.linears, self.constants = [terms.slope(c) - t], [arb(0)]
         for half_n, half_g, q in self.triples:
             pull = half_g / q if half_g != 0 else half_g
             self.linears.append(self.linears[-1] + half_n * q + pull)
             self.constants.append(self.constants[-1] - (pull / q if half_g != 0 else half_g))
+        growth = terms.growth(t)
+        if growth.is_finite():
+            self.linears[-1] = growth
+        # What |w| to the minus this order times dw is integrated far out, where the growth is 0.
+        self.order = _total(half_n for half_n, _, _ in self.triples) + len(poles) - 1
+        self.algebraic = bool(growth == 0 and self.order > 0)
 
     def __call__(self, w: acb, analytic: bool = False) -> acb:
         k = bisect_left(self.reach, float(abs(w).mid()))
@@ -411,56 +496,65 @@ class _Exponent:
                 pulls += half_g / (1 + x)
         return total + w * w * pulls
 
-    def vertical_ray(self, foot: acb, rise: arb | None = None) -> list[arb]:
+    def log_size(self, w: acb) -> arb:
+        """Ln |integrand| at w, beside its value at 0."""
+        return self(w).real - _total(abs(1 + w / gap).log() for gap in self.gaps)
+
+    def rise(self, w: acb) -> arb:
+        """How far the integrand may rise on the ray straight up from w.
+
+        Pulls rise whose 1 + q Re w is negative.
+        """
+        if self.doubt is not None:
+            return self.doubt.rise(w)
+        return _total(
+            half_g / q**2 * (1 / (1 + q * w)).real.abs_upper()
+            for _, half_g, q in self.triples
+            if half_g != 0 and not (1 + q * w).real > 0
+        )
+
+    def only_powers(self, w: acb) -> bool:
+        """Whether from w on nothing but powers is left, which are integrated in closed form."""
+        return self.algebraic and float(abs(w).mid()) > 1e20 * self.reach[-1]
+
+    def tail(self, foot: acb, velocity: acb) -> arb:
+        """The imaginary part of the integral from `foot` to infinity."""
+        if self.only_powers(foot):
+            return self._powers(foot)
+        bounds = self._vertical_ray(foot)
+        if self.doubt is None:
+            bounds += self._tangent_ray(foot, velocity / abs(velocity))
+        return arb(0, min((b for b in bounds if b.is_finite()), default=arb("inf")))
+
+    def _powers(self, foot: acb) -> arb:
+        """The tail without growth along the ray on which |w| grows: powers of w, and a little."""
+        log_size, little = acb(self.constants[-1]), arb(0)
+        powers = [(half_n, half_g / q**2, q) for half_n, half_g, q in self.triples]
+        powers += [(arb(1), arb(0), 1 / gap) for gap in self.gaps]
+        for half_n, pull, q in powers:
+            x = abs(1 / (q * foot))
+            log_size -= half_n * (q * foot).log()
+            little += (half_n + pull) * x / (1 - x)
+        value = log_size.exp() * foot / self.order
+        return value.imag + arb(0, (abs(value) * little.expm1()).abs_upper())
+
+    def _vertical_ray(self, foot: acb) -> list[arb]:
         """Bounds on the integral over |integrand| from `foot` straight up to infinity.
 
-        With a given `rise` the exponent is only known not to rise further than that, and the
-        poles alone make the integral converge.
+        Two poles make it converge, and so does a normal part.
         """
-        height = foot.imag
-        slow, log_slow = arb(len(self.gaps)), arb(0)
-        for gap in self.gaps:
-            log_slow -= (height / abs(gap)).log()
-        log_foot = self(foot).real
-        if rise is not None:
-            log_foot += rise
-            orders = [(slow, log_slow)]
-        else:
-            log_foot += self._own_rise(foot)
-            # Each |1 + q w|^2 is (1 - rho) + rho x^2 times its value at the foot, with
-            # x = Im w / height, and that is at least x^(2 rho), and at least rho x^2.
-            fast, log_fast = slow, log_slow
-            for half_n, _, q in self.triples:
-                if half_n == 0:
-                    continue
-                rho = (q * height) ** 2 / abs(1 + q * foot) ** 2
-                slow += half_n * rho
-                fast += half_n
-                log_fast -= half_n * rho.log() / 2
-            orders = [(slow, log_slow), (fast, log_fast)]
-        size = log_foot.exp()
-        bounds = [
-            (size * loss.exp() * height / (order - 1)).abs_upper()
-            for order, loss in orders
-            if order > 1
-        ]
-        gauss = sum((2 * half_g for _, half_g, q in self.triples if q == 0), arb(0))
-        if gauss > 0:
+        size, height = (self(foot).real + self.rise(foot)).exp(), foot.imag
+        bounds = []
+        if len(self.gaps) == 2:
+            bounds.append((size * abs(self.gaps[0] * self.gaps[1]) / height).abs_upper())
+        gauss = _total(2 * half_g for _, half_g, q in self.triples if q == 0)
+        if gauss > 0 and self.doubt is None:
             for gap in self.gaps:
                 size /= abs(1 + foot / gap)
             bounds.append((size / (gauss * height)).abs_upper())
-        return [bound for bound in bounds if bound.is_finite()]
+        return bounds
 
-    def _own_rise(self, foot: acb) -> arb:
-        """How far the pulls rise on the way up: those whose 1 + q Re w is negative."""
-        total = arb(0)
-        for _, half_g, q in self.triples:
-            scale = 1 + q * foot
-            if half_g != 0 and not scale.real > 0:
-                total += half_g / q**2 * (1 / scale).real.abs_upper()
-        return total
-
-    def tangent_ray(self, foot: acb, direction: acb) -> list[arb]:
+    def _tangent_ray(self, foot: acb, direction: acb) -> list[arb]:
         """Bounds on the integral over |integrand| from `foot` to infinity in this direction."""
         if any(q == 0 for *_, q in self.triples):
             return []
@@ -479,8 +573,7 @@ class _Exponent:
             log_size += half_g / q**2 * (1 / clear - 1) - half_n * clear.log()
         for gap in self.gaps:
             log_size -= (distance(-gap) / abs(gap)).log()
-        bound = (log_size.exp() / rate).abs_upper()
-        return [bound] if bound.is_finite() else []
+        return [(log_size.exp() / rate).abs_upper()]
 
 
 def _size(triple: tuple[arb, arb, arb]) -> float:
@@ -494,6 +587,14 @@ def _log1pmx(x: acb, analytic: bool) -> acb:
     centre = x.mid()
     around = arb(0, (abs(x / (1 + x)) * abs(x - centre)).abs_upper())
     return (1 + centre).log() - centre + acb(around, around)
+
+
+def _total(values: Iterable[arb]) -> arb:
+    return sum(values, arb(0))
+
+
+def _largest(values: Iterable[arb]) -> arb:
+    return reduce(arb.max, values, arb(0))
 
 
 def _down(value: arb) -> float:

@@ -27,6 +27,7 @@ what rounding may have done. Where that is not good enough the caller is told so
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -44,9 +45,12 @@ _ACCURATE = 7e-13
 _GOOD = 2e-13
 _FIRST_STEP = 0.105
 _HALVINGS = 5
-# Nodes are taken outward in blocks until a block ends with less than this, relatively.
+# Nodes are taken outward in blocks until a block ends with less than this, relatively; farther
+# out than this the squares of what is added up are no doubles.
 _NEGLIGIBLE = 1e-16
-_FARTHEST = 120.0
+_FARTHEST = 340.0
+# An integrand that grows to this many times what it was at the saddle point is on a wrong path.
+_SWOLLEN = 1e3
 # What turns by more than this from node to node is not seen.
 _FASTEST = 3.5
 # Above this sum of |n q| B the small-argument series of log1pmx is needed.
@@ -59,7 +63,8 @@ CHUNK = 1 << 15
 class Local:
     """The exponent around a real point c: K(c) - c t, K'(c) - t and the triples (n, q, g).
 
-    `noise` says how far rounding may have moved the exponent.
+    `noise` says how far rounding may have moved the exponent. `growth` is its coefficient of w at
+    infinity where that is known without adding up, else NaN.
     """
 
     value: FloatArray
@@ -68,6 +73,7 @@ class Local:
     n: FloatArray
     q: FloatArray
     g: FloatArray
+    growth: FloatArray
 
     @property
     def second(self) -> FloatArray:
@@ -81,17 +87,16 @@ class Local:
         result: FloatArray = -(self.q * (self.n * self.q * self.q + 3.0 * self.g)).sum(axis=-1)
         return result
 
-    @property
-    def growth(self) -> FloatArray:
-        """The coefficient of w far from c, short of a Gaussian part (terms with q = 0)."""
-        with np.errstate(all="ignore"):
-            far = self.n * self.q + np.where(self.q == 0, 0.0, self.g / self.q)
-        result: FloatArray = self.slope + 0.5 * far.sum(axis=-1)
-        return result
+    def afar(self, w: FloatArray) -> BoolArray:
+        """Where the linear parts of the triples, which cancel, are better left out."""
+        size = np.abs(self.q)
+        least = np.where(self.g > 0, size, np.inf).min(axis=-1)
+        far: BoolArray = (w * size.max(axis=-1) > 50.0) & (w * least > 1.0)
+        return far & np.isfinite(self.growth)
 
     def take(self, rows: IntArray) -> Local:
         """The chosen members of the batch."""
-        parts = (self.value, self.slope, self.noise, self.n, self.q, self.g)
+        parts = (self.value, self.slope, self.noise, self.n, self.q, self.g, self.growth)
         return Local(*(part[rows] for part in parts))
 
 
@@ -133,9 +138,11 @@ def _log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, Bool
     rows: IntArray = np.arange(c.size)
     for bend in bends:
         part = local if rows.size == c.size else local.take(rows)
-        log_sum[rows], error[rows] = _trapezoid(
+        found, off, sure = _trapezoid(
             part, c[rows], problem.poles, scale[rows], bend[rows] * scale[rows]
         )
+        sure |= np.abs(found - log_sum[rows]) < _GOOD  # two paths that agree
+        log_sum[rows], error[rows] = found, np.where(sure, off, np.inf)
         rows = np.flatnonzero(~(error <= _GOOD))
         if rows.size == 0:
             break
@@ -170,7 +177,10 @@ def _bends(
     leans, never a result.
     """
     gaussian = np.isnan(problem.growth)
-    growth = scale * (np.where(gaussian, local.growth, problem.growth))
+    with np.errstate(all="ignore"):
+        far = local.n * local.q + np.where(local.q == 0, 0.0, local.g / local.q)
+    summed = local.slope + 0.5 * far.sum(axis=-1)  # short of the Gaussian part
+    growth = scale * np.where(gaussian, summed, problem.growth)
     steepest = np.where(gaussian, 0.85, 1.3)
     against = np.where(growth > 0, -1.0, 1.0)
     wanted = against * np.minimum(np.abs(natural) + 0.4 / (1.0 + 0.1 * growth * growth), steepest)
@@ -222,10 +232,11 @@ def _between(low: FloatArray, high: FloatArray, c: FloatArray, problem: Problem)
 
 def _trapezoid(
     local: Local, c: FloatArray, poles: tuple[float, ...], scale: FloatArray, bend: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Ln of (1/pi) * integral of Im[exp(psi(u)) w'(u)] over u > 0, and its relative error."""
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Ln of (1/pi) * integral of Im[exp(psi(u)) w'(u)] over u > 0, its relative error, if sure."""
     log_sum = np.full(c.size, np.nan)
     error = np.full(c.size, np.inf)
+    sure = np.zeros(c.size, dtype=bool)
     rows: IntArray = np.arange(c.size)
     step = _FIRST_STEP
     sums, gross, blurred = _sums(local, c, poles, scale, bend, step, 1.0)
@@ -244,20 +255,20 @@ def _trapezoid(
         # part of the integrand converges more slowly, which the measured order betrays.
         order = np.minimum(np.maximum(np.log(later) / np.log(earlier) - 0.5, 1.0), 1.35)
         estimate = np.where(later < 1e-13, later, later**order) + blurred / total
-        # An integral far from `scale`, what it is around a saddle point, is an illusion of a
-        # path that leaves the valley and of nodes too few to see it oscillate.
-        cancellation = (scale + gross) / np.minimum(total, scale / step)
-        done = (total > 0) & (estimate < _GOOD) & (cancellation < 50.0)
-        if done.any():
-            kept = rows[done]
-            log_sum[kept] = np.log(total[done] * (step / np.pi))
-            error[kept] = estimate[done] + 1e-15 * cancellation[done]
-        go = np.flatnonzero(~done & np.isfinite(total))
+        settled = (total > 0) & (estimate < _GOOD)
+        if settled.any():
+            kept, size = rows[settled], (scale + gross)[settled]
+            log_sum[kept] = np.log(total[settled] * (step / np.pi))
+            error[kept] = estimate[settled] + 1e-15 * size / total[settled]
+            # An integral far from `scale`, what it is around a saddle point, may be an illusion of
+            # a path that leaves the valley and of nodes too few to see it oscillate.
+            sure[kept] = size < 50.0 * np.minimum(total, scale / step)[settled]
+        go = np.flatnonzero(~settled & np.isfinite(total))
         if go.size == 0:
             break
         local, c, scale, bend = local.take(go), c[go], scale[go], bend[go]
         rows, gross, total, earlier = rows[go], gross[go], total[go], later[go]
-    return log_sum, error
+    return log_sum, error, sure
 
 
 def _sums(
@@ -285,6 +296,20 @@ def _sums(
     curved = bool(local.g.any())
     while True:
         value, angle = _integrand(local, c, poles, scale, bend, u, many, curved)
+        afar = local.afar(scale * math.sinh(u[0]))
+        if afar.any():
+            far_rows = np.flatnonzero(afar)
+            value[far_rows], angle[far_rows] = _integrand(
+                local.take(far_rows),
+                c[far_rows],
+                poles,
+                scale[far_rows],
+                bend[far_rows],
+                u,
+                many,
+                curved,
+                True,
+            )
         part = np.abs(value.imag)
         fast = np.abs(angle[:, 1:] - angle[:, :-1]) > fastest
         whole = rows.size == total.shape[0]
@@ -296,9 +321,14 @@ def _sums(
         if not live.any():
             break
         u = u + block * step
-        if u[0] > _FARTHEST:
-            total[rows[live]] = np.nan
-            break
+        far = u[-1] + np.log(np.maximum(scale, 1.0)) > _FARTHEST
+        far |= np.abs(value[:, -1]) > _SWOLLEN * scale
+        far &= live
+        if far.any():
+            total[rows[far]] = np.nan
+            live &= ~far
+            if not live.any():
+                break
         if not live.all():
             keep = np.flatnonzero(live)
             rows, local, c = rows[keep], local.take(keep), c[keep]
@@ -315,14 +345,16 @@ def _integrand(
     u: FloatArray,
     many: bool,
     curved: bool,
+    afar: bool = False,
 ) -> tuple[ComplexArray, FloatArray]:
     """exp(psi) w' over the poles at the nodes u, relative to its value at u = 0; and Im psi."""
-    A, B, slope = bend[:, None], scale[:, None], local.slope[:, None]
+    A, B = bend[:, None], scale[:, None]
+    slope = (local.growth if afar else local.slope)[:, None]
     sinh, cosh = np.sinh(u), np.cosh(u)
-    x, y = A * (sinh * sinh / (1.0 + cosh)), B * sinh  # cosh - 1 without cancellation
+    x, y = A * (sinh * (sinh / (1.0 + cosh))), B * sinh  # cosh - 1 without cancellation
     w = np.empty(x.shape, dtype=np.complex128)
     w.real, w.imag = x, y
-    psi = quadratic(local, w, many, curved)
+    psi = _without_linear(local, w) if afar else quadratic(local, w, many, curved)
     # e^psi by the tangent of half its angle: numpy has a fast tangent, and no fast sine.
     angle = psi.imag + slope * y
     tangent = np.tan(0.5 * angle)
@@ -373,6 +405,18 @@ def _quadratic_terms(
     if curved:
         result += (0.5 * g) * (w * w / (1.0 + qw))
     return result
+
+
+def _without_linear(local: Local, w: ComplexArray) -> ComplexArray:
+    """The same sum less its linear parts, (n q + g/q) w/2."""
+    total = np.zeros_like(w)
+    for n, q, g in zip(local.n.T, local.q.T, local.g.T, strict=True):
+        qw = q[:, None] * w
+        total -= (0.5 * n[:, None]) * complex_log1p(qw)
+        if g.any():
+            pull = np.where(g > 0, 0.5 * g / np.where(q == 0, 1.0, q), 0.0)
+            total -= pull[:, None] * (w / (1.0 + qw))
+    return total
 
 
 def log1pmx(x: FloatArray) -> FloatArray:

@@ -1,11 +1,8 @@
 """A bound on delta for every pair of laws whose cumulant function is bounded.
 
-If Lambda(s) = ln E_P[e^{sL}] is at most that of one known Gaussian pair, at every s > 0, then
-
-    delta(eps) <= min over s > 0 of  exp(Lambda(s) - s eps) s^s / (1+s)^(1+s),
-
-because (1 - e^{eps-L})_+ <= e^{s(L-eps)} s^s/(1+s)^(1+s) for every value of L. Bounds on cumulants
-add up under composition, so these losses compose.
+If Lambda(s) = ln E_P[e^{sL}] is at most that of one known Gaussian pair, at every s > 0, then delta
+is at most what `renyi` makes of it at the best s. Bounds on cumulants add up under composition, so
+these losses compose.
 """
 
 from __future__ import annotations
@@ -18,15 +15,13 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.loss.base import PrivacyLoss
+from ndis.loss import renyi
+from ndis.loss.base import Exactness, PrivacyLoss, least_log_delta
 from ndis.loss.quadratic import QuadraticLoss
+from ndis.loss.tabulated import TabulatedLoss, table_of
 
-# More than rounding can take away from the logarithm of the bound.
-_MARGIN = 1e-9
-# The search over s: its reach in ln s, points a round, rounds.
-_REACH = 40.0
-_POINTS = 64
-_ROUNDS = 5
+# The delta at which the table that composes ends.
+_TABLE_END = 1e-20
 
 
 class CumulantBound(PrivacyLoss):
@@ -56,62 +51,57 @@ class CumulantBound(PrivacyLoss):
             )
         self.loss = loss
 
-    def log_delta(self, epsilon: ArrayLike) -> Any:
-        """Ln of the bound at epsilon, rounded up."""
-        eps = _validate.epsilons(epsilon)
-        bounds = [self._least(value) for value in eps.reshape(-1).tolist()]
-        return np.minimum(np.reshape(bounds, eps.shape) + _MARGIN, 0.0)[()]
-
-    def _least(self, epsilon: float) -> float:
-        """The least value found over s; any s gives a valid bound."""
-        if np.isinf(self.loss.excess).any():
-            return 0.0
-        low, high = -_REACH, _REACH
-        end = float(self.loss.strip()[1])
-        best = 0.0
-        for _ in range(_ROUNDS):
-            t = np.linspace(low, high, _POINTS)
-            values = self._exponent(_inside(t, end), epsilon)
-            i = int(np.argmin(values))
-            best = min(best, float(values[i]))
-            low, high = t[max(i - 1, 0)], t[min(i + 1, _POINTS - 1)]
-        return best
-
-    def _exponent(self, s: FloatArray, epsilon: float) -> FloatArray:
-        value = self.loss.cumulant(s) - s * epsilon - s * np.log1p(1.0 / s) - np.log1p(s)
-        return np.asarray(np.where(np.isnan(value), np.inf, value))
+    exactness: Exactness = "upper bound"
+    quick = True
 
     def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:
-        """The bound above; below nothing is known."""
-        high = np.asarray(self.log_delta(epsilon))
-        return np.full(high.shape, -np.inf)[()], high[()]
+        """The bound above, rounded up; below nothing is known."""
+        eps = _validate.epsilons(epsilon)
+        return least_log_delta(eps)[()], self.upper_log_delta(eps)[()]
+
+    def upper_log_delta(
+        self, epsilon: FloatArray, matters: FloatArray | float = -math.inf
+    ) -> FloatArray:
+        """Ln of the least bound found over s; at and beyond the largest loss delta is 0."""
+        if np.isinf(self.loss.excess).any():
+            return np.zeros(epsilon.shape)
+        bound = renyi.least_log_delta_bound(
+            self.loss.cumulant, epsilon, float(self.loss.strip()[1])
+        )
+        return np.where(epsilon >= self.supremum(), -np.inf, bound)
+
+    def dominating(self) -> TabulatedLoss:
+        """A table of the bound: points above a convex curve, whose hull is above it too."""
+        return table_of(self, _TABLE_END)
+
+    def finite_cumulant(self, s: ArrayLike) -> Any:
+        """The bound on the cumulant, which is what is known."""
+        return self.loss.finite_cumulant(s)
+
+    @property
+    def infinite_mass(self) -> float:
+        """No loss is infinite."""
+        return 0.0
 
     def supremum(self) -> Any:
-        """The largest loss that the bounding pair can have."""
-        return self.loss.supremum()
+        """The largest loss that the bounding pair can have, rounded up.
 
-    def renyi(self, alpha: ArrayLike) -> Any:
-        """A bound on the Renyi divergence of order alpha > 1."""
-        return self.loss.renyi(_validate.floats_within("alpha", alpha, 1.0, math.inf))
+        It bounds that of every pair in question: it is the slope of the cumulant at infinity.
+        """
+        return float(self.loss.supremum()) * (1.0 + 1e-12)
 
     def reversed(self) -> CumulantBound:
         """The bound for the reversed pairs."""
         return CumulantBound(self.loss.reversed())
 
-    def __add__(self, other: object) -> CumulantBound:
-        """Bounds on cumulants add up."""
+    def _plus(self, other: PrivacyLoss) -> CumulantBound | None:
+        """Bounds on cumulants add up; those of Gaussian losses are exact."""
         if isinstance(other, CumulantBound):
             return CumulantBound(self.loss + other.loss)
-        if isinstance(other, QuadraticLoss):
-            return CumulantBound(self.loss + other)
-        return NotImplemented
+        return CumulantBound(self.loss + other) if isinstance(other, QuadraticLoss) else None
 
-    def __radd__(self, other: object) -> CumulantBound:
-        return self.__add__(other)
-
-    def __mul__(self, times: object) -> CumulantBound:
-        product = self.loss.__mul__(times)
-        return NotImplemented if product is NotImplemented else CumulantBound(product)
+    def _times(self, times: int) -> CumulantBound:
+        return CumulantBound(times * self.loss)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CumulantBound) and self.loss == other.loss
@@ -130,8 +120,3 @@ class CumulantBound(PrivacyLoss):
     def from_dict(cls, stored: dict[str, Any]) -> CumulantBound:
         """Read what `to_dict` wrote."""
         return cls(QuadraticLoss.from_dict(stored["loss"]))
-
-
-def _inside(t: FloatArray, end: float) -> FloatArray:
-    """Points of (0, end) for real t: e^t, or end / (1 + e^-t)."""
-    return np.asarray(np.exp(t) if math.isinf(end) else end / (1.0 + np.exp(-t)))

@@ -8,8 +8,9 @@ only through (q, p): measured in standard deviations of the law with the row, re
     one direction    into variance w = (1-q)/(1-p)^2, its mean moved by m, m^2 = r p (q-p)/(1-p)^2.
 
 A ridge makes every q at most s, so the worst case is a supremum over the triangle 0 <= p <= q <= s.
-delta is monotone neither in p nor in q, so the whole triangle is searched by branch and bound. For
-a cell of it (docs/proofs/least-squares.md):
+Every pair in it is dominated by one on the edge q = s (docs/proofs/least-squares.md), along which
+delta has no known order: the edge is searched by branch and bound. For a cell, of the edge or, for
+laws of which this is not known, of the triangle:
 
     A. delta grows with |m| (Anderson's theorem), so m may be the largest in the cell;
     B. a variance further from 1, without a shift, dominates, so v may be the least in the cell;
@@ -22,27 +23,37 @@ supremum of the family is itself a privacy profile, and composes as a table.
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.loss.base import SAFETY, PrivacyLoss
-from ndis.loss.quadratic import QuadraticLoss
-from ndis.loss.tabulated import TabulatedLoss
+from ndis.loss import renyi
+from ndis.loss.base import SAFETY, Exactness, PrivacyLoss
+from ndis.loss.quadratic import QuadraticLoss, _rows
+from ndis.loss.tabulated import TabulatedLoss, power_of_two
 
-# Cells of the first grid along each side, and the most cells examined before giving up on the
-# tolerance (what was proven by then is reported, and is only less tight).
-_FIRST, _MOST = 24, 30_000
+# Cells of the first grid along each side of the triangle, and along the edge; and the most cells
+# examined for one number before giving up on the tolerance (what was proven by then is reported,
+# and is only less tight).
+_FIRST, _FIRST_ON_EDGE, _MOST = 24, 64, 30_000
+# Cells bounded at a time.
+_AT_ONCE = 1 << 15
 # Where a table for composition has its knots, where it ends, and what it may be off by in ln delta.
-_KNOTS, _TABLE_END, _TABLE_TOLERANCE = 48, 1e-14, 0.03
-# Changing one variance may cost e^-SHARE of delta.
-SHARE = 7.0
+_KNOTS, _TABLE_END, _TABLE_TOLERANCE = 48, 1e-14, 0.02
+# ln of a delta below which the table needs no tolerance.
+TABLE_FLOOR = math.log(1e-20)
+# A bound on a cumulant is at most this much above one that is attained, relatively.
+_CUMULANT_TOLERANCE = 1e-3
+# Changing one variance within a cell may cost e^-STEP_COST of delta.
+STEP_COST = 7.0
 
 
 def removal_loss(
@@ -71,7 +82,7 @@ def removal_loss(
         _validate.floats_within("q", q, 0.0, 1.0), _validate.floats_within("p", p, 0.0, 1.0)
     )
     if np.any(p > q):
-        raise ValueError("Expected p <= q, got a larger p; q counts the label besides.")
+        raise ValueError("Expected p <= q, got a larger p; q also includes the label.")
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = q - p
         # The special direction has w < 1 iff this is positive; it is 1 - w times (1-p)^2.
@@ -107,6 +118,8 @@ class TriangleLoss(PrivacyLoss):
     tolerance: ClassVar[float]
     # ln of a delta below which no tolerance is kept.
     floor: ClassVar[float] = -math.inf
+    # Whether every member is known to be dominated by one with q = s.
+    edge_is_worst: ClassVar[bool] = False
 
     def __init__(
         self, excess: float, n_features: int, n_components: int, backwards: bool = False
@@ -116,52 +129,91 @@ class TriangleLoss(PrivacyLoss):
         self.n_components = _validate.count("n_components", n_components)
         self.backwards = bool(backwards)
 
+    # -- one member, and all members with leverages in a cell -----------------------------------
+
     @abstractmethod
-    def log_delta_at(self, q: ArrayLike, p: ArrayLike, epsilon: float) -> FloatArray:
+    def log_delta_at(self, q: ArrayLike, p: ArrayLike, epsilon: ArrayLike) -> FloatArray:
         """Ln delta(epsilon) of members of the family, in this loss's direction."""
 
-    def attained_at(self, q: ArrayLike, p: ArrayLike, epsilon: float) -> FloatArray:
+    def attained_at(self, q: ArrayLike, p: ArrayLike, epsilon: ArrayLike) -> FloatArray:
         """The same, rounded down."""
         return self.log_delta_at(q, p, epsilon) - math.log1p(SAFETY)
 
     @abstractmethod
-    def cell_bounds(self, cells: FloatArray, epsilon: float, log_scale: float) -> FloatArray:
+    def cell_bounds(
+        self, cells: FloatArray, epsilon: ArrayLike, log_scale: ArrayLike
+    ) -> FloatArray:
         """For each cell a bound on ln delta(epsilon) of all pairs (q, p) in it.
 
         Parameters
         ----------
         cells : ndarray of shape (4, n)
             Least and largest p, least and largest q of each cell; only p <= q counts.
-        epsilon : float
-        log_scale : float
+        epsilon : float or ndarray of shape (n,)
+        log_scale : float or ndarray of shape (n,)
             ln of a delta of the order that matters; any number is right, a good one is tight.
         """
+
+    @abstractmethod
+    def shift_cumulant(self, strength: FloatArray) -> FloatArray:
+        """What the moved mean adds to Lambda(s), `strength` being m^2 s(1+s)/(w(1+s)-s)/r.
+
+        For the reversed pair the denominator is 1+s-ws.
+        """
+
+    def cell_cumulants(self, cells: FloatArray, s: FloatArray) -> FloatArray:
+        """For each cell a bound on Lambda(s) = ln E[e^{sL}] of all pairs (q, p) in it.
+
+        Lambda is a sum over directions. The term of d-1 of them grows as v falls. That of the
+        special one has a part without m, which is convex enough in w to be largest at an end, and
+        one with m, which grows with m and falls (in the reversed pair: grows) with w.
+        """
+        p_low, p_high, q_low, q_high = cells
+        p_high = np.minimum(p_high, q_high)
+        _, _, square = special_extremes(cells)
+        sign = -1.0 if self.backwards else 1.0
+        with np.errstate(all="ignore"):
+            ends = [
+                QuadraticLoss(sign * _special(q, p)[..., None], 0.0, 1.0).cumulant(s)
+                for q, p in ((q_high, p_low), (q_low, p_high))
+            ]
+            others = (q_high - p_low) / (1.0 - q_high)
+            rest = QuadraticLoss(sign * others[..., None], 0.0, self.n_features - 1.0).cumulant(s)
+            # w less 1, exactly enough where both are close.
+            if self.backwards:
+                denominator = (
+                    1.0 - s * (p_high * (1.0 - p_high) - (q_low - p_high)) / (1.0 - p_high) ** 2
+                )
+            else:
+                denominator = (
+                    1.0 - (1.0 + s) * (q_high - p_low - p_low * (1.0 - p_low)) / (1.0 - p_low) ** 2
+                )
+            moved = self.shift_cumulant(square * s * (1.0 + s) / denominator)
+            total = np.maximum(*ends) + rest + moved
+        return np.where((denominator > 0) & ~np.isnan(total), total, np.inf)
+
+    # -- the contract --------------------------------------------------------------------------
+
+    exactness: Exactness = "upper bound"
+
+    def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:
+        """Bounds on ln of the supremum: attained below, by branch and bound above."""
+        eps = _validate.epsilons(epsilon)
+        low, high = self.bounds_within(eps.reshape(-1), self.tolerance)
+        return low.reshape(eps.shape)[()], high.reshape(eps.shape)[()]
+
+    def dominating(self) -> TabulatedLoss:
+        """A table that composes: the certified supremum at some dozen epsilons, chords between.
+
+        The pointwise largest of privacy profiles is a privacy profile, convex in e^epsilon, so a
+        chord between two of its points lies above it.
+        """
+        return _table(self)
 
     @property
     def leverage(self) -> float:
         """The largest leverage s."""
         return self.excess / (1.0 + self.excess)
-
-    def log_delta(self, epsilon: ArrayLike) -> Any:
-        """Ln of the largest delta found on the edge q = s, all of which is attained.
-
-        On every example known the supremum lies on that edge; `log_delta_bounds` proves it each
-        time, up to its tolerance.
-        """
-        eps = _validate.epsilons(epsilon)
-        values = [self._worst_on_edge(float(e))[0] for e in eps.reshape(-1)]
-        return np.array(values).reshape(eps.shape)[()]
-
-    def worst_pair(self, epsilon: float) -> tuple[float, float]:
-        """The (q, p) at which `log_delta` is attained."""
-        return self.leverage, self._worst_on_edge(_validate.real("epsilon", epsilon))[1]
-
-    def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:
-        """Bounds on ln of the supremum: attained below, by branch and bound above."""
-        eps = _validate.epsilons(epsilon)
-        flat = [self.bounds_within(float(e), self.tolerance) for e in eps.reshape(-1)]
-        bounds = np.array(flat).reshape(*eps.shape, 2)
-        return bounds[..., 0][()], bounds[..., 1][()]
 
     def supremum(self) -> float:
         """A bound on the loss over the family: infinite, as some means are shifted."""
@@ -171,104 +223,148 @@ class TriangleLoss(PrivacyLoss):
         """The other direction."""
         return type(self)(self.excess, self.n_features, self.n_components, not self.backwards)
 
-    # -- the search --------------------------------------------------------------------------
+    def finite_cumulant(self, s: ArrayLike) -> Any:
+        """The supremum of the (Gaussian) members' cumulants, by branch and bound on the edge.
 
-    def _worst_on_edge(self, eps: float) -> tuple[float, float]:
+        It is less than the cumulant of the largest profile, and enough for whatever happens to one
+        pair of neighbours, which is one member.
+        """
+        order = _validate.floats_within("s", s, 0.0, math.inf, closed=False)
+        return self._largest_cumulants(order.reshape(-1)).reshape(order.shape)[()]
+
+    @property
+    def infinite_mass(self) -> float:
+        """No member has infinite losses."""
+        return 0.0
+
+    # -- the search ----------------------------------------------------------------------------
+
+    def attained(self, epsilon: ArrayLike) -> FloatArray:
+        """Ln of the largest delta found on the edge q = s, all of which is attained.
+
+        For Gaussian laws the supremum lies on that edge, and on every example known for others;
+        `log_delta_bounds` proves it each time, up to its tolerance.
+        """
+        eps = _validate.epsilons(epsilon)
+        return self._worst_on_edge(eps.reshape(-1), self.log_delta_at)[0].reshape(eps.shape)
+
+    def worst_pair(self, epsilon: float) -> tuple[float, float]:
+        """The (q, p) at which `attained` is."""
+        eps = np.array([_validate.real("epsilon", epsilon)])
+        return self.leverage, float(self._worst_on_edge(eps, self.log_delta_at)[1][0])
+
+    def _worst_on_edge(
+        self, eps: FloatArray, at: Callable[[ArrayLike, ArrayLike, ArrayLike], FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
         """The largest ln delta on the edge q = s, and its p: a grid, refined around its best."""
-        s = self.leverage
-        low, high, best, place = 0.0, s, -math.inf, 0.0
+        s, rows = self.leverage, np.arange(eps.size)
+        low, high = np.zeros(eps.size), np.full(eps.size, s)
+        best, place = np.full(eps.size, -math.inf), np.zeros(eps.size)
         for n_points in (41, 11, 11, 11):
-            p = np.linspace(low, high, n_points)
-            values = self.log_delta_at(s, p, eps)
-            top = int(np.argmax(values))
-            if values[top] > best:
-                best, place = float(values[top]), float(p[top])
-            low, high = float(p[max(top - 1, 0)]), float(p[min(top + 1, n_points - 1)])
+            p = np.minimum(low[:, None] + (high - low)[:, None] * np.linspace(0, 1, n_points), s)
+            values = at(s, p, eps[:, None])
+            top = np.argmax(values, axis=1)
+            place = np.where(values[rows, top] > best, p[rows, top], place)
+            best = np.maximum(best, values[rows, top])
+            low = p[rows, np.maximum(top - 1, 0)]
+            high = p[rows, np.minimum(top + 1, n_points - 1)]
         return best, place
 
     def bounds_within(
-        self, eps: float, tolerance: float, enough: float = -math.inf
-    ) -> tuple[float, float]:
-        """Bounds on ln of the supremum at one epsilon, `tolerance` apart if that can be had.
+        self, eps: FloatArray, tolerance: ArrayLike, sufficient: float = -math.inf
+    ) -> tuple[FloatArray, FloatArray]:
+        """Bounds on ln of the supremum at some epsilons, `tolerance` apart if that can be had.
 
-        An upper bound of at most `enough` is not improved.
+        An upper bound of at most `sufficient` is not improved.
         """
-        if eps < 0:  # delta(eps) = 1 - e^eps + e^eps delta_reversed(-eps), member by member
-            return tuple(  # type: ignore[return-value]
-                math.log(-math.expm1(eps) + math.exp(eps + bound)) + sign * 1e-14
-                for bound, sign in zip(
-                    self.reversed().bounds_within(-eps, tolerance), (-1.0, 1.0), strict=True
-                )
-            )
-        margin = math.log1p(SAFETY)
-        place = self._worst_on_edge(eps)[1]
-        attained = float(self.attained_at(self.leverage, place, eps))
-        scale, closed = max(attained, self.floor), max(attained + tolerance, self.floor, enough)
-        edges = self.leverage * np.linspace(0.0, 1.0, _FIRST + 1)
-        p_index, q_index = (a.ravel() for a in np.meshgrid(*2 * [np.arange(_FIRST)]))
-        inside = p_index <= q_index
-        p_index, q_index = p_index[inside], q_index[inside]
-        cells = np.array([edges[p_index], edges[p_index + 1], edges[q_index], edges[q_index + 1]])
-        settled, examined = -math.inf, 0
-        while cells.size:
-            upper = self.cell_bounds(cells, eps, scale)
-            examined += upper.size
-            open_ = upper > closed
-            settled = max(settled, float(np.max(upper[~open_], initial=-math.inf)))
-            if examined > _MOST:
-                settled = max(settled, float(np.max(upper[open_], initial=-math.inf)))
-                break
-            cells = _quarters(cells[:, open_])
-        return attained, min(max(settled, attained) + 2.0 * margin, 0.0)  # delta <= 1: a theorem
-
-    # -- composition -------------------------------------------------------------------------
-
-    def tabulated(self, step: float, high: float) -> TabulatedLoss:
-        """A table that composes: the certified supremum at some dozen epsilons, chords between.
-
-        The pointwise largest of privacy profiles is a privacy profile, convex in e^epsilon, so a
-        chord between two of its points lies above it.
-        """
-        knots = np.linspace(0.0, high + step, _KNOTS)
-        after, before = (
-            np.exp([loss.bounds_within(float(e), _TABLE_TOLERANCE)[1] for e in knots])
-            for loss in (self, self.reversed())
+        low, high = np.empty(eps.size), np.empty(eps.size)
+        negative, allowed = eps < 0, np.broadcast_to(tolerance, eps.shape)
+        if negative.any():  # delta(eps) = 1 - e^eps + e^eps delta_reversed(-eps), member by member
+            some = eps[negative]
+            turned = self.reversed().bounds_within(-some, allowed[negative])
+            for bounds, found, sign in zip((low, high), turned, (-1.0, 1.0), strict=True):
+                bounds[negative] = np.log(-np.expm1(some) + np.exp(some + found)) + sign * 1e-14
+        some = eps[~negative]
+        _, place = self._worst_on_edge(some, self.log_delta_at)
+        attained = self.attained_at(self.leverage, place, some)
+        scale = np.maximum(attained, self.floor)
+        closed = np.maximum(np.maximum(attained + allowed[~negative], self.floor), sufficient)
+        found = _largest(
+            self._cells(self.edge_is_worst),
+            lambda cells, which: self.cell_bounds(cells, some[which], scale[which]),
+            closed,
         )
+        low[~negative] = attained
+        # delta <= 1 is a theorem
+        high[~negative] = np.minimum(np.maximum(found, attained) + 2.0 * math.log1p(SAFETY), 0.0)
+        return low, high
 
-        def chord(values: FloatArray) -> Callable[[FloatArray], FloatArray]:
-            def delta(eps: FloatArray) -> FloatArray:
-                j = np.clip(np.searchsorted(knots, eps, side="right") - 1, 0, knots.size - 2)
-                share = np.expm1(eps - knots[j]) / np.expm1(knots[j + 1] - knots[j])
-                return np.asarray(values[j] + share * (values[j + 1] - values[j]))
+    def _cells(self, edge: bool) -> FloatArray:
+        """Cells that cover the triangle, or its edge."""
+        if edge:
+            p = self.leverage * np.linspace(0.0, 1.0, _FIRST_ON_EDGE + 1)
+            q = np.full(_FIRST_ON_EDGE, self.leverage)
+            return np.array([p[:-1], p[1:], q, q])
+        edges = self.leverage * np.linspace(0.0, 1.0, _FIRST + 1)
+        i, j = (a.ravel() for a in np.meshgrid(*2 * [np.arange(_FIRST)]))
+        i, j = i[i <= j], j[i <= j]
+        return np.array([edges[i], edges[i + 1], edges[j], edges[j + 1]])
 
-            return delta
+    def _largest_cumulants(self, s: FloatArray) -> FloatArray:
+        cells = self._cells(edge=True)
+        points = np.array([cells[0], cells[0], cells[2], cells[3]])
+        attained = np.max(
+            [self.cell_cumulants(points[:, [i]], s) for i in range(points.shape[1])], axis=0
+        )
+        finite = np.flatnonzero(np.isfinite(attained))
+        result = np.full(s.size, np.inf)
+        result[finite] = _largest(
+            cells,
+            lambda some, which: self.cell_cumulants(some, s[finite][which]),
+            attained[finite] * (1.0 + _CUMULANT_TOLERANCE),
+        ) * (1.0 + SAFETY)
+        return result
 
-        return TabulatedLoss.from_profile(chord(after), chord(before), step=step, high=high)
+    # -- Gaussian members ----------------------------------------------------------------------
 
-    def _default_table(self) -> TabulatedLoss:
-        high = float(self.epsilon(_TABLE_END))
-        return self.tabulated(high / 1024.0, high)
+    @abstractmethod
+    def reference(self, w: FloatArray, square: FloatArray, others: FloatArray) -> QuadraticLoss:
+        """Pairs with variance w and squared shift r `square` in one direction, in our order.
 
-    def renyi(self, alpha: ArrayLike) -> Any:
-        """Renyi divergence of order alpha > 1, from the table: an upper bound."""
-        return self._default_table().renyi(alpha)
+        `others` is the excess of the d-1 other directions.
+        """
 
-    def __add__(self, other: object) -> TabulatedLoss:
-        """Independent composition, through a table."""
-        if isinstance(other, TriangleLoss):
-            other = other._default_table()
-        if not isinstance(other, QuadraticLoss | TabulatedLoss):
-            return NotImplemented
-        return self._default_table() + other
+    def gaussian_cell_bounds(
+        self, cells: FloatArray, epsilon: ArrayLike, log_scale: ArrayLike
+    ) -> FloatArray:
+        """The largest shift, the most extreme v, and a step from any w in the cell to one."""
+        p_low, q_high = cells[0], cells[3]
+        epsilon, log_scale = np.broadcast_arrays(epsilon, log_scale, p_low)[:2]
+        w_low, w_high, square = special_extremes(cells)
+        others = (q_high - p_low) / (1.0 - q_high) if self.n_features > 1 else 0.0 * p_low
+        excess = np.sqrt(w_high / w_low) * (1.0 + 1e-15) - 1.0
+        step = excess * (1.0 + epsilon - log_scale + STEP_COST)
+        # delta of one variance that differs by 1 + excess is at most Pr[L > step], of one normal.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reach = np.sqrt((2.0 * step + np.log1p(excess)) / excess)
+        log_step = log_ndtr(-np.where(excess > 0, reach, np.inf)) + math.log(2.0) + 1e-9
+        pairs = self.reference(np.sqrt(w_low * w_high), square, others)
+        main = quick_bounds(pairs, epsilon - step)
+        matters = np.flatnonzero(main > log_scale)
+        if matters.size:
+            inner = (epsilon - step)[matters]
+            main[matters] = np.minimum(
+                main[matters], self._log_deltas(_rows(pairs, matters), inner)
+            )
+        return chained(main, epsilon, [(step, log_step)], self.backwards)
 
-    __radd__ = __add__
+    def _log_deltas(self, pairs: QuadraticLoss, epsilon: FloatArray) -> FloatArray:
+        """Ln delta of a batch of references, or upper bounds."""
+        return _log_delta(pairs, epsilon, 1)
 
-    def __mul__(self, times: object) -> Any:
-        """The same release made `times` times, through a table."""
-        if not isinstance(times, int | np.integer) or isinstance(times, bool):
-            return NotImplemented
-        k = _validate.count("times", times)
-        return self if k == 1 else self._default_table() * k
+    def table_log_deltas(self, eps: FloatArray) -> FloatArray:
+        """Upper bounds on ln delta at epsilons >= 0, for the table that composes."""
+        return self.bounds_within(eps, table_tolerance(eps), TABLE_FLOOR)[1]
 
     def __eq__(self, other: object) -> bool:
         """Equal parameters."""
@@ -321,51 +417,71 @@ class LeastSquaresLoss(TriangleLoss):
     __slots__ = ()
     kind = "least-squares"
     tolerance = 5e-3
+    edge_is_worst = True
 
-    def log_delta_at(self, q: ArrayLike, p: ArrayLike, epsilon: float) -> FloatArray:
+    def log_delta_at(self, q: ArrayLike, p: ArrayLike, epsilon: ArrayLike) -> FloatArray:
         """Ln delta(epsilon) of `removal_loss` in this loss's direction."""
         loss = removal_loss(q, p, self.n_features, self.n_components)
         return _log_delta(loss.reversed() if self.backwards else loss, epsilon, 0)
 
-    def cell_bounds(self, cells: FloatArray, epsilon: float, log_scale: float) -> FloatArray:
-        """The largest shift, the most extreme v, and a step from any w in the cell to one."""
-        p_low, q_high = cells[0], cells[3]
-        w_low, w_high, square = special_extremes(cells, self.n_components)
-        others = (q_high - p_low) / (1.0 - q_high) if self.n_features > 1 else 0.0 * p_low
-        w = np.sqrt(w_low * w_high)
-        smaller = np.minimum(w, 1.0)
-        reference = QuadraticLoss(
-            np.stack([(1.0 - w) / smaller, others], axis=-1),
-            np.stack([square / smaller, np.zeros(w.shape)], axis=-1),
+    def cell_bounds(
+        self, cells: FloatArray, epsilon: ArrayLike, log_scale: ArrayLike
+    ) -> FloatArray:
+        """All members are Gaussian."""
+        return self.gaussian_cell_bounds(cells, epsilon, log_scale)
+
+    def reference(self, w: FloatArray, square: FloatArray, others: FloatArray) -> QuadraticLoss:
+        """The pair itself."""
+        smaller, sign = np.minimum(w, 1.0), -1.0 if self.backwards else 1.0
+        return QuadraticLoss(
+            sign * np.stack([(1.0 - w) / smaller, others], axis=-1),
+            np.stack([self.n_components * square / smaller, np.zeros(w.shape)], axis=-1),
             np.array([1.0, self.n_features - 1.0]),
         )
-        excess = np.sqrt(w_high / w_low) * (1.0 + 1e-15) - 1.0
-        step = excess * (1.0 + epsilon - log_scale + SHARE)
-        log_step = _log_delta(QuadraticLoss(excess[..., None], 0.0, 1.0), step, 1)
-        pair = reference.reversed() if self.backwards else reference
-        main = chernoff(pair, epsilon - step)
-        matters = main > log_scale - SHARE
-        if matters.any():
-            main[matters] = _log_delta(pair[matters], (epsilon - step)[matters], 1)
-        return chained(main, epsilon, [(step, log_step)], self.backwards)
+
+    def shift_cumulant(self, strength: FloatArray) -> FloatArray:
+        """Half the squared shift, in units of its variance."""
+        return 0.5 * self.n_components * strength
 
 
-def chernoff(loss: QuadraticLoss, epsilon: FloatArray) -> FloatArray:
-    """A bound on ln delta for a flat batch, min over s of Lambda(s) - s eps + ln(s^s/(1+s)^(1+s)).
+@functools.lru_cache(maxsize=64)
+def _table(loss: TriangleLoss) -> TabulatedLoss:
+    """The table behind `TriangleLoss.dominating`."""
+    ways = loss, loss.reversed()
+    # Where the table ends: a Renyi bound on delta is below what matters there.
+    s = renyi.few_orders(1.0 / loss.excess)
+    ends = [np.min(renyi.epsilon_bound(way.finite_cumulant(s), s, _TABLE_END)) for way in ways]
+    high = float(max(ends))
+    knots = high * np.linspace(0.0, 1.0, _KNOTS)
+    after, before = (np.exp(way.table_log_deltas(knots)) for way in ways)
 
-    Few orders s are tried: any is right. (The formula of Lambda is that of `quadratic`.)
+    def chord(values: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        def delta(eps: FloatArray) -> FloatArray:
+            j = np.clip(np.searchsorted(knots, eps, side="right") - 1, 0, knots.size - 2)
+            share = np.expm1(np.minimum(eps, high) - knots[j]) / np.expm1(knots[j + 1] - knots[j])
+            return np.asarray(values[j] + share * (values[j + 1] - values[j]))
+
+        return delta
+
+    step = power_of_two(high / 1024.0)
+    return TabulatedLoss.from_profile(chord(after), chord(before), step=step, high=high)
+
+
+def table_tolerance(eps: FloatArray) -> FloatArray:
+    """What a table may be off by in ln delta.
+
+    Little at 0: too high a start would make the table fall too steeply from there.
     """
-    z = np.abs(loss.excess)[..., None]
-    high = loss.strip()[1][:, None]
-    orders = np.geomspace(0.1, 1e5, 32)
-    s = orders / (1.0 + orders / high)
-    u = np.where(loss.excess[..., None] > 0, -s[:, None, :], 1.0 + s[:, None, :])
+    return np.where(eps == 0, 0.05, 1.0) * _TABLE_TOLERANCE
+
+
+def quick_bounds(loss: QuadraticLoss, epsilon: FloatArray) -> FloatArray:
+    """Bounds on ln delta of a flat batch, each by the best of few orders s."""
+    s = renyi.few_orders(loss.strip()[1])
     with np.errstate(all="ignore"):
-        scale = 1.0 + u * z
-        terms = 0.5 * loss.count[..., None] * (u * np.log1p(z) - np.log(scale))
-        terms += 0.5 * loss.shift[..., None] * u * (u - 1.0) / scale
-        value = terms.sum(axis=1) - s * epsilon[:, None] + s * np.log(s) - (1.0 + s) * np.log1p(s)
-    value = np.where(np.all(scale > 0, axis=1) & ~np.isnan(value), value, 0.0)
+        each = np.stack([loss.cumulant(order) for order in s.T], axis=-1)
+        value = renyi.log_delta_bound(each, s, epsilon[:, None])
+    value = np.where(np.isfinite(value), value, 0.0)
     # What rounding can do to sums of this size.
     slack = 1e-9 * (1.0 + np.abs(value).max(axis=1))
     return np.asarray(np.minimum(value.min(axis=1) + slack, 0.0))
@@ -376,9 +492,16 @@ def _log_delta(loss: QuadraticLoss, epsilon: ArrayLike, side: int) -> FloatArray
     try:
         return np.asarray(loss.log_delta(epsilon))
     except ArithmeticError:
-        eps = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), loss.batch_shape)
-        flat = [_one_log_delta(loss[i], float(eps[i]), side) for i in np.ndindex(eps.shape)]
-        return np.array(flat).reshape(eps.shape)
+        shape = np.broadcast_shapes(np.shape(epsilon), loss.batch_shape)
+        eps = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), shape)
+        each = np.broadcast_to(
+            np.arange(math.prod(loss.batch_shape)).reshape(loss.batch_shape), shape
+        )
+        flat = [
+            _one_log_delta(loss[np.unravel_index(each[i], loss.batch_shape)], float(eps[i]), side)
+            for i in np.ndindex(shape)
+        ]
+        return np.array(flat).reshape(shape)
 
 
 def _one_log_delta(loss: QuadraticLoss, epsilon: float, side: int) -> float:
@@ -388,19 +511,27 @@ def _one_log_delta(loss: QuadraticLoss, epsilon: float, side: int) -> float:
         return float(loss.log_delta_bounds(epsilon)[side])
 
 
-def special_extremes(
-    cells: FloatArray, n_components: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Least and largest variance w of the special direction in a cell, and a bound on m^2."""
+def _special(q: FloatArray, p: FloatArray) -> FloatArray:
+    """The excess of the special direction, whose variance without the row is w."""
+    # It has w < 1 iff this is positive; it is 1 - w times (1-p)^2.
+    narrower = (q - p) - p * (1.0 - p)
+    return np.asarray(narrower / np.where(narrower >= 0, 1.0 - q, (1.0 - p) ** 2))
+
+
+def special_extremes(cells: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Least and largest variance w of the special direction in a cell, and a bound on m^2/r."""
     p_low, p_high, q_low, q_high = cells
     p_high = np.minimum(p_high, q_high)
     p = np.clip(0.5 * q_high, p_low, p_high)  # p (q - p) grows with q, and with p up to q/2
-    square = n_components * p * (q_high - p) / (1.0 - p_high) ** 2
+    square = p * (q_high - p) / (1.0 - p_high) ** 2
     return (1.0 - q_high) / (1.0 - p_low) ** 2, (1.0 - q_low) / (1.0 - p_high) ** 2, square
 
 
 def chained(
-    main: FloatArray, epsilon: float, steps: list[tuple[FloatArray, FloatArray]], backwards: bool
+    main: FloatArray,
+    epsilon: FloatArray,
+    steps: list[tuple[FloatArray, FloatArray]],
+    backwards: bool,
 ) -> FloatArray:
     """Ln of the triangle inequality of delta, along steps (epsilon, ln delta) from the second law.
 
@@ -416,14 +547,39 @@ def chained(
     return np.asarray(np.minimum(total, 0.0))  # delta <= 1 is a theorem
 
 
-def _quarters(cells: FloatArray) -> FloatArray:
-    """Every cell cut into four; of those, the ones that meet the triangle p <= q."""
+def _largest(
+    cells: FloatArray,
+    bounds: Callable[[FloatArray, NDArray[np.intp]], FloatArray],
+    closed: FloatArray,
+) -> FloatArray:
+    """Branch and bound over the cells, for several functions at once.
+
+    `bounds(cells, which)` bounds function `which[i]` in cell i; a cell whose bound is at most
+    `closed[which]` is settled, others are cut. Returns the largest bound of the settled ones.
+    """
+    which = np.repeat(np.arange(closed.size), cells.shape[1])
+    cells = np.tile(cells, closed.size)
+    settled, examined = np.full(closed.size, -math.inf), np.zeros(closed.size)
+    while which.size:
+        parts = [slice(i, i + _AT_ONCE) for i in range(0, which.size, _AT_ONCE)]
+        upper = np.concatenate([bounds(cells[:, part], which[part]) for part in parts])
+        examined += np.bincount(which, minlength=closed.size)
+        open_ = (upper > closed[which]) & (examined[which] <= _MOST)
+        np.maximum.at(settled, which[~open_], upper[~open_])
+        cells, which = _cut(cells[:, open_], which[open_])
+    return settled
+
+
+def _cut(cells: FloatArray, which: NDArray[np.intp]) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Every cell cut into four, on the edge into two; of those, the ones that meet p <= q."""
     p0, p1, q0, q1 = cells
     p, q = 0.5 * (p0 + p1), 0.5 * (q0 + q1)
+    on_edge = bool(np.all(q0 == q1))
     parts = [
         np.stack([p_low, p_high, q_low, q_high])
         for p_low, p_high in ((p0, p), (p, p1))
-        for q_low, q_high in ((q0, q), (q, q1))
+        for q_low, q_high in (((q0, q1),) if on_edge else ((q0, q), (q, q1)))
     ]
     every = np.concatenate(parts, axis=1)
-    return np.asarray(every[:, every[0] <= every[3]])
+    inside = every[0] <= every[3]
+    return np.asarray(every[:, inside]), np.tile(which, len(parts))[inside]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis import _validate
-from ndis.loss.base import PrivacyLoss
+from ndis._validate import FloatArray
+from ndis.loss import kinds
+from ndis.loss.base import Exactness, PrivacyLoss
+from ndis.loss.tabulated import TabulatedLoss, largest_table
 
 
 class Profile(PrivacyLoss):
@@ -21,7 +24,7 @@ class Profile(PrivacyLoss):
     Parameters
     ----------
     losses : iterable of PrivacyLoss
-        One loss a direction. Profiles that are to be composed list their directions in the
+        One loss per direction. Profiles that are to be composed list their directions in the
         same order (record present first).
 
     Examples
@@ -52,9 +55,18 @@ class Profile(PrivacyLoss):
         """A loss and its reverse: record present first, then record absent first."""
         return cls([loss, loss.reversed()])
 
-    def log_delta(self, epsilon: ArrayLike) -> Any:
-        """Ln of the largest delta(epsilon)."""
-        return np.max([loss.log_delta(epsilon) for loss in self.losses], axis=0)[()]
+    # -- the contract --------------------------------------------------------------------------
+
+    @property
+    def exactness(self) -> Exactness:
+        """Exact if all losses are."""
+        every = all(loss.exactness == "exact" for loss in self.losses)
+        return "exact" if every else "upper bound"
+
+    @property
+    def quick(self) -> bool:  # type: ignore[override]
+        """Quick if all losses are."""
+        return all(loss.quick for loss in self.losses)
 
     def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:
         """Proven bounds on ln of the largest delta(epsilon)."""
@@ -64,35 +76,62 @@ class Profile(PrivacyLoss):
             np.max([high for _, high in bounds], axis=0)[()],
         )
 
+    def dominating(self) -> TabulatedLoss:
+        """A table of the largest delta at every epsilon."""
+        distinct = tuple(dict.fromkeys(self.alternatives()))
+        if len(distinct) == 1:
+            return distinct[0].dominating()
+        return largest_table(distinct)
+
+    # -- what follows more closely from the losses than from a table -----------------------------
+
+    def upper_log_delta(
+        self, epsilon: FloatArray, matters: FloatArray | float = -math.inf
+    ) -> FloatArray:
+        """The largest of the losses' own bounds."""
+        largest = np.broadcast_to(matters, epsilon.shape)
+        bounds = []
+        for loss in self.losses:
+            bounds.append(loss.upper_log_delta(epsilon, largest))
+            largest = np.maximum(largest, bounds[-1])
+        return np.asarray(np.max(bounds, axis=0))
+
+    def log_delta(self, epsilon: ArrayLike) -> Any:
+        """Ln of the largest delta(epsilon)."""
+        return np.max([loss.log_delta(epsilon) for loss in self.losses], axis=0)[()]
+
     def supremum(self) -> Any:
         """The largest epsilon at which delta is positive."""
         return np.max([loss.supremum() for loss in self.losses], axis=0)[()]
 
     def renyi(self, alpha: ArrayLike) -> Any:
-        """The largest Renyi divergence of order alpha."""
+        """The largest Renyi divergence of order alpha among the losses."""
         return np.max([loss.renyi(alpha) for loss in self.losses], axis=0)[()]
 
     def reversed(self) -> Profile:
         """Every loss reversed."""
         return Profile([loss.reversed() for loss in self.losses])
 
-    def __add__(self, other: object) -> Profile:
-        """Compose direction by direction."""
-        if not isinstance(other, Profile):
-            return NotImplemented
-        if len(self.losses) != len(other.losses):
-            raise ValueError(
-                f"Expected profiles with equally many directions, got {len(self.losses)} and "
-                f"{len(other.losses)}; list the same directions in both."
-            )
-        return Profile([a + b for a, b in zip(self.losses, other.losses, strict=True)])
+    def directions(self) -> tuple[PrivacyLoss, ...]:
+        """The losses, in their order."""
+        return self.losses
 
-    def __mul__(self, times: object) -> Profile:
-        """Compose `times` copies."""
-        if not isinstance(times, int | np.integer) or isinstance(times, bool):
-            return NotImplemented
-        k = _validate.count("times", times)
-        return Profile([k * loss for loss in self.losses])
+    def alternatives(self) -> tuple[PrivacyLoss, ...]:
+        """The losses, those of profiles among them taken apart."""
+        return tuple(part for loss in self.losses for part in loss.alternatives())
+
+    def _plus(self, other: PrivacyLoss) -> Profile:
+        """Compose direction by direction; what is no profile stands for itself and its reverse."""
+        mine, theirs = self.directions(), other.directions()
+        if len(mine) != len(theirs):
+            raise ValueError(
+                f"Expected profiles with equally many directions, got {len(mine)} and "
+                f"{len(theirs)}; list the same directions in both."
+            )
+        return Profile([_one(a) + _one(b) for a, b in zip(mine, theirs, strict=True)])
+
+    def _times(self, times: int) -> Profile:
+        return Profile([times * _one(loss) for loss in self.losses])
 
     def __eq__(self, other: object) -> bool:
         """Equal losses in the same order."""
@@ -109,3 +148,13 @@ class Profile(PrivacyLoss):
     def to_dict(self) -> dict[str, Any]:
         """The losses' own descriptions."""
         return {"kind": "profile", "losses": [loss.to_dict() for loss in self.losses]}
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> Profile:
+        """Read what `to_dict` wrote."""
+        return cls([kinds.from_dict(loss) for loss in stored["losses"]])
+
+
+def _one(loss: PrivacyLoss) -> PrivacyLoss:
+    """A direction as one pair of laws: where several losses are named for it, a table of them."""
+    return loss if len(loss.alternatives()) == 1 else loss.dominating()

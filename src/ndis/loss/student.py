@@ -26,6 +26,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -34,7 +35,18 @@ from scipy.special import betainc, stdtrit
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.loss.least_squares import SHARE, TriangleLoss, chained, special_extremes
+from ndis.loss import renyi
+from ndis.loss.base import SAFETY
+from ndis.loss.least_squares import (
+    STEP_COST,
+    TABLE_FLOOR,
+    TriangleLoss,
+    _largest,
+    chained,
+    special_extremes,
+    table_tolerance,
+)
+from ndis.loss.quadratic import QuadraticLoss, _raw
 
 # Cells of the angle on either side of zero, the same for all pairs, and those put where a pair
 # has its delta besides; the logarithm of the tail at which the first ones end.
@@ -74,16 +86,16 @@ class SketchAndSolveLoss(TriangleLoss):
                 f"{self.n_components} and {self.n_features} features; take more components."
             )
 
-    def log_delta_at(self, q: ArrayLike, p: ArrayLike, epsilon: float) -> FloatArray:
+    def log_delta_at(self, q: ArrayLike, p: ArrayLike, epsilon: ArrayLike) -> FloatArray:
         """An upper bound, tight to some 1e-3, on ln delta(epsilon) of the two t laws."""
         return self._bounds_at(q, p, epsilon)[1]
 
-    def attained_at(self, q: ArrayLike, p: ArrayLike, epsilon: float) -> FloatArray:
+    def attained_at(self, q: ArrayLike, p: ArrayLike, epsilon: ArrayLike) -> FloatArray:
         """A lower bound on ln delta(epsilon) of the two t laws."""
         return self._bounds_at(q, p, epsilon, lower=True)[0]
 
     def _bounds_at(
-        self, q: ArrayLike, p: ArrayLike, epsilon: float, lower: bool = False
+        self, q: ArrayLike, p: ArrayLike, epsilon: ArrayLike, lower: bool = False
     ) -> tuple[FloatArray, FloatArray]:
         q, p = np.broadcast_arrays(
             _validate.floats_within("q", q, 0.0, 1.0), _validate.floats_within("p", p, 0.0, 1.0)
@@ -92,23 +104,116 @@ class SketchAndSolveLoss(TriangleLoss):
         low, high = self._pair(v, w, p * (q - p) / (1.0 - p) ** 2, epsilon, lower=lower)
         return low - _ACCURACY, np.minimum(high + _ACCURACY, 0.0)
 
-    def cell_bounds(self, cells: FloatArray, epsilon: float, log_scale: float) -> FloatArray:
-        """The largest shift, and steps from any v and w in the cell to one of each."""
+    def cell_bounds(
+        self, cells: FloatArray, epsilon: ArrayLike, log_scale: ArrayLike
+    ) -> FloatArray:
+        """The largest shift, and steps from any v and w in the cell to one of each.
+
+        A cell that a Renyi bound shows not to matter is left at that.
+        """
+        epsilon, log_scale = np.broadcast_arrays(epsilon, log_scale, cells[0])[:2]
+        s, cumulants = _few_cumulants(self)
+        with np.errstate(invalid="ignore"):
+            whole = renyi.log_delta_bound(cumulants, s, epsilon[:, None])
+            best = np.argmin(np.where(np.isfinite(whole), whole, np.inf), axis=1)
+            orders = [s[np.clip(best + k, 0, s.size - 1)] for k in (-1, 0, 1)]
+            bounds = [
+                renyi.log_delta_bound(self.cell_cumulants(cells, order), order, epsilon)
+                for order in orders
+            ]
+        result: FloatArray = np.minimum(
+            np.min(bounds, axis=0) + 1e-9 * (1.0 + np.abs(epsilon)), 0.0
+        )
+        some = result > log_scale
+        result[some] = self._cell_bounds(cells[:, some], epsilon[some], log_scale[some])
+        return result
+
+    def _cell_bounds(
+        self, cells: FloatArray, epsilon: FloatArray, log_scale: FloatArray
+    ) -> FloatArray:
         d, r = self.n_features, self.n_components
         p_low, p_high, q_low, q_high = cells
         p_high = np.minimum(p_high, q_high)
-        w_low, w_high, square = special_extremes(cells, 1)
+        w_low, w_high, square = special_extremes(cells)
         v_low = (1.0 - q_high) / (1.0 - p_low)
         v_high = np.minimum((1.0 - q_low) / (1.0 - p_high), 1.0)  # p <= q
-        room = 1.0 + epsilon - log_scale + SHARE
+        room = 1.0 + epsilon - log_scale + STEP_COST
         steps = [_step(w_low, w_high, 1, r, room)]
         if d > 1:
             steps.append(_step(v_low, v_high, d - 1, r - d + 2, room))
         v, w = np.sqrt(v_low * v_high), np.sqrt(w_low * w_high)
         # The laws are compared at an epsilon of its own in every cell.
         inner = epsilon - sum(step for step, _ in steps)
-        main = self._pair(v, w, square, inner, matters=log_scale - SHARE)[1]
+        main = self._pair(v, w, square, inner, matters=log_scale)[1]
         return chained(main + _ACCURACY, epsilon, steps, self.backwards)
+
+    # A multivariate t is normal given a chi-square variable of r-d+1 degrees of freedom, and its
+    # pair is a post-processing of the pair that publishes this variable, a mixture of Gaussian
+    # pairs whose squared shifts are mu^2 times it. Composition uses the mixture.
+
+    @property
+    def _degrees(self) -> int:
+        return self.n_components - self.n_features + 1
+
+    def shift_cumulant(self, strength: FloatArray) -> FloatArray:
+        """The mean over the chi-square variable."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(strength < 1, -0.5 * self._degrees * np.log1p(-strength), np.inf)
+
+    def reference(self, w: FloatArray, square: FloatArray, others: FloatArray) -> QuadraticLoss:
+        """The mixture, as far as its cumulants go.
+
+        w(1+s) - s - mu^2 s(1+s), which replaces w(1+s) - s in the mean over the variable, has one
+        root on either side of the strip: the cumulant is that of a Gaussian pair with two more
+        directions, of count r-d+1 each, and one of count -(r-d), which no pair of laws has alone.
+        """
+        b, n = w - 1.0 - square, float(self._degrees)
+        root = np.sqrt(b * b + 4.0 * square * w)
+        big = root + np.abs(b)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            right = np.where(b < 0, 0.5 * big / w, 2.0 * square / big)
+            left = np.where(b < 0, 2.0 * square / (big - 2.0 * square), big / (2.0 * w - big))
+        special = np.where(w < 1, (1.0 - w) / w, 1.0 - w)
+        sign = -1.0 if self.backwards else 1.0
+        excess = sign * np.stack([special, right, -left, others], axis=-1)
+        count = np.broadcast_to([1.0 - n, n, n, self.n_features - 1.0], excess.shape)
+        none = np.zeros(excess.shape)
+        return _raw([excess, none, count, none, none, none])
+
+    def _log_deltas(self, pairs: QuadraticLoss, epsilon: FloatArray) -> FloatArray:
+        """By the contour integral of the cumulant; where that is not accurate, no bound."""
+        with np.errstate(all="ignore"):
+            value = pairs._contour_log_delta(epsilon)
+        return np.where(np.isnan(value), 0.0, np.minimum(value + _ACCURACY, 0.0))
+
+    def table_log_deltas(self, eps: FloatArray) -> FloatArray:
+        """The mixture's, or those of the sketch whose solution it is, whichever is less."""
+        sketch = self._sketch().upper_log_delta(eps)
+
+        def mixture(q: ArrayLike, p: ArrayLike, epsilon: ArrayLike) -> FloatArray:
+            q, p, e = np.broadcast_arrays(
+                *(np.asarray(a, dtype=np.float64) for a in (q, p, epsilon))
+            )
+            pairs = self.reference(*_member(q.ravel(), p.ravel()))
+            values = self._log_deltas(pairs, e.ravel()).reshape(e.shape)
+            return np.where(values < 0, values, -np.inf)  # what could not be computed is no scale
+
+        scale, _ = self._worst_on_edge(eps, mixture)
+        found = _largest(
+            self._cells(edge=True),
+            lambda cells, which: self.gaussian_cell_bounds(cells, eps[which], scale[which]),
+            np.maximum(scale + table_tolerance(eps), TABLE_FLOOR),
+        )
+        return np.minimum(found + _ACCURACY, sketch)
+
+    def _sketch(self) -> QuadraticLoss:
+        """The pair of the sketch."""
+        sketch = QuadraticLoss(self.excess * (1.0 + SAFETY), 0.0, float(self.n_components))
+        return sketch.reversed() if self.backwards else sketch
+
+    def finite_cumulant(self, s: ArrayLike) -> Any:
+        """The lesser of two bounds: of the mixture, and of the sketch, whose solution it is."""
+        return np.minimum(super().finite_cumulant(s), self._sketch().cumulant(s))
 
     def _pair(
         self,
@@ -117,18 +222,32 @@ class SketchAndSolveLoss(TriangleLoss):
         square: FloatArray,
         epsilon: ArrayLike,
         lower: bool = False,
-        matters: float = -math.inf,
+        matters: ArrayLike = -math.inf,
     ) -> tuple[FloatArray, FloatArray]:
         if self.backwards:  # in units of the other law
             v, w, square = 1.0 / v, 1.0 / w, square / w
-        v, w, square, eps = np.broadcast_arrays(v, w, square, np.asarray(epsilon, dtype=np.float64))
+        v, w, square, eps, least = np.broadcast_arrays(
+            v, w, square, np.asarray(epsilon, dtype=np.float64), matters
+        )
         flat_v, flat_w, flat_mu, flat_eps = (a.reshape(-1) for a in (v, w, np.sqrt(square), eps))
         every = Pairs(flat_v, flat_w, flat_mu, flat_eps, self.n_features, self.n_components)
-        low, high = np.full(v.size, -math.inf), np.empty(v.size)
+        low, high, least = np.full(v.size, -math.inf), np.empty(v.size), least.reshape(-1)
         for i in range(0, v.size, _CHUNK):
             part = slice(i, i + _CHUNK)
-            low[part], high[part] = every[part].log_bounds(lower, matters)
+            low[part], high[part] = every[part].log_bounds(lower, least[part])
         return low.reshape(v.shape), high.reshape(v.shape)
+
+
+def _member(q: FloatArray, p: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """w, m^2/r and the excess of the other directions of members of the family."""
+    return (1.0 - q) / (1.0 - p) ** 2, p * (q - p) / (1.0 - p) ** 2, (q - p) / (1.0 - q)
+
+
+@functools.lru_cache(maxsize=64)
+def _few_cumulants(loss: SketchAndSolveLoss) -> tuple[FloatArray, FloatArray]:
+    """A few orders, and the largest cumulant at each."""
+    s = renyi.few_orders(1.0 / loss.excess)
+    return s, np.asarray(loss.finite_cumulant(s))
 
 
 @dataclass(frozen=True)
@@ -158,7 +277,7 @@ class Pairs:
     n_components: int
 
     def log_bounds(
-        self, lower: bool = False, matters: float = -math.inf
+        self, lower: bool = False, matters: FloatArray | float = -math.inf
     ) -> tuple[FloatArray, FloatArray]:
         """Proven bounds on ln delta; the lower one is -inf unless it is asked for.
 
@@ -167,15 +286,15 @@ class Pairs:
         coarse = _coarse_angles(self.n_components - self.n_features + 1)
         cells = self.cells(coarse[None])
         with np.errstate(divide="ignore"):
-            high = np.log(self._above(cells))
-            low = np.log(self._below(cells)) if lower else np.full(high.shape, -math.inf)
+            high = np.log(self._upper_sums(cells))
+            low = np.log(self._lower_sums(cells)) if lower else np.full(high.shape, -math.inf)
             some = np.flatnonzero(high > matters)
             if some.size:
                 chosen = self[some]
                 cells = chosen.cells(chosen._angles(coarse, cells, some))
-                high[some] = np.log(chosen._above(cells))
+                high[some] = np.log(chosen._upper_sums(cells))
                 if lower:
-                    low[some] = np.log(chosen._below(cells))
+                    low[some] = np.log(chosen._lower_sums(cells))
         return low, np.minimum(high, 0.0)  # delta <= 1 is a theorem
 
     def __getitem__(self, some: NDArray[np.intp] | slice) -> Pairs:
@@ -211,13 +330,13 @@ class Pairs:
     def _other(self, limit: FloatArray, T: FloatArray) -> FloatArray:
         """E (x/X)^{(r+1)/2} at T, over the odds for which X > x at the T of `limit`."""
         power = 0.5 * (self.n_components - self.n_features + 2)
-        scale = np.exp(self.epsilon - 0.5 * np.log(self.w))[:, None]
         with np.errstate(over="ignore", invalid="ignore"):
+            scale = np.exp(self.epsilon - 0.5 * np.log(self.w))[:, None]
             return scale * np.exp(-power * np.log(T)) * self._inside(limit, self.v[:, None] * T)
 
     # -- sums over the angle -----------------------------------------------------------------
 
-    def _above(self, cells: _Cells) -> FloatArray:
+    def _upper_sums(self, cells: _Cells) -> FloatArray:
         """Jensen's inequality where X > x all over the cell, the largest T where it is in part."""
         more, less = 1.0 + self._margin, 1.0 - self._margin
         # What overflows is left out of what is subtracted.
@@ -233,7 +352,7 @@ class Pairs:
         value = more * self._inside(cells.high) - less * whole - partly
         return np.asarray(np.sum(cells.mass_high * np.maximum(value, 0.0), axis=1))
 
-    def _below(self, cells: _Cells) -> FloatArray:
+    def _lower_sums(self, cells: _Cells) -> FloatArray:
         """The set that is best at the mean of T, and a chord of the convex second term."""
         width = cells.high - cells.low
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -327,7 +446,7 @@ def _log_beta(dof: int) -> float:
 
 
 def _step(
-    low: FloatArray, high: FloatArray, n: int, dof: int, room: float
+    low: FloatArray, high: FloatArray, n: int, dof: int, room: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """An epsilon and the ln delta at it for changing the scale of n coordinates within a cell.
 
@@ -340,7 +459,7 @@ def _step(
     largest = 0.5 * max(n, dof) * log_ratio * (1.0 + 1e-12)
     # Any step will do. Over log_ratio the loss has the tail of half a centred chi-square variable
     # of as many degrees of freedom as n or `dof`, whichever is less.
-    tail = room + math.sqrt(min(n, dof) * room)
+    tail = room + np.sqrt(min(n, dof) * room)
     step = np.minimum(np.expm1(log_ratio) * tail, largest)
     # B = |.|^2 has the density B^(n/2-1) (1+B)^-(n+dof)/2; the loss of B against ratio B exceeds
     # the step where 1 + B/ratio > (1 + c) (1 + B): on a half-line, to the right if c > 0.

@@ -12,23 +12,28 @@ the reversed pair, delta(-eps) = 1 - e^-eps + e^-eps delta_rev(eps): only what e
 
 A table composes with a table by adding losses (a convolution, all terms positive) and with a
 Gaussian loss exactly: delta(eps) = p_inf + sum_j p_j delta_gauss(eps - l_j). The Gaussian part is
-kept as it is, never tabulated.
+kept as it is, never tabulated. This is the form in which every kind of loss composes, is exported
+and can be stored (`PrivacyLoss.dominating`).
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ndis import _validate
-from ndis.loss.base import SAFETY, PrivacyLoss
-from ndis.loss.quadratic import QuadraticLoss
+from ndis._validate import FloatArray
+from ndis.loss import kinds
+from ndis.loss.base import SAFETY, Exactness, PrivacyLoss, least_log_delta
+from ndis.loss.curves import largest_lines
 
-FloatArray = NDArray[np.float64]
+if TYPE_CHECKING:
+    from ndis.loss.quadratic import QuadraticLoss
 
 # What a composition may move to +infinity (and so add to delta) to keep its table short.
 _CUT = 1e-45
@@ -36,6 +41,17 @@ _CUT = 1e-45
 _REACH = 600.0
 # Up to this many products a convolution is done directly, with relative accuracy everywhere.
 _DIRECT = 3e7
+# Grid points of a table that is made of other losses, about; the delta at which it ends; and the
+# most points that a finer grid may cost.
+_POINTS, _END, _MOST = 2048, 1e-30, 1 << 20
+# Numbers held at a time where every grid point meets every epsilon.
+_CHUNK = 1 << 20
+# Terms smaller than the largest by this much, in logarithms, need no digits.
+_NEGLIGIBLE = 45.0
+# How far below 1 the masses may add up to, by rounding.
+_ROUNDING = 1e-9
+# Masses are as small as doubles can be; sums over them are taken in units of 2^-this.
+_SCALE = 512
 
 
 class TabulatedLoss(PrivacyLoss):
@@ -67,7 +83,9 @@ class TabulatedLoss(PrivacyLoss):
     True
     """
 
-    __slots__ = ("absent", "exact", "infinite", "mass", "start", "step")
+    __slots__ = ("_reversed", "absent", "exact", "infinite", "mass", "start", "step")
+
+    exactness: Exactness = "upper bound"
 
     def __init__(
         self,
@@ -84,10 +102,22 @@ class TabulatedLoss(PrivacyLoss):
         self.infinite = _validate.non_negative("infinite", infinite)
         self.absent = _validate.non_negative("absent", absent)
         self.exact = exact
+        self._reversed: PrivacyLoss | None = None
+        total = float(self.mass.sum()) + self.infinite
+        if total < 1.0 - _ROUNDING:
+            raise ValueError(
+                f"Expected mass and infinite to add up to 1, got {total:.6g}; count what is "
+                "missing as infinite."
+            )
         if exact is not None and exact.batch_shape:
             raise ValueError(
                 f"Expected a single exact loss, got a batch of shape {exact.batch_shape}; index it."
             )
+
+    @classmethod
+    def beside(cls, gaussian: QuadraticLoss) -> TabulatedLoss:
+        """A Gaussian loss beside a table that says nothing: all its mass is at the loss 0."""
+        return cls(1.0, 0, [1.0], exact=gaussian)
 
     @classmethod
     def from_profile(
@@ -124,7 +154,75 @@ class TabulatedLoss(PrivacyLoss):
         mass = np.concatenate([(mass_before * np.exp(-left))[:0:-1], [at_zero], mass_after[1:]])
         return cls(h, 1 - left.size, mass, float(after[-1]), float(before[-1]), exact)
 
-    # -- algebra -----------------------------------------------------------------------------
+    # -- the contract --------------------------------------------------------------------------
+
+    def dominating(self) -> TabulatedLoss:
+        """Itself."""
+        return self
+
+    def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:
+        """Ln delta of the stored table, rounded up; below, nothing is known of the truth."""
+        eps = _validate.epsilons(epsilon)
+        return least_log_delta(eps)[()], self.upper_log_delta(eps)[()]
+
+    @property
+    def quick(self) -> bool:  # type: ignore[override]
+        """A table alone is quick; beside a Gaussian part every delta is a sum of Gaussian ones."""
+        return self.exact is None
+
+    def upper_log_delta(
+        self, epsilon: FloatArray, matters: FloatArray | float = -math.inf
+    ) -> FloatArray:
+        """Ln delta of the stored table, rounded up: all terms of its sum are positive."""
+        flat = epsilon.reshape(-1)
+        value = self._of_table(flat) if self.exact is None else self._of_sum(flat)
+        margin = math.log1p(SAFETY + 1e-15 * self.mass.size)
+        # delta <= 1 is a theorem
+        return np.asarray(np.minimum(value + margin, 0.0).reshape(epsilon.shape))
+
+    def _of_table(self, eps: FloatArray) -> FloatArray:
+        """On the polygon: delta at the next grid point, and how much the chord falls up to it."""
+        grid, (heights, falls) = self.grid, self._polygon
+        after = np.searchsorted(grid, eps, side="right")
+        inside = after < grid.size
+        j = np.minimum(after, grid.size - 1)
+        with np.errstate(divide="ignore", under="ignore"):
+            rest = np.where(inside, -np.expm1(np.minimum(eps - grid[j], 0.0)) * falls[j], 0.0)
+            height = np.where(inside, heights[j], math.ldexp(self.infinite, _SCALE))
+            return np.asarray(np.log(height + rest) - _SCALE * math.log(2.0))
+
+    @functools.cached_property
+    def _polygon(self) -> tuple[FloatArray, FloatArray]:
+        """At each grid point delta, and e^loss times the mass of Q from there on; scaled."""
+        decay = math.exp(-self.step)
+        falls, q = np.empty(self.mass.size), 0.0
+        for j, p in zip(range(self.mass.size - 1, -1, -1), self.mass[::-1].tolist(), strict=True):
+            falls[j] = q = math.ldexp(p, _SCALE) + decay * q
+        after = np.append(np.cumsum((-math.expm1(-self.step) * falls)[:0:-1])[::-1], 0.0)
+        return after + math.ldexp(self.infinite, _SCALE), falls
+
+    def _of_sum(self, eps: FloatArray) -> FloatArray:
+        """ln(p_inf + sum_j p_j delta_gauss(eps - l_j))."""
+        assert self.exact is not None
+        points, weights = self._live
+        result = np.empty(eps.size)
+        few = slice(None, None, max(1, points.size // 64))
+        for i, e in enumerate(eps.tolist()):
+            # Terms far below the largest of a few need no digits.
+            gauss = self.exact.upper_log_delta(e - points[few])
+            negligible = np.max(weights[few] + gauss, initial=-math.inf) - _NEGLIGIBLE
+            terms = weights + self.exact.upper_log_delta(e - points, negligible - weights)
+            result[i] = _log_sums(terms)
+        with np.errstate(divide="ignore"):
+            return np.logaddexp(np.log(self.infinite), result)
+
+    @property
+    def _live(self) -> tuple[FloatArray, FloatArray]:
+        """The losses that have mass, and its logarithm."""
+        live = np.flatnonzero(self.mass)
+        return self.grid[live], np.log(self.mass[live])
+
+    # -- algebra -------------------------------------------------------------------------------
 
     @property
     def grid(self) -> FloatArray:
@@ -132,15 +230,17 @@ class TabulatedLoss(PrivacyLoss):
         result: FloatArray = self.step * (self.start + np.arange(self.mass.size, dtype=np.float64))
         return result
 
-    def reversed(self) -> TabulatedLoss:
-        """The loss of the reversed pair.
+    def reversed(self, back: PrivacyLoss | None = None) -> Any:
+        """The loss of the reversed pair; `back` is what its own reverse is, by default this table.
 
         Losses beyond 600 become minus infinity, which only raises delta: what the other law has
         there is below any double worth keeping, and is counted as infinite.
         """
+        if self._reversed is not None and back is None:
+            return self._reversed
         other = self.mass * np.exp(-self.grid)
         kept = max(1, int(np.count_nonzero(self.grid <= _REACH)))
-        return TabulatedLoss(
+        turned = TabulatedLoss(
             self.step,
             -(self.start + kept - 1),
             other[:kept][::-1],
@@ -148,21 +248,22 @@ class TabulatedLoss(PrivacyLoss):
             self.infinite + float(self.mass[kept:].sum()),
             None if self.exact is None else self.exact.reversed(),
         )
+        turned._reversed = self if back is None else back
+        if back is None:
+            self._reversed = turned
+        return turned
 
-    def __add__(self, other: object) -> TabulatedLoss:
-        """Independent composition with another table or with a Gaussian loss."""
-        if isinstance(other, QuadraticLoss):
-            exact = other if self.exact is None else self.exact + other
-            return TabulatedLoss(
-                self.step, self.start, self.mass, self.infinite, self.absent, exact
-            )
+    def _plus(self, other: PrivacyLoss) -> TabulatedLoss | None:
+        """Losses add up: a convolution of the tables, and the sum of the Gaussian parts."""
         if not isinstance(other, TabulatedLoss):
-            return NotImplemented
-        a, b = self, other
-        if a.step != b.step:
-            a, b = (a, b._regrid(a.step)) if a.step > b.step else (a._regrid(b.step), b)
-        parts = [part for part in (a.exact, b.exact) if part is not None]
-        together = parts[0] + parts[1] if len(parts) == 2 else (parts[0] if parts else None)
+            return None
+        gaussian = other.exact if self.exact is None else self.exact
+        if self.exact is not None and other.exact is not None:
+            gaussian = self.exact + other.exact
+        for a, b in ((self, other), (other, self)):
+            if b._says_nothing:
+                return TabulatedLoss(a.step, a.start, a.mass, a.infinite, a.absent, gaussian)
+        a, b = _on_one_grid(self, other)
         mass, shift, cut, cut_below = _trimmed(_convolution(a, b), a.step)
         start = a.start + b.start + shift
         return TabulatedLoss(
@@ -171,36 +272,86 @@ class TabulatedLoss(PrivacyLoss):
             mass,
             a.infinite + b.infinite - a.infinite * b.infinite + cut,
             a.absent + b.absent - a.absent * b.absent + cut_below * math.exp(-a.step * start),
-            together,
+            gaussian,
         )
 
-    __radd__ = __add__
-
-    def __mul__(self, times: object) -> TabulatedLoss:
-        """The same release made `times` times, independently."""
-        if not isinstance(times, int | np.integer) or isinstance(times, bool):
-            return NotImplemented
-        k = _validate.count("times", times)
+    def _times(self, times: int) -> TabulatedLoss:
+        """By squaring; the Gaussian part apart."""
         result: TabulatedLoss | None = None
-        power = self._bare()
+        power, k = self._bare(), times
         while k:
             if k & 1:
                 result = power if result is None else result + power
             k >>= 1
             power = power + power if k else power
         assert result is not None
-        return result if self.exact is None else result + int(times) * self.exact
+        return result if self.exact is None else result + TabulatedLoss.beside(times * self.exact)
 
-    def _regrid(self, step: float) -> TabulatedLoss:
-        """The same table on a coarser grid, rounded up."""
-        bare, high = self._bare(), float(np.abs(self.grid).max()) + step
-        return TabulatedLoss.from_profile(
-            bare.delta, bare.reversed().delta, step=step, high=high, exact=self.exact
-        )
+    @property
+    def _says_nothing(self) -> bool:
+        alone = self.mass.size == 1 and self.mass[0] == 1.0 and self.start == 0
+        return alone and self.infinite == self.absent == 0.0
 
     def _bare(self) -> TabulatedLoss:
         """The table without its Gaussian part."""
         return TabulatedLoss(self.step, self.start, self.mass, self.infinite, self.absent)
+
+    def _regrid(self, step: float) -> TabulatedLoss:
+        """The same table on another grid: exactly on one that divides its own, else rounded up."""
+        ratio = self.step / step
+        if ratio == math.floor(ratio) and self.mass.size * ratio <= _MOST:
+            finer = np.zeros((self.mass.size - 1) * int(ratio) + 1)
+            finer[:: int(ratio)] = self.mass
+            start = self.start * int(ratio)
+            return TabulatedLoss(step, start, finer, self.infinite, self.absent, self.exact)
+        high = float(np.abs(self.grid).max()) + step
+        table = _from_curves([self._bare()], step, high)
+        table.exact = self.exact
+        return table
+
+    def without_gaussian(self) -> TabulatedLoss:
+        """A table alone that dominates this loss: its Gaussian part tabulated too.
+
+        Examples
+        --------
+        >>> from ndis import QuadraticLoss
+        >>> gauss = QuadraticLoss.from_shift(1.0)
+        >>> table = gauss.dominating().without_gaussian()
+        >>> table.exact is None, bool(1.0 <= table.delta(1.0) / gauss.delta(1.0) < 1.001)
+        (True, True)
+        """
+        return self if self.exact is None else _flattened(self)
+
+    def _deltas_on_grid(self, step: float, count: int) -> FloatArray:
+        """Ln delta at `count` points 0, h, 2h, ..., rounded up; h divides the step or the reverse.
+
+        All differences of these points and the table's are multiples of the smaller of the two,
+        so that the Gaussian part is evaluated once for each.
+        """
+        assert self.exact is not None
+        _, weights = self._live
+        unit = min(step, self.step)
+        points = round(step / unit) * np.arange(count)
+        places = round(self.step / unit) * (self.start + np.flatnonzero(self.mass))
+        low, high = int(places.min(initial=0)), int(places.max(initial=0))
+        values = self.exact.upper_log_delta(
+            unit * np.arange(-high, points[-1] - low + 1, dtype=np.float64)
+        )
+        result = np.empty(count)
+        size = max(1, _CHUNK // max(places.size, 1))
+        for i in range(0, count, size):
+            part = slice(i, i + size)
+            result[part] = _log_sums(weights + values[points[part, None] - places + high])
+        with np.errstate(divide="ignore"):
+            total = np.logaddexp(np.log(self.infinite), result)
+        return np.asarray(np.minimum(total + math.log1p(SAFETY), 0.0))  # delta <= 1 is a theorem
+
+    def end(self) -> float:
+        """An epsilon at which nothing is left but what is infinite, or next to nothing."""
+        live = np.flatnonzero(self.mass)
+        top = max(float(self.grid[live[-1]]), 0.0) if live.size else 0.0
+        beyond = 0.0 if self.exact is None else float(self.exact.epsilon(_END))
+        return top + (beyond if math.isfinite(beyond) else 0.0)
 
     def __repr__(self) -> str:
         """Name the size of the table and the exact part."""
@@ -212,70 +363,58 @@ class TabulatedLoss(PrivacyLoss):
         """Equal stored numbers."""
         if not isinstance(other, TabulatedLoss):
             return NotImplemented
-        return (self.step, self.start, self.infinite, self.absent, self.exact) == (
-            other.step,
-            other.start,
-            other.infinite,
-            other.absent,
-            other.exact,
-        ) and np.array_equal(self.mass, other.mass)
+        return self._stored() == other._stored() and np.array_equal(self.mass, other.mass)
 
     def __hash__(self) -> int:
         """Hash of the stored numbers."""
-        return hash(
-            (self.step, self.start, self.mass.tobytes(), self.infinite, self.absent, self.exact)
-        )
+        return hash((*self._stored(), self.mass.tobytes()))
 
-    # -- readings ----------------------------------------------------------------------------
+    def _stored(self) -> tuple[Any, ...]:
+        return self.step, self.start, self.infinite, self.absent, self.exact
 
-    def log_delta(self, epsilon: ArrayLike) -> Any:
-        """Ln delta(epsilon) of the stored table, which is an upper bound on what it stands for."""
-        eps = _validate.epsilons(epsilon)
-        flat = eps.reshape(-1)
-        with np.errstate(divide="ignore"):
-            log_mass, log_infinite = (
-                np.log(self.mass),
-                math.log(self.infinite) if self.infinite else -math.inf,
-            )
-        live = np.flatnonzero(self.mass)
-        points, weights = self.grid[live], log_mass[live]
-        loss = self.exact if self.exact is not None else QuadraticLoss(0.0, 0.0, 0.0)
-        result = np.array(
-            [
-                np.logaddexp(log_infinite, _log_sum(weights + loss.log_delta(e - points)))
-                for e in flat
-            ]
-        )
-        return np.minimum(result, 0.0).reshape(eps.shape)[()]  # delta <= 1 is a theorem
-
-    def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:
-        """Bounds that allow for rounding in the sum over the table (all its terms are positive)."""
-        value = np.asarray(self.log_delta(epsilon))
-        margin = math.log1p(SAFETY)
-        return (value - margin)[()], np.minimum(value + margin, 0.0)[()]
+    # -- readings ------------------------------------------------------------------------------
 
     def supremum(self) -> float:
         """The largest value of the loss."""
         if self.infinite > 0:
             return math.inf
-        top = float(self.grid[np.flatnonzero(self.mass)[-1]])
+        live = np.flatnonzero(self.mass)
+        top = float(self.grid[live[-1]]) if live.size else 0.0
         return top + (0.0 if self.exact is None else float(self.exact.supremum()))
 
     def finite_cumulant(self, s: ArrayLike) -> Any:
         """Ln E_P[e^{sL}; L finite]: the cumulant of the loss short of its infinite part."""
         order = _validate.floats("s", s)
-        with np.errstate(divide="ignore"):
-            log_mass = np.log(self.mass)
-        flat = [_log_sum(log_mass + v * self.grid) for v in order.reshape(-1)]
-        table = np.array(flat).reshape(order.shape)
-        return (table if self.exact is None else table + self.exact.cumulant(order))[()]
+        points, weights = self._live
+        flat = order.reshape(-1)
+        sums, size = np.empty(flat.size), max(1, _CHUNK // max(points.size, 1))
+        for i in range(0, flat.size, size):
+            part = slice(i, i + size)
+            sums[part] = _log_sums(weights + flat[part, None] * points)
+        table = sums.reshape(order.shape)
+        return (table if self.exact is None else table + self.exact.finite_cumulant(order))[()]
 
-    def renyi(self, alpha: ArrayLike) -> Any:
-        """Renyi divergence of order alpha > 1 of the table; +inf if it has infinite losses."""
-        order = _validate.floats_within("alpha", alpha, 1.0, math.inf, closed=False)
-        if self.infinite > 0:
-            return np.full(order.shape, np.inf)[()]
-        return self.finite_cumulant(order - 1.0) / (order - 1.0)
+    @property
+    def infinite_mass(self) -> float:
+        """The stored probability of an infinite loss."""
+        return self.infinite
+
+    @property
+    def squared_shift(self) -> float:
+        """That of a Gaussian part beside a table that says nothing."""
+        alone = self.exact is not None and self._says_nothing
+        return self.exact.squared_shift if self.exact is not None and alone else math.inf
+
+    def tradeoff(self, alpha: ArrayLike) -> Any:
+        """The f-DP curve of the table: the largest of the lines that belong to its grid points."""
+        level = _validate.floats_within("alpha", alpha, 0.0, 1.0)
+        table = self.without_gaussian()
+        samples = []
+        for way in (table, table.reversed().dominating()):
+            knots = np.union1d([0.0], way.grid[way.grid > 0])
+            samples.append((knots, way.upper_log_delta(knots)))
+        forwards, backwards = samples
+        return largest_lines(forwards, backwards, level.reshape(-1)).reshape(level.shape)[()]
 
     def to_dict(self) -> dict[str, Any]:
         """The stored numbers, exactly."""
@@ -298,8 +437,65 @@ class TabulatedLoss(PrivacyLoss):
             [float.fromhex(v) for v in stored["mass"]],
             float.fromhex(stored["infinite"]),
             float.fromhex(stored["absent"]),
-            None if stored["exact"] is None else QuadraticLoss.from_dict(stored["exact"]),
+            None if stored["exact"] is None else kinds.from_dict(stored["exact"]),  # type: ignore[arg-type]
         )
+
+
+@functools.lru_cache(maxsize=256)
+def table_of(loss: PrivacyLoss, end: float) -> TabulatedLoss:
+    """A table that dominates a quick loss, up to the epsilon at which delta is `end`."""
+    ends = [float(way.epsilon(end)) for way in (loss, loss.reversed())]
+    high = max(*(1.0 if math.isinf(e) else e for e in ends), 1e-300)
+    return _from_curves([loss], power_of_two(high / _POINTS), high)
+
+
+@functools.lru_cache(maxsize=64)
+def largest_table(losses: tuple[PrivacyLoss, ...]) -> TabulatedLoss:
+    """A table that dominates the pointwise largest of several losses."""
+    tables = [loss.dominating() for loss in losses]
+    high = max(way.end() for table in tables for way in (table, table.reversed().dominating()))
+    return _from_curves(losses, power_of_two(max(high, 1e-300) / _POINTS), high)
+
+
+@functools.lru_cache(maxsize=64)
+def _flattened(table: TabulatedLoss) -> TabulatedLoss:
+    """A table with its Gaussian part tabulated, on a grid that divides its own."""
+    ways = table, table.reversed().dominating()
+    high = max(*(way.end() for way in ways), 1e-300)
+    # Steps that divide each other: a power of two times that of the table.
+    step = table.step * power_of_two(high / table.step / _POINTS)
+    count = math.ceil(high / step) + 1
+    after, before = (np.exp(way._deltas_on_grid(step, count)) for way in ways)
+    return TabulatedLoss.from_profile(
+        lambda eps: after[: eps.size], lambda eps: before[: eps.size], step=step, high=high
+    )
+
+
+def _from_curves(losses: Sequence[PrivacyLoss], step: float, high: float) -> TabulatedLoss:
+    """A table of the largest of some losses' curves, read off tables where those are not quick."""
+
+    def largest(turn: bool) -> Callable[[FloatArray], FloatArray]:
+        ways = [loss.reversed() if turn else loss for loss in losses]
+        ways = [way if way.quick else way.dominating().without_gaussian() for way in ways]
+        return lambda eps: np.exp(np.max([way.upper_log_delta(eps) for way in ways], axis=0))
+
+    return TabulatedLoss.from_profile(largest(False), largest(True), step=step, high=high)
+
+
+def power_of_two(value: float) -> float:
+    """The largest power of two that is at most `value`: grids of such steps contain each other."""
+    return math.ldexp(1.0, math.floor(math.log2(value)))
+
+
+def _on_one_grid(a: TabulatedLoss, b: TabulatedLoss) -> tuple[TabulatedLoss, TabulatedLoss]:
+    """Two tables with one step: the finer if it divides the other, else the coarser."""
+    if a.step == b.step:
+        return a, b
+    fine, coarse = min(a.step, b.step), max(a.step, b.step)
+    size = max(table.mass.size * table.step / fine for table in (a, b))
+    step = fine if (coarse / fine).is_integer() and size <= _MOST else coarse
+    ready = [table if table.step == step else table._regrid(step) for table in (a, b)]
+    return ready[0], ready[1]
 
 
 def _rounded_up(profile: Callable[[FloatArray], ArrayLike], epsilons: FloatArray) -> FloatArray:
@@ -338,11 +534,12 @@ def _kinks(epsilons: FloatArray, delta: FloatArray) -> tuple[FloatArray, float]:
     return mass, float(forward[0])
 
 
-def _log_sum(logs: FloatArray) -> float:
-    top = float(np.max(logs, initial=-math.inf))
-    if math.isinf(top):
-        return top
-    return top + math.log(float(np.exp(logs - top).sum()))
+def _log_sums(logs: FloatArray) -> FloatArray:
+    """Ln of the sums of e^logs along the last axis."""
+    top = np.max(logs, axis=-1, initial=-math.inf, keepdims=True)
+    finite = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore", under="ignore"):
+        return np.asarray(top[..., 0] + np.log(np.exp(logs - finite).sum(axis=-1)) - 0.0)
 
 
 def _convolution(a: TabulatedLoss, b: TabulatedLoss) -> FloatArray:
@@ -369,7 +566,7 @@ def _tilted_convolution(a: TabulatedLoss, b: TabulatedLoss, s: float) -> FloatAr
     for part in (a, b):
         with np.errstate(divide="ignore"):
             logs = np.log(part.mass) + s * part.step * np.arange(part.mass.size)
-        norm = _log_sum(logs)
+        norm = float(_log_sums(logs))
         log_norm += norm
         tilted.append(np.exp(logs - norm))
     total = irfft(rfft(tilted[0], size) * rfft(tilted[1], size), size)[:length]

@@ -208,12 +208,14 @@ class PrivateGraph(PrivateEstimator):
     def output_law(self, X: Any, *, nodes: int | Sequence[Node] | None = None) -> Gaussian:
         """The law of one column of the factor; a release has n_components independent ones.
 
-        For auditors: a dense n x n covariance, singular in the direction of the all-ones vector.
+        For auditors, without the last node: a column adds up to 0, so the other entries tell it,
+        and their covariance is dense and positive definite.
         """
         edges = self._read(X, nodes)
         n, mixture = edges.n_nodes, self._mixture(edges.n_nodes)
         complete = mixture.weight * (np.eye(n) - 1.0 / n)
-        return Gaussian(np.zeros(n), complete + mixture.share * edges.laplacian())
+        cov = complete + mixture.share * edges.laplacian()
+        return Gaussian(np.zeros(n - 1), cov[:-1, :-1])
 
     cut = asks_sketch(GraphSketch.cut)
     cuts = asks_sketch(GraphSketch.cuts)

@@ -25,8 +25,8 @@ from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP, least_noise
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+from ndis.loss.derived import MARGIN, inner_epsilon, subsampled, with_failure
 from ndis.mechanisms.recompute import Implied
-from ndis.mechanisms.worst_cases import MARGIN, inner_epsilon, subsampled, with_failure
 from ndis.randomness import add_noise, grid_spacing
 from ndis.tables import Gram
 

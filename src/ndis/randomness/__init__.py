@@ -15,17 +15,16 @@ Noise is drawn and rounded exactly: what `add_noise` and its kin return is the i
 output, a real number, rounded to a public grid. docs/threat-model.md says what this defends.
 """
 
+from ndis.randomness.functions import draw_exactly, draw_limit, draw_solution
 from ndis.randomness.noise import (
     GRID_BITS,
     add_laplace_noise,
     add_noise,
     add_symmetric_noise,
     grid_spacing,
-    round_to_grid,
 )
 from ndis.randomness.products import (
     draw_combinations,
-    draw_exactly,
     draw_gaussian,
     draw_sketch,
     least_ridge,
@@ -33,7 +32,6 @@ from ndis.randomness.products import (
 from ndis.randomness.signs import sign_product, signs
 from ndis.randomness.sources import (
     RandomState,
-    directions,
     generator,
     is_secure,
     subsample_mask,
@@ -45,16 +43,16 @@ __all__ = [
     "add_laplace_noise",
     "add_noise",
     "add_symmetric_noise",
-    "directions",
     "draw_combinations",
     "draw_exactly",
     "draw_gaussian",
+    "draw_limit",
     "draw_sketch",
+    "draw_solution",
     "generator",
     "grid_spacing",
     "is_secure",
     "least_ridge",
-    "round_to_grid",
     "sign_product",
     "signs",
     "subsample_mask",

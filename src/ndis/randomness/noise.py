@@ -76,44 +76,6 @@ def grid_spacing(scale: float) -> float:
     return spacing
 
 
-def round_to_grid(values: ArrayLike, scale: float) -> FloatArray:
-    """Round numbers about to be released to multiples of `grid_spacing(scale)`.
-
-    The grid depends on the noise, never on the data, so this is post-processing: it cannot
-    weaken a guarantee. It is idempotent, and leaves alone what is so large (2**41 times the
-    scale or more) that its neighbours among the doubles are already further apart than the grid.
-
-    Parameters
-    ----------
-    values : array_like
-        Numbers that already carry their noise.
-    scale : float
-        The public noise scale; see `grid_spacing`.
-
-    Returns
-    -------
-    ndarray of float64, of the shape of `values`
-
-    Examples
-    --------
-    >>> from ndis.randomness import round_to_grid
-    >>> float(round_to_grid(1 / 3, scale=1.0)) * 2**8
-    85.0
-    """
-    values = _validate.floats("values", values)
-    spacing = grid_spacing(scale)
-    with np.errstate(over="ignore"):
-        steps = values / spacing  # exact: a power of two only moves the exponent
-        # Adding 0.0 turns -0.0 into 0.0: a zero carries no sign.
-        rounded = np.where(np.isinf(steps), values, np.rint(steps) * spacing) + 0.0
-    if not np.all(np.isfinite(rounded)):
-        raise ValueError(
-            "Expected values that stay finite on the release grid, got one at the edge of the "
-            "doubles; divide the data and their bounds by a constant."
-        )
-    return rounded
-
-
 def add_noise(
     values: Exact, scale: float, rng: np.random.Generator, *, offset: ArrayLike | None = None
 ) -> FloatArray:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -180,49 +180,6 @@ def least_ridge(trace: float, dimension: int) -> float:
     share = (d + 4) * 2.0**-49 * (1.0 + 2.0**-10)
     # The ridge itself adds to the trace of what is factorised.
     return _validate.positive("trace", trace) * share / (1.0 - d * share)
-
-
-def draw_exactly(
-    compute: Callable[[list[arb]], Sequence[arb]],
-    n_normals: int,
-    scale: float,
-    rng: np.random.Generator,
-) -> FloatArray:
-    """Compute a function of real normals, correctly rounded to the grid of `scale`.
-
-    For few numbers that depend on noise in any way. The ideal output is post-processed only.
-
-    Parameters
-    ----------
-    compute : callable
-        Takes the normals as balls of python-flint and returns balls that hold the outputs, the
-        smaller the higher `flint.ctx.prec` is. It is called with more and more precision.
-    n_normals : int
-        How many normals.
-    scale : float
-        The grid is that of noise of this public scale.
-    rng : numpy.random.Generator
-        From `generator`.
-
-    Returns
-    -------
-    ndarray of float64, of one dimension
-
-    Examples
-    --------
-    >>> from ndis.randomness import draw_exactly, generator
-    >>> draw_exactly(lambda z: [z[0] / (1 + z[1] ** 2)], 2, 1.0, generator()).shape
-    (1,)
-    """
-    reals, spacing = NORMAL.draw(n_normals, rng), grid_spacing(scale)
-    for bits in (NORMAL.bits, *(2**k for k in range(7, 15))):
-        with flint.ctx.workprec(2 * bits):
-            outputs = compute([ball(reals.floor(i, bits), bits) for i in range(n_normals)])
-            steps = [(y / spacing + arb(0.5)).floor().unique_fmpz() for y in outputs]
-        known = [float(int(step)) for step in steps if step is not None]
-        if len(known) == len(steps):
-            return joined([np.zeros(len(known))], np.array(known), spacing)
-    raise ArithmeticError("Expected balls that shrink as the precision grows, got others.")
 
 
 class _Columns:

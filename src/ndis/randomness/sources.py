@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from randomgen import AESCounter, ChaCha
 
 from ndis import _validate
-from ndis._validate import FloatArray
 
 RandomState = int | np.random.SeedSequence | np.random.Generator | None
 
@@ -125,35 +124,6 @@ def is_secure(random_state: RandomState) -> bool:
     (True, False)
     """
     return random_state is None
-
-
-def directions(n_directions: int, dimension: int, rng: np.random.Generator) -> FloatArray:
-    """Return independent points, uniform on the unit sphere of R^dimension.
-
-    Parameters
-    ----------
-    n_directions, dimension : int
-        The shape of the result.
-    rng : numpy.random.Generator
-        From `generator`.
-
-    Returns
-    -------
-    ndarray of shape (n_directions, dimension)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ndis.randomness import directions, generator
-    >>> bool(np.allclose(np.linalg.norm(directions(5, 3, generator()), axis=1), 1))
-    True
-    """
-    n_directions = _validate.count("n_directions", n_directions)
-    dimension = _validate.count("dimension", dimension)
-    points = rng.standard_normal((n_directions, dimension))
-    while not np.all(nonzero := points.any(axis=1)):
-        points[~nonzero] = rng.standard_normal((np.count_nonzero(~nonzero), dimension))
-    return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True))
 
 
 def subsample_mask(n_rows: int, rate: float, rng: np.random.Generator) -> NDArray[np.bool_]:

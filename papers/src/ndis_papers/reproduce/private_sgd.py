@@ -54,7 +54,8 @@ def compose_gaussian(multiplier: float, training: Training) -> Profile:
     """The loss of all steps with normal noise, in units of the clipping norm."""
     loss = QuadraticLoss.from_shift(1.0 / multiplier)
     step = 2.0**-10 if training.steps > 100 else 2.0**-8
-    return sampled(loss.delta, training.rate, step, 8.0) * training.steps
+    total: Profile = training.steps * sampled(loss.delta, training.rate, step, 8.0)
+    return total
 
 
 def sampled(delta: Callable[[FloatArray], Any], rate: float, step: float, high: float) -> Profile:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
-from ndis import randomness
 from ndis._validate import FloatArray
 from ndis.gaussian import Gaussian
 from ndis.loss import PrivacyLoss, Profile
 from ndis.loss.least_squares import LeastSquaresLoss, TriangleLoss
 from ndis.loss.student import SketchAndSolveLoss
-from ndis.mechanisms.projection import draw_sketch
 from ndis.mechanisms.projection_methods import least_ratio, sketch_loss
 from ndis.mechanisms.regression_methods.base import (
     FINER,
@@ -25,7 +24,7 @@ from ndis.mechanisms.regression_methods.base import (
     enough,
     solve,
 )
-from ndis.randomness import round_to_grid
+from ndis.randomness import draw_limit, draw_sketch, draw_solution
 from ndis.release import Shapes
 
 # The most that a calibration leaves below the delta asked for, in ln delta, to certify it; and the
@@ -66,7 +65,7 @@ def least_triangle_ratio(
         return loss, loss.reversed()
 
     def attained(log_ratio: float) -> float:
-        deltas = [float(loss.log_delta(epsilon)) for loss in losses(math.exp(log_ratio))]
+        deltas = [float(loss.attained(epsilon)) for loss in losses(math.exp(log_ratio))]
         return max(*deltas, kind.floor)
 
     target, least = math.log(delta), math.log(_LEAST_RATIO)
@@ -87,9 +86,8 @@ def least_triangle_ratio(
             high += 0.5
         ratio = math.exp(brentq(lambda x: attained(x) - target + room, found, high, xtol=1e-5))
     more = 2.0**-10
-    while any(
-        loss.bounds_within(epsilon, 0.0, target - 1e-9)[1] > target for loss in losses(ratio)
-    ):
+    eps = np.array([epsilon])
+    while any(loss.bounds_within(eps, 0.0, target - 1e-9)[1][0] > target for loss in losses(ratio)):
         ratio, more = ratio * (1.0 + more), 2.0 * more
     return ratio
 
@@ -104,10 +102,11 @@ class Sketched(Method):
         self.noise_scale = ratio * task.data_norm
         self.ridge = self.noise_scale**2
 
-    def _coefficient_grid(self, values: FloatArray) -> FloatArray:
-        return round_to_grid(values, FINER / math.sqrt(self.n_components))
-
     n_components: int
+
+    def _coefficients(self, draw: Any, table: Table, rng: np.random.Generator) -> FloatArray:
+        grid = FINER / math.sqrt(self.n_components)
+        return np.asarray(draw(table.moments, self.ridge, self.n_components, grid, rng))
 
 
 class Sketch(Sketched):
@@ -128,7 +127,7 @@ class Sketch(Sketched):
 
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Release the sketch and what it says about the coefficients."""
-        sketch = randomness.draw_sketch(table.moments, self.ridge, self.n_components, rng)
+        sketch = draw_sketch(table.moments, self.ridge, self.n_components, rng)
         second = sketch @ sketch.T
         debiased = second / self.n_components - self.ridge * np.eye(len(second))
         return {"coef": solve(second), "sketch": sketch, "moments": debiased}
@@ -145,9 +144,7 @@ class GaussianLimit(Sketched):
 
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
         """Draw the coefficients."""
-        law = self.law(table)
-        noise = np.linalg.cholesky(law.cov) @ rng.standard_normal(len(law.mean))
-        return {"coef": self._coefficient_grid(law.mean + noise)}
+        return {"coef": self._coefficients(draw_limit, table, rng)}
 
     def law(self, table: Table) -> Gaussian:
         """The law of the coefficients."""
@@ -169,9 +166,8 @@ class SketchAndSolve(Sketched):
             self._fix(task, sketched, Profile.both(sketch_loss(sketched, r)))
 
     def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
-        """Draw a sketch, solve it, forget it."""
-        sketch = draw_sketch(table.moments, self.ridge, self.n_components, rng)
-        return {"coef": self._coefficient_grid(solve(sketch @ sketch.T))}
+        """Draw the solution of a sketch that nobody makes."""
+        return {"coef": self._coefficients(draw_solution, table, rng)}
 
 
 def _large_sketch(task: Task) -> float:

@@ -1,4 +1,4 @@
-"""Worst cases that are not one Gaussian pair: subsampled releases, and releases that may fail.
+"""Losses derived from another: of a release of a Poisson subsample, and of one that may fail.
 
 Both are tabulated, rounded up, so that they compose with everything else. docs/proofs/projection.md
 has the proofs. A table has the epsilon that was asked for among its grid points, where it is as
@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
+from ndis.loss.base import PrivacyLoss
+from ndis.loss.profile import Profile
+from ndis.loss.tabulated import TabulatedLoss
 
 # What is asked of the parts is less than what is promised by this share: it pays for rounding in
 # the formulas and for the tables' own safety margin.
@@ -34,7 +36,7 @@ def inner_epsilon(epsilon: ArrayLike, rate: float) -> FloatArray:
 
     Examples
     --------
-    >>> from ndis.mechanisms.worst_cases import inner_epsilon
+    >>> from ndis.loss.derived import inner_epsilon
     >>> f"{inner_epsilon(1.0, 0.1):.6f}"
     '2.900477'
     """
@@ -68,12 +70,12 @@ def sampled_deltas(
     return present, absent
 
 
-def subsampled(loss: QuadraticLoss, rate: float, epsilon: float, delta: float) -> Profile:
+def subsampled(loss: PrivacyLoss, rate: float, epsilon: float, delta: float) -> Profile:
     """The loss of a release of a Poisson subsample, add/remove one row.
 
     Parameters
     ----------
-    loss : QuadraticLoss
+    loss : PrivacyLoss
         A pair that dominates the release of any sample, row present first.
     rate : float
         The probability with which each row is sampled, 0 < rate < 1.
@@ -83,7 +85,7 @@ def subsampled(loss: QuadraticLoss, rate: float, epsilon: float, delta: float) -
     Examples
     --------
     >>> from ndis import QuadraticLoss
-    >>> from ndis.mechanisms.worst_cases import inner_epsilon, subsampled
+    >>> from ndis.loss.derived import inner_epsilon, subsampled
     >>> sketch = QuadraticLoss.from_leverage(0.05, n_components=20)
     >>> table = subsampled(sketch, 0.1, epsilon=0.5, delta=1e-6)
     >>> ratio = table.delta(0.5) / (0.1 * sketch.delta(inner_epsilon(0.5, 0.1)))
@@ -91,7 +93,7 @@ def subsampled(loss: QuadraticLoss, rate: float, epsilon: float, delta: float) -
     True
     """
     q = _validate.probability("rate", rate)
-    present, absent = sampled_deltas(loss.delta, loss.reversed().delta, q)
+    present, absent = sampled_deltas(_upper(loss), _upper(loss.reversed()), q)
     inner_end = _end(loss, delta / q)
     # The outer epsilon that belongs to it: ln(1 + q (e^end - 1)).
     end = math.log(q) + inner_end + math.log1p((1.0 - q) / q * math.exp(-inner_end))
@@ -99,12 +101,12 @@ def subsampled(loss: QuadraticLoss, rate: float, epsilon: float, delta: float) -
     return Profile.both(_tabulated(present, absent, [epsilon, -math.log1p(-q)], end))
 
 
-def with_failure(loss: QuadraticLoss, failure: float, epsilon: float, delta: float) -> Profile:
+def with_failure(loss: PrivacyLoss, failure: float, epsilon: float, delta: float) -> Profile:
     """The loss of a release that is as good as `loss` but for an event of small probability.
 
     Parameters
     ----------
-    loss : QuadraticLoss
+    loss : PrivacyLoss
         A pair that dominates the release short of the event, row present first.
     failure : float
         A bound on the probability of the event under either neighbour; it is added to delta.
@@ -114,21 +116,25 @@ def with_failure(loss: QuadraticLoss, failure: float, epsilon: float, delta: flo
     Examples
     --------
     >>> from ndis import QuadraticLoss
-    >>> from ndis.mechanisms.worst_cases import with_failure
+    >>> from ndis.loss.derived import with_failure
     >>> shift = QuadraticLoss.from_shift(0.2)
     >>> excess = with_failure(shift, 1e-7, 1.0, 1e-6).delta(1.0) - shift.delta(1.0)
     >>> bool(1e-7 <= excess < 1.001e-7)
     True
     """
 
-    def worsened(pair: QuadraticLoss) -> Callable[[FloatArray], FloatArray]:
-        return lambda eps: np.asarray(np.minimum(pair.delta(eps) + failure, 1.0))
+    def worsened(pair: PrivacyLoss) -> Callable[[FloatArray], FloatArray]:
+        return lambda eps: np.minimum(_upper(pair)(eps) + failure, 1.0)
 
     end = _end(loss, delta)
     return Profile.both(_tabulated(worsened(loss), worsened(loss.reversed()), [epsilon], end))
 
 
-def _end(loss: QuadraticLoss, delta: float) -> float:
+def _upper(loss: PrivacyLoss) -> Callable[[FloatArray], FloatArray]:
+    return lambda eps: np.exp(loss.upper_log_delta(eps))
+
+
+def _end(loss: PrivacyLoss, delta: float) -> float:
     """Where the loss matters no more."""
     return float(loss.epsilon(max(_TAIL * delta, 1e-300)))
 

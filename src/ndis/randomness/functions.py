@@ -1,0 +1,186 @@
+"""Functions of real normals, correctly rounded.
+
+Few numbers that depend on noise in any way: coefficients of a regression, for instance. They are
+computed in ball arithmetic, with more digits of the normals until their rounding is decided, so
+that the ideal output is post-processed only.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+
+import flint
+import numpy as np
+from flint import arb
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.randomness.noise import Exact, grid_spacing, joined, parts_of
+from ndis.randomness.reals import NORMAL, Reals, ball
+
+Balls = list[list[arb]]
+
+
+class Normals:
+    """Real normals as balls, by so many digits."""
+
+    def __init__(self, reals: Reals, bits: int) -> None:
+        self._reals, self._bits = reals, bits
+
+    def __getitem__(self, index: int) -> arb:
+        """One of them."""
+        return ball(self._reals.floor(index, self._bits), self._bits)
+
+    def energy(self, start: int, stop: int) -> arb:
+        """The sum of the squares of some of them, in integers."""
+        odd = [2 * self._reals.floor(i, self._bits) + 1 for i in range(start, stop)]
+        error = 2 * sum(map(abs, odd)) + len(odd)
+        return arb(sum(m * m for m in odd), error) * arb(2) ** (-2 * self._bits - 2)
+
+
+def draw_exactly(
+    compute: Callable[[Normals], Sequence[arb]],
+    n_normals: int,
+    scale: float,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Compute a function of real normals, correctly rounded to the grid of `scale`.
+
+    Parameters
+    ----------
+    compute : callable
+        Takes the normals, whose items are balls of python-flint, and returns balls that hold the
+        outputs, the smaller the higher `flint.ctx.prec` is. It is called again with more precision
+        as long as a rounding is open.
+    n_normals : int
+        How many normals.
+    scale : float
+        The grid is that of noise of this public scale.
+    rng : numpy.random.Generator
+        From `generator`.
+
+    Returns
+    -------
+    ndarray of float64, of one dimension
+
+    Examples
+    --------
+    >>> from ndis.randomness import draw_exactly, generator
+    >>> draw_exactly(lambda z: [z[0] / (1 + z[1] ** 2)], 2, 1.0, generator()).shape
+    (1,)
+    """
+    reals, spacing = NORMAL.draw(n_normals, rng), grid_spacing(scale)
+    for bits in (NORMAL.bits, *(2**k for k in range(7, 15))):
+        with flint.ctx.workprec(2 * bits):
+            outputs = compute(Normals(reals, bits))
+            steps = [(y / spacing + arb(0.5)).floor().unique_fmpz() for y in outputs]
+        known = [float(int(step)) for step in steps if step is not None]
+        if len(known) == len(steps):
+            return joined([np.zeros(len(known))], np.array(known), spacing)
+    raise ArithmeticError("Expected balls that shrink as the precision grows, got others.")
+
+
+def draw_limit(
+    moments: Exact, ridge: float, n_components: int, scale: float, rng: np.random.Generator
+) -> FloatArray:
+    """Draw coefficients from the limit law of sketch-and-solve, correctly rounded.
+
+    That is N(x, |e|^2 (B^T B)^-1/n_components), where x and e are the solution and the residuals of
+    least squares on the table [B, b] whose Gram matrix is moments + ridge I, the label last.
+
+    Parameters
+    ----------
+    moments : array_like of shape (d + 1, d + 1), or pairs of integers
+        The Gram matrix without its ridge, exact (see `add_noise`). Its lower triangle is read.
+    ridge : float
+        Public.
+    n_components : int
+        The rows of the sketch.
+    scale : float
+        The grid is that of noise of this public scale.
+    rng : numpy.random.Generator
+        From `generator`.
+
+    Returns
+    -------
+    ndarray of float64, of shape (d,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.randomness import draw_limit, generator
+    >>> draw_limit(np.eye(3), 1.0, 100, 0.01, generator()).shape
+    (2,)
+    """
+    count = _validate.count("n_components", n_components)
+    parts = parts_of(moments)
+    d = len(parts[0]) - 1
+
+    def compute(z: Normals) -> list[arb]:
+        factor = _cholesky(parts, ridge)
+        size = factor[d][d] / arb(count).sqrt()
+        return _solve_transposed(factor, [factor[d][k] + size * z[k] for k in range(d)])
+
+    return draw_exactly(compute, d, scale, rng)
+
+
+def draw_solution(
+    moments: Exact, ridge: float, n_components: int, scale: float, rng: np.random.Generator
+) -> FloatArray:
+    """Draw the least-squares solution of a sketch, correctly rounded; the sketch is never made.
+
+    A sketch of n_components Gaussian combinations of the rows of [B, b], whose Gram matrix is
+    A = moments + ridge I = L L^T, has the second moments L T T^T L^T with Bartlett's T: lower
+    triangular, T_ij normal, T_ii^2 chi-square with n_components - i degrees of freedom. Its
+    solution is x + |e| L_B^-T T_B^-T t, where t is the last row of T.
+
+    Parameters and result are those of `draw_limit`; n_components is at least the number of
+    coefficients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.randomness import draw_solution, generator
+    >>> draw_solution(np.eye(3), 1.0, 100, 0.01, generator()).shape
+    (2,)
+    """
+    parts = parts_of(moments)
+    d = len(parts[0]) - 1
+    count = _validate.count("n_components", n_components, d)
+    below = d * (d - 1) // 2
+
+    def compute(z: Normals) -> list[arb]:
+        bartlett = [[z[d + i * (i - 1) // 2 + j] for j in range(i)] for i in range(d)]
+        start = d + below
+        for i in range(d):
+            bartlett[i].append(z.energy(start, start + count - i).sqrt())
+            start += count - i
+        factor = _cholesky(parts, ridge)
+        noise = _solve_transposed(bartlett, [z[k] for k in range(d)])
+        return _solve_transposed(factor, [factor[d][k] + factor[d][d] * noise[k] for k in range(d)])
+
+    return draw_exactly(compute, d + below + d * count - below, scale, rng)
+
+
+def _cholesky(parts: list[FloatArray], ridge: float) -> Balls:
+    """The lower triangular factor of the sum of the parts and a ridge."""
+    rows, factor = [part.tolist() for part in parts], list[list[arb]]()
+    for i in range(len(parts[0])):
+        line = list[arb]()
+        factor.append(line)
+        for j in range(i + 1):
+            left = sum((arb(row[i][j]) for row in rows), arb(ridge if i == j else 0.0))
+            left -= sum(map(operator.mul, line, factor[j]), arb(0))
+            line.append(left.sqrt() if i == j else left / factor[j][j])
+    return factor
+
+
+def _solve_transposed(factor: Balls, right: list[arb]) -> list[arb]:
+    """Solve L^T x = right for the leading part of L that fits."""
+    found = list(right)
+    for k in reversed(range(len(found))):
+        found[k] = found[k] / factor[k][k]
+        for j in range(k):
+            found[j] -= factor[k][j] * found[k]
+    return found
