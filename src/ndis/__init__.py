@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from ndis.mechanisms.covariance import PrivateCovariance
     from ndis.mechanisms.gaussian_process import PrivateGaussianProcess
     from ndis.mechanisms.graph import PrivateGraph
+    from ndis.mechanisms.limits import PrivateLimits
     from ndis.mechanisms.multiparty import MultiPartyRegression
     from ndis.mechanisms.posterior import GaussianOutput
     from ndis.mechanisms.projection import PrivateProjection
     from ndis.mechanisms.regression import PrivateLeastSquares
-    from ndis.mechanisms.row_norm import PrivateNorm
     from ndis.mechanisms.sketch import Sketch
     from ndis.release import Release
 
@@ -49,8 +49,8 @@ __all__ = [
     "PrivateGaussianProcess",
     "PrivateGraph",
     "PrivateLeastSquares",
+    "PrivateLimits",
     "PrivateLogisticRegression",
-    "PrivateNorm",
     "PrivateProjection",
     "Profile",
     "QuadraticLoss",
@@ -83,7 +83,7 @@ _HOME = {
     "PrivateGraph": "ndis.mechanisms.graph",
     "PrivateLeastSquares": "ndis.mechanisms.regression",
     "PrivateLogisticRegression": "ndis.mechanisms.classification",
-    "PrivateNorm": "ndis.mechanisms.row_norm",
+    "PrivateLimits": "ndis.mechanisms.limits",
     "PrivateProjection": "ndis.mechanisms.projection",
     "Profile": "ndis.loss",
     "QuadraticLoss": "ndis.loss",

@@ -19,8 +19,8 @@ from ndis import (
     PrivateGaussianProcess,
     PrivateGraph,
     PrivateLeastSquares,
+    PrivateLimits,
     PrivateLogisticRegression,
-    PrivateNorm,
     PrivateProjection,
 )
 from ndis.mechanisms.base import PrivateEstimator
@@ -60,7 +60,7 @@ FITTED: dict[type, Callable[[], PrivateEstimator]] = {
     PrivateLogisticRegression: lambda: PrivateLogisticRegression(
         data_norm=1.0, lam=10.0, classes=[0, 1], **PROMISE
     ).fit(X, (Y > 0).astype(int)),
-    PrivateNorm: lambda: PrivateNorm(thresholds=[0.5, 1.0], **PROMISE).fit(X),
+    PrivateLimits: lambda: PrivateLimits(**PROMISE).fit(X),
     PrivateProjection: lambda: PrivateProjection(data_norm=1.0, n_components=5, **PROMISE).fit(X),
 }
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +26,11 @@ from ndis import _validate
 from ndis.calibration import ROUND_UP, least_noise, noise_multiplier, shift_profile
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss import PrivacyLoss
+from ndis.mechanisms import octaves
 from ndis.mechanisms.publish import ask, publish
 from ndis.randomness import RandomState
 from ndis.release import Release, Shapes
-from ndis.tables import Columns, Rows, Table
+from ndis.tables import PRIVATE, Columns, Rows, Table
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
@@ -103,15 +104,35 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Target:
-    """What noise has to achieve: (epsilon, delta), or a delta at a noise that is given."""
+    """What noise has to achieve: (epsilon, delta), or a delta at a noise that is given.
+
+    Attributes
+    ----------
+    epsilon : float or None
+    delta : float
+    limits : float
+        How far a row moves the histograms that limits are found from; 0 if none are.
+    """
 
     epsilon: float | None
     delta: float
+    limits: float = 0.0
+
+    @property
+    def limits_noise(self) -> float:
+        """The noise of those histograms where they have their share of the squared budget."""
+        assert self.epsilon is not None
+        unit = noise_multiplier(self.epsilon, self.delta)
+        return unit * self.limits / math.sqrt(octaves.SHARE) * ROUND_UP
 
     def least_noise(
         self, family: Callable[[float], PrivacyLoss], start: float = 1.0, given: float | None = None
     ) -> tuple[float, PrivacyLoss]:
-        """The least noise of a family of losses, or the given one; and its loss."""
+        """The least noise of a family of losses, or the given one; and its loss.
+
+        What is spent on limits is no part of it: a family that has some adds
+        ``shift_profile(target.limits / target.limits_noise)`` to each of its losses.
+        """
         if given is None:
             assert self.epsilon is not None
             given = least_noise(family, self.epsilon, self.delta, start=start)
@@ -134,6 +155,9 @@ def mean_shift(
 ) -> tuple[dict[str, float], PrivacyLoss]:
     """Noise on several sums that is one mean shift, D^2 = sum (sensitivity / noise)^2.
 
+    Limits that are to be found are one more part of it, named "limits", with a tenth of D^2, or all
+    of it where there is no other part.
+
     Parameters
     ----------
     target : Target
@@ -154,6 +178,10 @@ def mean_shift(
     >>> f"{noise['sum']:.4f}", f"{noise['count']:.4f}", f"{loss.delta(1.0):.3e}"
     ('9.4467', '9.4467', '1.000e-06')
     """
+    if target.limits:
+        left = 1.0 - octaves.SHARE
+        others = {name: (moved, left * share) for name, (moved, share) in parts.items()}
+        parts = {**others, "limits": (target.limits, octaves.SHARE if parts else 1.0)}
     if given is not None:
         if not isinstance(given, Mapping) or set(given) != set(parts):
             raise ValueError(
@@ -235,12 +263,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """The released arrays; changes nothing."""
         raise NotImplementedError
 
+    def _read(self, data: Any, plan: Plan) -> Any:
+        """What is read before anything is paid."""
+        return self._study(data, plan)
+
+    def _answer(self, studied: Any, plan: Plan, data: Any, rng: np.random.Generator) -> Arrays:
+        """All released arrays."""
+        return self._draw(studied, plan, data, rng)
+
     def _release(self, data: Any, plan: Plan) -> Release:
         """Ask, read, pay, draw, certify."""
         ask(plan.guarantee, self.ledger, self.random_state)  # before the data are read
-        studied = self._study(data, plan)
+        studied = self._read(data, plan)
         self.release_ = publish(
-            lambda rng: self._draw(studied, plan, data, rng),
+            lambda rng: self._answer(studied, plan, data, rng),
             plan.guarantee,
             type(self).__name__,
             {**self._public(data), "method": plan.method, "noise_scale": plan.noise_scale},
@@ -278,6 +314,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
 
+def _is_private(limits: Any) -> bool:
+    return isinstance(limits, str) and limits == PRIVATE
+
+
 def _asked(name: str, value: Any) -> Any:
     if value is None:
         raise ValueError(f"Expected {name}, got none; say what is to be promised.")
@@ -289,9 +329,10 @@ class TableEstimator(PrivateEstimator):
 
     Parameters
     ----------
-    limits : mapping of str to (low, high), or sequence of pairs, optional
+    limits : mapping of str to (low, high), sequence of pairs, or "private", optional
         The public limits of every numeric column, in the order of the columns for arrays. Values
-        are clipped to them, and everything is computed on columns scaled by them.
+        are clipped to them, and everything is computed on columns scaled by them. "private",
+        also instead of a pair: nobody knows them, and a tenth of the squared budget finds them.
     data_norm : float, optional
         A public bound on the Euclidean norm of a row; longer rows are scaled down to it. With
         `limits` it bounds the scaled row, intercept included. One of the two is needed.
@@ -309,6 +350,8 @@ class TableEstimator(PrivateEstimator):
     data_norm: float | None
     fit_intercept: bool = False
     n_rows: int | None = None
+    # Whether the table is read again once its limits are known.
+    _reads_again = True
 
     def plan(self, size: Any = None) -> Plan:
         """What `fit` will do; needs no data.
@@ -318,7 +361,26 @@ class TableEstimator(PrivateEstimator):
         size : int, optional
             How many features there are, where `limits` or `columns` do not name them.
         """
-        return self._plan(self._rows_declared(size))
+        return self._planned(self._rows_declared(size))
+
+    def _planned(self, rows: Rows) -> Plan:
+        """The plan, and what finding limits adds to it."""
+        plan = self._plan(rows)
+        if not rows.bought:
+            return plan
+        assert isinstance(plan.noise_scale, Mapping) and "limits" in plan.noise_scale  # noqa: PT018
+        return replace(plan, shapes={**plan.shapes, **octaves.shapes(len(rows.bought))})
+
+    def _target(self, rows: Rows | None = None, relation: str = "add-remove") -> Target:
+        """What is asked for, checked; rows whose limits are to be found must be shown."""
+        target = super()._target()
+        if rows is None and _is_private(self.limits):
+            raise ValueError(
+                f'Expected limits of {type(self).__name__} to be public, got "private"; pass the '
+                "least and largest value of every column."
+            )
+        bought = 0 if rows is None else len(rows.bought)
+        return replace(target, limits=octaves.sensitivity(bought, relation))
 
     def _plan(self, rows: Rows) -> Plan:
         """What will happen to a table with this recipe for its rows."""
@@ -341,11 +403,46 @@ class TableEstimator(PrivateEstimator):
         """
         table, labels = self._open(X, y)
         table = table.with_rows(self._rows(table, labels))
-        assert table.rows is not None
-        self._release(table, self._plan(table.rows))
-        self.n_features_in_ = len(table.rows.features.columns)
-        self._finish(table.rows)
+        rows = table.rows
+        assert rows is not None
+        self._release(table, self._planned(rows))
+        self.n_features_in_ = len(rows.features.columns)
+        self._finish(self._bounded(rows, self.release_.arrays, self.noise_scale_))
         return self
+
+    # One pass more where limits are to be found: it is all that is read before the payment. What
+    # could fail there fails in that pass, which sees every value that later ones see.
+
+    def _read(self, data: Table, plan: Plan) -> Any:
+        """The counts that limits are found from, or what is studied without them."""
+        assert data.rows is not None
+        if not data.rows.bought:
+            return super()._read(data, plan)
+        if data.once and self._reads_again:
+            raise ValueError(
+                'Expected a table that can be read twice for limits="private", got one that can '
+                "be read only once; write it to a file first, or pass limits."
+            )
+        below = octaves.read(data)
+        self._check_rows(data.n_rows)
+        return below
+
+    def _answer(self, studied: Any, plan: Plan, data: Table, rng: np.random.Generator) -> Arrays:
+        """The released arrays; limits first, if they are to be found."""
+        assert data.rows is not None
+        if not data.rows.bought:
+            return super()._answer(studied, plan, data, rng)
+        assert isinstance(plan.noise_scale, Mapping)
+        arrays = octaves.draw(studied, plan.noise_scale["limits"], rng)
+        view = data.with_rows(self._bounded(data.rows, arrays, plan.noise_scale))
+        return {**arrays, **self._draw(self._study(view, plan), plan, view, rng)}
+
+    def _bounded(self, rows: Rows, arrays: Arrays, noise: Noise) -> Rows:
+        """The recipe with limits for every column: what was released tells those found."""
+        if not rows.bought:
+            return rows
+        assert isinstance(noise, Mapping)
+        return octaves.found(rows, arrays, noise["limits"])
 
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
         """The recipe for a table's rows; estimators with labels say more."""
@@ -398,6 +495,8 @@ class TableEstimator(PrivateEstimator):
         """The limits of some columns by name; None if only norms are declared."""
         if self.limits is None:
             return None
+        if _is_private(self.limits):
+            return {name: PRIVATE for name in names if name not in (self.levels or {})}
         if isinstance(self.limits, Mapping):
             wanted = [name for name in names if name not in (self.levels or {})]
             for name in self.limits:
@@ -414,6 +513,23 @@ class TableEstimator(PrivateEstimator):
                 "list (low, high) for every column in order."
             )
         return dict(zip(names, pairs, strict=True))
+
+    def _label_limits(self, labels: Sequence[str]) -> dict[str, Any] | None:
+        """The limits of the labels by name: `label_limits`, those in `limits`, or to be found."""
+        given = getattr(self, "label_limits", None)
+        if given is None and isinstance(self.limits, Mapping):
+            return {name: self.limits[name] for name in labels if name in self.limits} or None
+        if given is None and not _is_private(self.limits):
+            return None
+        if given is None or _is_private(given):
+            return dict.fromkeys(labels, PRIVATE)
+        pairs = [given] if len(labels) == 1 and len(given) == 2 else list(given)
+        if len(pairs) != len(labels):
+            raise ValueError(
+                f"Expected one pair of limits for each of {len(labels)} labels, got {len(pairs)}; "
+                "list (low, high) for every label in order."
+            )
+        return dict(zip(labels, pairs, strict=True))
 
     def _features(self, table: Table, without: Sequence[str] = ()) -> Columns:
         """How the features of a table become rows on the grid."""
@@ -439,7 +555,8 @@ class TableEstimator(PrivateEstimator):
         if names is None and isinstance(self.limits, Mapping):
             names = [*self.limits, *(self.levels or {})]
         if names is None:
-            size = len(self.limits) if size is None and isinstance(self.limits, Sequence) else size
+            if size is None and isinstance(self.limits, Sequence) and not _is_private(self.limits):
+                size = len(self.limits)
             if size is None:
                 raise ValueError(
                     "Expected the number of features, got none; pass it, or name the columns in "

@@ -5,13 +5,15 @@ from ndis.tables.edges import Edges, read_edges
 from ndis.tables.exact import GRID_NORM, MOST_ROWS, ExactSum
 from ndis.tables.leverage import leverage_error, leverages
 from ndis.tables.progress import track
-from ndis.tables.rows import Columns, Rows
-from ndis.tables.sums import Residuals, Scores, bounded, contrasts, moments
+from ndis.tables.rows import PRIVATE, Columns, Rows
+from ndis.tables.sums import Below, Residuals, Scores, bounded, contrasts, moments
 from ndis.tables.table import Table
 
 __all__ = [
     "GRID_NORM",
     "MOST_ROWS",
+    "PRIVATE",
+    "Below",
     "Block",
     "Columns",
     "Edges",

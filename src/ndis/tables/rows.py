@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,10 @@ BOUND_RANGE = (1e-60, 1e60)
 # Squares of grid entries of so many columns add up exactly: 2^13 times 2^40.
 _EXACT_COLUMNS = 8192
 
-Limits = Mapping[str, tuple[float, float]]
+# What stands for limits that are to be found privately.
+PRIVATE = "private"
+
+Limits = Mapping[str, Any]  # of pairs (low, high), or PRIVATE
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class Columns:
         each level, named ``column=level``; any other value gives zeros in all of them.
     limits : mapping of str to (low, high), optional
         For every other column its public limits. Values are clipped to them and scaled to
-        [-1, 1]; without `centred` zero stays zero.
+        [-1, 1]; without `centred` zero stays zero. ``"private"`` instead of a pair: they are still
+        to be found (see `bought` and `found`), and until then no row is made.
     norm : float, optional
         Public bound on the Euclidean norm of a row: of the scaled row, intercept included, where
         there are limits. Longer rows are scaled down to it. Limits alone bound a row too.
@@ -119,6 +123,23 @@ class Columns:
         box = self._box_norm()
         return box is not None and self.norm == box
 
+    @property
+    def bought(self) -> dict[str, tuple[int, ...]]:
+        """Columns whose limits are still to be found; the places of their numbers in a row."""
+        place, places = int(self.intercept), {}
+        for column in self.columns:
+            first, place = place, place + len(self._names(column))
+            if self.limits is not None and self.limits.get(column) == PRIVATE:
+                places[column] = tuple(range(first, place))
+        return places
+
+    def found(self, limits: Limits) -> Columns:
+        """The same recipe with limits that have been found."""
+        if self.limits is None:
+            return self
+        known = {name: limits.get(name, pair) for name, pair in self.limits.items()}
+        return replace(self, limits=known)
+
     def _derived(self) -> dict[str, FloatArray]:
         """Low, high, middle and scale of every number in a row."""
         n = len(self.names)
@@ -127,7 +148,8 @@ class Columns:
         for column in self.columns:
             part = slice(place, place := place + len(self._names(column)))
             if self.limits is not None and column not in self.levels:
-                low[part], high[part] = self.limits[column]
+                pair = self.limits[column]
+                low[part], high[part] = (-1.0, 1.0) if pair == PRIVATE else pair
                 bounded[part] = True
         middle, half = np.zeros(n), np.ones(n)
         if self.centred:
@@ -140,7 +162,7 @@ class Columns:
     def _units(self) -> float:
         """Grid units of one scaled unit."""
         if not self.boxed:
-            return GRID_NORM / float(self.norm or 1.0)
+            return float(GRID_NORM / (self.norm or 1.0))
         # The grid entries of a row in the box: whole numbers whose squares add up to 2^40 at most,
         # with room for two roundings to the grid.
         return float(math.isqrt(GRID_NORM**2 // self._box_columns) - 1)
@@ -163,7 +185,7 @@ class Columns:
             return None
         return math.sqrt(self._box_columns)
 
-    def _checked_limits(self, limits: Limits) -> dict[str, tuple[float, float]]:
+    def _checked_limits(self, limits: Limits) -> dict[str, Any]:
         wanted = [name for name in self.columns if name not in self.levels]
         missing = [name for name in wanted if name not in limits]
         if missing:
@@ -177,7 +199,10 @@ class Columns:
                     f"Expected limits of numeric columns that are read, got {name!r}; columns "
                     "with levels need none."
                 )
-        return {name: _pair(name, limits[name], self.centred) for name in wanted}
+        return {
+            name: PRIVATE if _is_private(limits[name]) else _pair(name, limits[name], self.centred)
+            for name in wanted
+        }
 
     # -- with the data -----------------------------------------------------------------------
 
@@ -224,6 +249,11 @@ class Columns:
         shrink : array of shape (n,) or None
             The factor by which each record has been scaled down; None if none can be.
         """
+        if self.bought:
+            raise RuntimeError(
+                f"Expected limits of {_listed(list(self.bought))} to have been found, got none; "
+                "please report this fault of ndis."
+            )
         xp = namespace(values)
 
         def constant(vector: FloatArray) -> Any:
@@ -299,6 +329,21 @@ class Rows:
     def widths(self) -> Mapping[str, int]:
         """Lengths of the lists in columns of lists."""
         return {**self.features.widths, **({} if self.labels is None else self.labels.widths)}
+
+    @property
+    def bought(self) -> list[tuple[str, int, int]]:
+        """Numbers whose limits are to be found: column, group (features, labels), and place."""
+        return [
+            (name, index, place)
+            for index, group in enumerate(self._groups)
+            for name, places in group.bought.items()
+            for place in places
+        ]
+
+    def found(self, limits: Limits) -> Rows:
+        """The same recipe with limits that have been found."""
+        labels = None if self.labels is None else self.labels.found(limits)
+        return replace(self, features=self.features.found(limits), labels=labels)
 
     @property
     def _groups(self) -> tuple[Columns, ...]:
@@ -508,6 +553,10 @@ def default_names(n_columns: int) -> tuple[str, ...]:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names))
+
+
+def _is_private(limits: Any) -> bool:
+    return isinstance(limits, str) and limits == PRIVATE
 
 
 def _pair(name: str, limits: Any, centred: bool) -> tuple[float, float]:

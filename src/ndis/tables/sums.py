@@ -47,6 +47,29 @@ def read_moments(table: Table) -> dict[str, ExactSum]:
 
 
 @dataclass(frozen=True)
+class Below:
+    """How many rows have a number below each of some public edges; only comparisons are made.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (n_edges,)
+    places : tuple of (group, place)
+        Which numbers of a raw row: of the features (group 0) or of the labels (1).
+    """
+
+    edges: FloatArray
+    places: tuple[tuple[int, int], ...]
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """Counts of shape (n_places, n_edges)."""
+        xp, edges = block.xp, block.beside(self.edges)
+        groups = (block.features, block.labels)
+        numbers = [xp.sort(groups[group][place, :]) for group, place in self.places]
+        counts = xp.stack([xp.searchsorted(values, edges) for values in numbers])
+        return {"below": xp.astype(counts, xp.float64)}
+
+
+@dataclass(frozen=True)
 class Residuals:
     """Sum of x clip(y - x theta): the gradient of least squares, with clipped residuals.
 

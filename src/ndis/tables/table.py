@@ -160,6 +160,7 @@ class Table:
         """A view of the same table: its records become integers by this recipe."""
         view = Table(self._source, self.columns, replace(rows, drop_missing=self.drop_missing))
         view.drop_missing = self.drop_missing
+        view._seen.update({name: seen for name, seen in self._seen.items() if name == "rows"})
         return view
 
     def _select(self, columns: tuple[str, ...]) -> Table:

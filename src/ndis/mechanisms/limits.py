@@ -1,0 +1,135 @@
+"""The limits of a table's columns, bought from the data where nobody knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ndis import _validate
+from ndis.mechanisms import octaves
+from ndis.mechanisms.base import Arrays, Forecast, Noise, Plan, TableEstimator, mean_shift
+from ndis.randomness import RandomState
+from ndis.tables import PRIVATE, Columns, Rows, Table
+
+if TYPE_CHECKING:
+    from ndis.ledger import Ledger
+
+
+class PrivateLimits(TableEstimator):
+    """Limits between which nearly all values of each column lie, to be used as `limits`.
+
+    Every estimator that reads a table finds them itself with ``limits="private"``, for a tenth of
+    its squared budget. Found here, they can be used by several.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee, for the presence of one row.
+    columns : sequence of str, optional
+        The columns to read; all if not given.
+    noise_scale : dict, optional
+        ``{"limits": s}``: noise of standard deviation s on each count, instead of `epsilon`.
+    random_state : int, SeedSequence, Generator or None
+        None is secret; everything else is repeatable and hence NOT private.
+    ledger : Ledger, optional
+        The budget to spend from.
+
+    Attributes
+    ----------
+    limits_ : dict of str to (float, float)
+        The limits of every feature, to be passed on as `limits`; for an array,
+        ``list(limits_.values())``.
+    label_limits_ : (float, float), list of them, or None
+        Those of the labels, if there are any.
+    release_ : Release
+        Noisy counts of rows: between powers of two, and in 64 bins where most of them are.
+    guarantee_ : Guarantee
+    noise_scale_ : dict of str to float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis import PrivateLimits
+    >>> rng = np.random.default_rng(0)
+    >>> people = np.column_stack([rng.uniform(18, 90, 50_000), rng.normal(40e3, 8e3, 50_000)])
+    >>> PrivateLimits(epsilon=0.5, delta=1e-7, random_state=0).fit(people).limits_
+    {'x0': (18.0, 90.0), 'x1': (13312.0, 62464.0)}
+    """
+
+    limits = PRIVATE
+    data_norm = None
+    levels = None
+    _reads_again = False
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        columns: Sequence[str] | None = None,
+        noise_scale: Noise | None = None,
+        random_state: RandomState = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.columns = columns
+        self.noise_scale = noise_scale
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def forecast(self, size: int | None = None, *, n_rows: int) -> Forecast:
+        """How many of a column's rows may lie beyond its limits; needs no data.
+
+        Parameters
+        ----------
+        size : int, optional
+            How many columns there are, where `columns` does not name them.
+        n_rows : int
+            How many rows the table is expected to have.
+        """
+        n_rows = _validate.count("n_rows", n_rows)
+        plan = self.plan(size)
+        assert isinstance(plan.noise_scale, Mapping)
+        n_columns = plan.shapes["limit_bins"][0]
+        # Three deviations more than eight bins together need to be seen, in either histogram.
+        seen = octaves.threshold(n_columns, octaves.N_OCTAVES) + 3.0
+        hidden = 2.0 * seen * np.sqrt(8.0) * plan.noise_scale["limits"]
+        return Forecast(
+            {"share of rows beyond a limit": (0.0, min(1.0, float(hidden) / n_rows))},
+            (f"{n_rows:,} rows", "those beyond a limit lie within eight bins of each histogram"),
+        )
+
+    def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
+        features = self._features(table, labels)
+        return Rows(features, self._labels(labels))
+
+    def _labels(self, labels: Sequence[str]) -> Columns | None:
+        return Columns(labels, limits=self._label_limits(labels)) if labels else None
+
+    def _plan(self, rows: Rows) -> Plan:
+        target = self._target(rows)
+        noise, loss = mean_shift(target, {}, self.noise_scale)
+        return Plan(
+            method="histograms",
+            noise_scale=noise,
+            guarantee=target.promise(loss, "add-remove"),
+            shapes={},
+            reason="Two histograms of each column find its limits, whatever their scale.",
+        )
+
+    def _study(self, data: Table, plan: Plan) -> None:
+        """Counts are all that is read."""
+
+    def _draw(self, studied: None, plan: Plan, data: Table, rng: np.random.Generator) -> Arrays:
+        return {}
+
+    def _finish(self, rows: Rows) -> None:
+        assert rows.features.limits is not None
+        self.limits_ = dict(rows.features.limits)
+        self.label_limits_ = None
+        if rows.labels is not None and rows.labels.limits is not None:
+            pairs = list(rows.labels.limits.values())
+            self.label_limits_ = pairs[0] if len(pairs) == 1 else pairs

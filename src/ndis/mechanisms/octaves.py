@@ -1,0 +1,139 @@
+"""Limits of columns that nobody knows, from two noisy histograms of each.
+
+The first histogram has public bins: between powers of two, with their signs, and around zero. The
+outermost bins that certainly hold rows say where a column lies up to a factor of two. The second
+has 64 bins of one width there, and says it more closely. A row is in one bin of each histogram, so
+h columns are one shift of sqrt(2 h) counts; what is read off the noisy counts is post-processing.
+Both are differences of the same exact counts, of rows below 16,515 public edges: one pass.
+docs/proofs/limits.md has the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ndis._validate import FloatArray
+from ndis.randomness import add_noise
+from ndis.release import Shapes
+from ndis.tables import Below, ExactSum, Rows, Table
+
+# Share of the squared budget that limits cost where something else is released from the table.
+SHARE = 0.1
+# Probability that a bin without rows is taken for an outermost one, in any column.
+MISTAKE = 1e-3
+N_BINS = 64
+# Rows that are thinly spread are seen if so many bins in a row hold them together.
+_WINDOWS = (1, 2, 4, 8)
+
+_POWERS = 2.0 ** np.arange(-60, 61)
+BOUNDS = np.concatenate([-_POWERS[::-1], _POWERS])
+N_OCTAVES = BOUNDS.size - 1
+_ZERO = N_OCTAVES // 2
+# Every edge of any second histogram: 64 steps from each power of two to the next.
+_STEPS = np.outer(2.0 ** np.arange(-66, 63), 1.0 + np.arange(N_BINS) / N_BINS).reshape(-1)
+EDGES = np.concatenate([[-np.inf], -_STEPS[::-1], [0.0], _STEPS, [np.inf]])
+
+
+def sensitivity(n_columns: int, relation: str = "add-remove") -> float:
+    """How far one row moves both histograms of so many columns."""
+    return math.sqrt((2 if relation == "add-remove" else 4) * n_columns)
+
+
+def shapes(n_columns: int) -> Shapes:
+    """The released arrays."""
+    return {"limit_octaves": (n_columns, N_OCTAVES), "limit_bins": (n_columns, N_BINS)}
+
+
+def read(table: Table) -> ExactSum:
+    """How many rows are below each edge, in one pass over the numbers as they are."""
+    assert table.rows is not None
+    places = tuple((group, place) for _, group, place in table.rows.bought)
+    return table.sum(Below(EDGES, places), raw=True, what="Finding limits")["below"]
+
+
+def draw(below: ExactSum, noise: float, rng: np.random.Generator) -> dict[str, FloatArray]:
+    """Both histograms, noisy; where the bins of the second are depends on the first alone."""
+    n_columns = below.high.shape[0]
+    inner = np.broadcast_to(BOUNDS[1:-1], (n_columns, N_OCTAVES - 1))
+    octaves = add_noise(_counts(below, inner), noise, rng)
+    bins = add_noise(_counts(below, _bins(octaves, noise)[:, 1:-1]), noise, rng)
+    return {"limit_octaves": octaves, "limit_bins": bins}
+
+
+def found(rows: Rows, arrays: Mapping[str, Any], noise: float) -> Rows:
+    """The recipe with the limits that the released histograms tell: post-processing."""
+    pairs = limits(arrays["limit_octaves"], arrays["limit_bins"], noise)
+    known: dict[str, tuple[float, float]] = {}
+    for (name, *_), (low, high) in zip(rows.bought, pairs, strict=True):
+        before = known.get(name, (low, high))  # the numbers of a list share their limits
+        known[name] = (min(low, before[0]), max(high, before[1]))
+    return rows.found(known)
+
+
+def limits(octaves: FloatArray, bins: FloatArray, noise: float) -> list[tuple[float, float]]:
+    """The outermost bins of each column that certainly hold rows."""
+    seen = threshold(len(octaves), N_BINS) * noise
+    pairs = []
+    for counts, edges in zip(bins, _bins(octaves, noise), strict=True):
+        first, last = _outermost(counts, seen) or (0, N_BINS - 1)
+        pairs.append((float(edges[first]), float(edges[last + 1])))
+    return pairs
+
+
+def threshold(n_columns: int, n_bins: int) -> float:
+    """How many deviations a count must be to be no mistake: a union over all that are looked at."""
+    from scipy.stats import norm
+
+    looked_at = n_columns * sum(n_bins - width + 1 for width in _WINDOWS)
+    return float(norm.isf(MISTAKE / looked_at))
+
+
+def _bins(octaves: FloatArray, noise: float) -> FloatArray:
+    """The edges of the second histogram of each column: multiples of a power of two."""
+    seen = threshold(len(octaves), N_OCTAVES) * noise
+    edges = np.empty((len(octaves), N_BINS + 1))
+    for column, counts in enumerate(octaves):
+        edges[column] = _bins_between(*(_outermost(counts, seen) or (_ZERO, _ZERO)))
+    return edges
+
+
+def _bins_between(first: int, last: int) -> FloatArray:
+    """The edges of bins of one width that cover these octaves."""
+    if first == last == _ZERO:
+        low, high = -1.0, 1.0  # nothing but zeros is seen
+    else:
+        low = 0.0 if first == _ZERO else BOUNDS[first]
+        high = 0.0 if last == _ZERO else BOUNDS[last + 1]
+    width = math.ldexp(0.5, math.frexp((high - low) / N_BINS)[1])
+    while math.floor(low / width) + N_BINS < high / width:
+        width *= 2.0
+    return np.asarray(width * (math.floor(low / width) + np.arange(N_BINS + 1)), np.float64)
+
+
+def _counts(below: ExactSum, edges: FloatArray) -> ExactSum:
+    """Rows between edges, which are among EDGES; those beyond are in the outer bins."""
+    inner = np.searchsorted(EDGES, edges)
+    ends = np.zeros((len(edges), 1), dtype=inner.dtype)
+    place = np.hstack([ends, inner, ends + EDGES.size - 1])
+    cumulative = below[np.arange(len(edges))[:, None], place]
+    return cumulative[:, 1:] - cumulative[:, :-1]
+
+
+def _outermost(counts: FloatArray, seen: float) -> tuple[int, int] | None:
+    """The first and last bin that hold rows; None if none is seen."""
+    first, last = _first(counts, seen), _first(counts[::-1], seen)
+    return None if first is None or last is None else (first, len(counts) - 1 - last)
+
+
+def _first(counts: FloatArray, seen: float) -> int | None:
+    """Where the window starts that is the first to end with enough rows; the shortest of those."""
+    sums = np.concatenate([[0.0], np.cumsum(counts)])
+    for end in range(1, len(counts) + 1):
+        for width in _WINDOWS:
+            if width <= end and sums[end] - sums[end - width] > seen * math.sqrt(width):
+                return end - width
+    return None

@@ -1,0 +1,440 @@
+"""Limits bought from the data: what one row can change, and what is found."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ndis import PrivateLimits, QuadraticLoss
+from ndis.calibration import shift_profile
+from ndis.mechanisms import octaves
+from ndis.mechanisms.base import Plan, TableEstimator, Target, mean_shift
+from ndis.randomness import add_noise
+from ndis.tables import GRID_NORM, PRIVATE, Columns, Rows, Table
+
+N_ROWS = 20_000
+
+
+class Means(TableEstimator):
+    """Means and labels' means: the smallest estimator that has everything."""
+
+    def __init__(
+        self,
+        *,
+        epsilon=None,
+        delta=None,
+        limits=None,
+        label_limits=None,
+        data_norm=None,
+        columns=None,
+        levels=None,
+        fit_intercept=False,
+        n_rows=None,
+        noise_scale=None,
+        random_state=None,
+        ledger=None,
+    ):
+        self.epsilon, self.delta, self.noise_scale = epsilon, delta, noise_scale
+        self.limits, self.data_norm, self.columns, self.levels = limits, data_norm, columns, levels
+        self.label_limits, self.fit_intercept, self.n_rows = label_limits, fit_intercept, n_rows
+        self.random_state, self.ledger = random_state, ledger
+
+    def _rows(self, table, labels):
+        features = self._features(table, labels)
+        return Rows(features, Columns(labels, limits=self._label_limits(labels)))
+
+    def _plan(self, rows):
+        target = self._target(rows)
+        noise, loss = mean_shift(
+            target, {"cross": (GRID_NORM**2, 0.9), "count": (1, 0.1)}, self.noise_scale
+        )
+        shapes = {"cross": (len(rows.features.names), len(rows.labels.names)), "count": ()}
+        return Plan("cross", noise, target.promise(loss, "add-remove"), shapes, "It is a test.")
+
+    def _study(self, table, plan):
+        return table.moments
+
+    def _draw(self, sums, plan, table, rng):
+        return {
+            name: add_noise(sums[name], plan.noise_scale[name], rng) for name in ("cross", "count")
+        }
+
+    def _finish(self, rows):
+        self.rows_ = rows
+
+
+def means(**changes: Any) -> Means:
+    return Means(
+        **{"epsilon": 1.0, "delta": 1e-6, "limits": "private", "random_state": 3} | changes
+    )
+
+
+def limits(table: Any, **changes: Any) -> dict[str, tuple[float, float]]:
+    given = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0} | changes
+    return PrivateLimits(**given).fit(table).limits_
+
+
+@contextmanager
+def counted_passes() -> Iterator[list[bool]]:
+    passes: list[bool] = []
+    original = Table.sum
+
+    def counting(self: Table, function: Any, *, raw: bool = False, what: str = "") -> Any:
+        passes.append(raw)
+        return original(self, function, raw=raw, what=what)
+
+    Table.sum = counting  # type: ignore[method-assign]
+    try:
+        yield passes
+    finally:
+        Table.sum = original  # type: ignore[method-assign]
+
+
+def columns_of_every_kind(n_rows: int = 400) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    exponents = rng.integers(-1074, 1024, n_rows).astype(float)
+    signs = rng.choice([-1.0, 0.0, 1.0], n_rows)
+    return np.column_stack(
+        [
+            rng.standard_normal(n_rows),
+            rng.standard_cauchy(n_rows) ** 7,
+            signs * np.exp2(exponents),
+            np.full(n_rows, -0.0),
+            np.finfo(float).max * signs,
+            rng.choice(octaves.BOUNDS, n_rows),
+            np.nextafter(rng.choice(octaves.BOUNDS, n_rows), 0.0),
+        ]
+    )
+
+
+# -- the promise -------------------------------------------------------------------------------
+
+
+def test_one_row_moves_both_histograms_of_all_columns_by_at_most_the_stated_sensitivity():
+    """The exact counts of neighbours, for any first histogram that may have been released."""
+    table = columns_of_every_kind()
+    n_columns = table.shape[1]
+    rng = np.random.default_rng(2)
+
+    def below(rows: np.ndarray) -> Any:
+        names = [f"x{i}" for i in range(n_columns)]
+        recipe = Rows(Columns(names, limits=dict.fromkeys(names, PRIVATE)))
+        return octaves.read(Table.open(rows).with_rows(recipe))
+
+    everyone = below(table)
+    inner = np.broadcast_to(octaves.BOUNDS[1:-1], (n_columns, octaves.N_OCTAVES - 1))
+    bound = octaves.sensitivity(n_columns)
+    attained = 0.0
+    for left_out in range(0, len(table), 4):
+        others = below(np.delete(table, left_out, axis=0))
+        released = rng.normal(0, 1, (n_columns, octaves.N_OCTAVES)) ** 9 * 100
+        edges = octaves._bins(released, 1.0)[:, 1:-1]
+        moved = [
+            octaves._counts(everyone, at).value - octaves._counts(others, at).value
+            for at in (inner, edges)
+        ]
+        for part in moved:
+            assert np.all(part.sum(axis=1) == 1)
+            assert np.all((part == 0) | (part == 1))
+        attained = max(attained, math.sqrt(sum((part**2).sum() for part in moved)))
+    assert attained == pytest.approx(bound, rel=1e-12)
+    assert octaves.sensitivity(n_columns, "replace") == pytest.approx(bound * math.sqrt(2))
+
+
+def test_the_counts_are_those_of_a_histogram():
+    table = columns_of_every_kind(5000)
+    names = [f"x{i}" for i in range(table.shape[1])]
+    recipe = Rows(Columns(names, limits=dict.fromkeys(names, PRIVATE)))
+    below = octaves.read(Table.open(table).with_rows(recipe))
+    inner = np.broadcast_to(octaves.BOUNDS[1:-1], (len(names), octaves.N_OCTAVES - 1))
+    counts = octaves._counts(below, inner).value
+    bounds = [-np.inf, *octaves.BOUNDS[1:-1], np.inf]
+    for column, found in zip(table.T, counts, strict=True):
+        # numpy's last bin is closed, and nothing is infinite here
+        np.testing.assert_array_equal(found, np.histogram(column, bounds)[0])
+
+
+def test_the_noise_pays_for_both_histograms():
+    plan = PrivateLimits(epsilon=1.0, delta=1e-6).plan(5)
+    noise = plan.noise_scale["limits"]
+    # Second route: ten counts of ten histograms move by one each, one after the other.
+    each = QuadraticLoss.from_shift(1.0 / noise)
+    together = 10 * each
+    assert together.delta(1.0) == pytest.approx(1e-6, rel=1e-6)
+    assert together.delta(1.0) <= 1e-6
+    assert plan.loss.delta(1.0) >= together.delta(1.0) * (1 - 1e-9)
+
+
+def test_a_tenth_of_the_squared_budget_and_one_guarantee():
+    model = means(columns=["a", "b", "y"])
+    frame = pa.table({name: np.random.default_rng(0).uniform(0, 9, 500) for name in "aby"})
+    plan = model._planned(model._rows(Table.open(frame), ["y"]))
+    parts = {"cross": GRID_NORM**2, "count": 1.0, "limits": math.sqrt(6)}
+    squares = {name: (moved / plan.noise_scale[name]) ** 2 for name, moved in parts.items()}
+    assert squares["limits"] / sum(squares.values()) == pytest.approx(0.1)
+    assert QuadraticLoss.from_shift(math.sqrt(sum(squares.values()))).delta(1.0) <= 1e-6
+    assert plan.loss.delta(1.0) == pytest.approx(1e-6, rel=1e-6)
+    assert set(plan.shapes) == {"cross", "count", "limit_octaves", "limit_bins"}
+    fitted = model.fit(frame, "y")
+    assert fitted.guarantee_.loss == plan.loss
+
+
+def test_a_loss_that_is_no_mean_shift_can_add_its_share():
+    target = Target(1.0, 1e-6, limits=octaves.sensitivity(3))
+    bought = shift_profile(target.limits / target.limits_noise)
+    noise, loss = target.least_noise(lambda noise: shift_profile(1.0 / noise) + bought)
+    by_shares, _ = mean_shift(target, {"sum": (1.0, 1.0)})
+    assert noise == pytest.approx(by_shares["sum"], rel=1e-6)
+    assert loss.delta(1.0) <= 1e-6
+
+
+def test_an_estimator_that_does_not_pay_for_limits_cannot_have_them():
+    class Forgetful(Means):
+        def _target(self, rows=None, relation="add-remove"):
+            return super()._target()
+
+    frame = pa.table({name: np.arange(9.0) for name in "ay"})
+    with pytest.raises(ValueError, match="public"):
+        Forgetful(epsilon=1.0, delta=1e-6, limits="private", columns=["a", "y"]).fit(frame, "y")
+    with pytest.raises(RuntimeError, match="report"):
+        Columns(["a"], limits={"a": PRIVATE}).to_grid(np.ones((1, 3)))
+
+
+def test_neighbours_differ_in_released_numbers_only():
+    """An outlier, a lone value of another sign, the only row that is not zero."""
+    rng = np.random.default_rng(4)
+    quiet = np.column_stack([rng.uniform(0, 1, 900), np.zeros(900), np.full(900, 7.0)])
+    label = quiet[:, 0]
+    for odd in ([1e300, 0, 7.0], [-1e-300, 0, 7.0], [0.5, 5e-324, 7.0], [0.5, 0, -1e150]):
+        loud = np.vstack([quiet, odd])
+        here = means(fit_intercept=True).fit(quiet, label)
+        there = means(fit_intercept=True).fit(loud, [*label, 1e200])
+        certificates = [model.release_.certificate() for model in (here, there)]
+        for certificate in certificates:
+            for array in certificate["arrays"].values():
+                array.pop("sha256")
+        assert certificates[0] == certificates[1]
+        counts = [model.release_.arrays["limit_octaves"] for model in (here, there)]
+        assert np.all(np.abs(counts[0] - counts[1]).sum(axis=1) == 1)  # the same noise, one row
+        assert here.rows_.features.limits == there.rows_.features.limits
+
+
+# -- what is found -----------------------------------------------------------------------------
+
+
+def test_every_second_histogram_has_edges_that_were_counted():
+    known = set(octaves.EDGES)
+    for first in range(0, octaves.N_OCTAVES, 3):
+        for last in range(first, octaves.N_OCTAVES):
+            edges = octaves._bins_between(first, last)
+            assert known.issuperset(edges[1:-1])
+            if (first, last) != (octaves._ZERO, octaves._ZERO):
+                low = 0 if first == octaves._ZERO else octaves.BOUNDS[first]
+                high = 0 if last == octaves._ZERO else octaves.BOUNDS[last + 1]
+                assert edges[0] <= low
+                assert edges[-1] >= high
+                assert (high - low) / (edges[1] - edges[0]) > 31
+
+
+@pytest.mark.parametrize("scale", 10.0 ** np.array([-16, -9, -3, 0, 3, 9, 16]))
+@pytest.mark.parametrize("centre", [0.0, 3.0, -30.0])
+def test_finds_limits_at_any_scale(scale, centre):
+    values = scale * (centre + np.random.default_rng(0).uniform(-1, 1, (N_ROWS, 1)))
+    low, high = limits(values)["x0"]
+    inside = np.mean((values >= low) & (values <= high))
+    assert inside > 0.97
+    assert high - low < (2.5 + abs(centre) / 20) * scale
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-30, 1e30, 1e150])
+def test_scales_beyond_the_grid_are_clipped_and_never_fail(scale):
+    values = scale * np.random.default_rng(0).uniform(-1, 1, (N_ROWS, 2))
+    low, high = limits(values)["x0"]
+    assert (low, high) == (-(2.0**60), 2.0**60) if scale > 1 else high - low <= 2.0
+    model = means().fit(values, values[:, 0])
+    assert np.all(np.isfinite(model.release_.arrays["cross"]))
+
+
+def test_outliers_do_not_widen_limits():
+    rng = np.random.default_rng(0)
+    values = rng.uniform(18, 90, (N_ROWS, 1))
+    few = np.vstack([values, np.full((5, 1), 1e12), np.full((5, 1), -1e-12)])
+    low, high = limits(few)["x0"]
+    assert 16 <= low <= 20
+    assert 88 <= high <= 92
+
+
+def test_constant_columns():
+    table = np.column_stack([np.zeros(N_ROWS), np.full(N_ROWS, 5.0), np.full(N_ROWS, -1e-9)])
+    for (low, high), value in zip(limits(table).values(), [0.0, 5.0, -1e-9], strict=True):
+        assert low <= value <= high
+        assert low < high
+
+
+def test_thin_tails_are_seen_together():
+    """Rows that no bin holds enough of, but eight of them do."""
+    rng = np.random.default_rng(0)
+    body, tail = rng.uniform(64, 70, N_ROWS), rng.uniform(96, 128, 2000)
+    noise = {"limits": 40.0}
+    (pair,) = limits(
+        np.concatenate([body, tail])[:, None], epsilon=None, noise_scale=noise
+    ).values()
+    assert pair[1] > 120
+
+
+def test_few_rows_give_something_usable():
+    low, high = limits(np.random.default_rng(0).uniform(100, 200, (5, 1)))["x0"]
+    assert math.isfinite(low)
+    assert math.isfinite(high)
+    assert low < high
+
+
+def test_mistakes_are_as_rare_as_stated():
+    """Nothing but noise: a bin is taken in at most 2 of 1,000 releases (0.1% are allowed)."""
+    rng = np.random.default_rng(0)
+    taken = 0
+    for _ in range(1000):
+        counts = rng.standard_normal((4, octaves.N_OCTAVES))
+        seen = octaves.threshold(4, octaves.N_OCTAVES)
+        taken += any(octaves._outermost(row, seen) is not None for row in counts)
+    assert taken <= 2
+
+
+def test_lists_of_numbers_share_their_limits():
+    vectors = np.random.default_rng(0).uniform(-1, 1, (N_ROWS, 3)) * [1.0, 2.0, 4.0]
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), 3)
+    frame = pa.table({"vector": column, "size": vectors[:, 0]})
+    model = PrivateLimits(epsilon=1.0, delta=1e-6, random_state=0).fit(frame)
+    assert model.release_.arrays["limit_bins"].shape == (4, 64)
+    low, high = model.limits_["vector"]
+    assert low <= -3.75
+    assert high >= 3.75
+    assert model.limits_["size"][1] < 1.5
+
+
+def test_labels_have_limits_too():
+    rng = np.random.default_rng(0)
+    table = rng.uniform(0, 1, (N_ROWS, 2))
+    one = PrivateLimits(epsilon=1.0, delta=1e-6, random_state=0).fit(table, 50 * table[:, 0])
+    assert one.label_limits_ == pytest.approx((0, 50), abs=2)
+    two = PrivateLimits(epsilon=1.0, delta=1e-6, random_state=0).fit(table, table * [1, 300])
+    assert two.label_limits_[1] == pytest.approx((0, 300), abs=9)
+
+
+# -- in an estimator ---------------------------------------------------------------------------
+
+
+def frame(n_rows: int = N_ROWS) -> pa.Table:
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(20, 30, n_rows), rng.uniform(-5, 5, n_rows)
+    kind = rng.choice(["u", "v"], n_rows)
+    return pa.table({"a": a, "b": b, "kind": kind, "y": 100 * a})
+
+
+def test_one_pass_more_and_the_schema_is_read_once():
+    public = {"a": (20, 30), "b": (-5, 5), "y": (0, 3000)}
+    columns = ["a", "b", "y"]
+    with counted_passes() as passes:
+        means(limits=public, columns=columns).fit(frame(), "y")
+        assert passes == [False]
+    with counted_passes() as passes:
+        means(columns=columns).fit(frame(), "y")
+        assert passes == [True, False]
+    with counted_passes() as passes:
+        PrivateLimits(epsilon=1.0, delta=1e-6, random_state=0, columns=columns).fit(frame(), "y")
+        assert passes == [True]
+
+
+def test_some_limits_known_some_not():
+    model = means(
+        limits={"a": (20, 30), "b": "private", "y": "private"},
+        columns=["a", "b", "kind", "y"],
+        levels={"kind": ["u", "v"]},
+        fit_intercept=True,
+    ).fit(frame(), "y")
+    assert model.release_.arrays["limit_bins"].shape == (2, 64)
+    assert model.rows_.features.limits["a"] == (20, 30)
+    assert model.rows_.features.limits["b"] == pytest.approx((-5, 5), abs=0.6)
+    assert model.rows_.labels.limits["y"] == pytest.approx((2000, 3000), abs=100)
+
+
+def test_limits_of_the_label_alone():
+    table = np.random.default_rng(0).uniform(0, 1, (N_ROWS, 2))
+    model = means(limits=[(0, 1), (0, 1)], label_limits="private").fit(table, 50 * table[:, 0])
+    assert model.rows_.labels.limits["y"] == pytest.approx((0, 50), abs=2)
+    with pytest.raises(ValueError, match="each of 2 labels"):
+        means(label_limits=[(0, 1)]).fit(table, table)
+
+
+def test_columns_are_scaled_and_not_centred_without_an_intercept():
+    table = np.random.default_rng(0).uniform(20, 30, (N_ROWS, 1))
+    uncentred = means().fit(table, table[:, 0]).rows_.features
+    assert uncentred.middle.tolist() == [0.0]
+    low, high = uncentred.limits["x0"]
+    assert uncentred.scale[0] == uncentred._units() / max(abs(low), abs(high))
+    assert means(fit_intercept=True).fit(table, table[:, 0]).rows_.features.middle[1] > 20
+
+
+def test_the_labels_unit_does_not_matter():
+    table = np.random.default_rng(0).uniform(0, 1, (N_ROWS, 2))
+    cents, millions = (
+        means().fit(table, 2.0**power * table[:, 0]).release_.arrays for power in (7, -20)
+    )
+    np.testing.assert_array_equal(cents["cross"], millions["cross"])
+
+
+def test_missing_values_are_refused_before_anything_is_paid():
+    table = np.ones((50, 2))
+    table[7, 1] = np.nan
+    frame = pa.table({"a": table[:, 0], "b": table[:, 1], "y": table[:, 0]})
+    for model in (means(columns=["a", "b", "y"]), PrivateLimits(epsilon=1.0, delta=1e-6)):
+        with pytest.raises(ValueError, match="'b' has missing or infinite values"):
+            model.fit(frame, "y")
+
+
+def test_a_declared_number_of_rows_is_checked_before_anything_is_paid():
+    model = means(n_rows=8)
+    model._study = lambda *_: pytest.fail("this is after the payment")  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="n_rows"):
+        model.fit(np.ones((9, 1)), np.ones(9))
+
+
+def test_a_table_that_can_be_read_once_is_refused_before_anything_is_paid():
+    reader = frame().to_reader()
+    with pytest.raises(ValueError, match="only once"):
+        means(columns=["a", "b", "y"]).fit(reader, "y")
+    model = PrivateLimits(epsilon=1.0, delta=1e-6, columns=["a", "b"], random_state=0)
+    assert set(model.fit(frame().to_reader()).limits_) == {"a", "b"}
+
+
+def test_a_table_that_changes_between_the_passes_is_refused():
+    values = [1.0]
+
+    def growing() -> Iterator[pa.RecordBatch]:
+        values.append(1.0)
+        yield pa.record_batch({"a": values, "y": values})
+
+    with pytest.raises(ValueError, match="changed between two passes"):
+        means(columns=["a", "y"]).fit(growing, "y")
+
+
+@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+def test_blocks_of_any_array_library(library):
+    xp = pytest.importorskip(library)
+    table = columns_of_every_kind(300)
+    names = [f"x{i}" for i in range(table.shape[1])]
+    recipe = Rows(Columns(names, limits=dict.fromkeys(names, PRIVATE)))
+    here = octaves.read(Table.open(table).with_rows(recipe))
+    there = octaves.read(Table.open(xp.asarray(table)).with_rows(recipe))
+    assert here == there
+
+
+def test_other_words_for_limits_are_refused():
+    with pytest.raises(ValueError, match="pair"):
+        means(limits={"x0": "unknown"}, columns=["x0", "y"]).fit(
+            pa.table({"x0": [1.0], "y": [1.0]}), "y"
+        )
