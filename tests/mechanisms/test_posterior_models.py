@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from ndis.mechanisms.logistic import solve
 from scipy.optimize import minimize
 from sklearn.datasets import load_breast_cancer
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -15,7 +16,6 @@ from ndis import PrivateGaussianProcess, PrivateLogisticRegression, audit, priva
 from ndis.calibration import meets
 from ndis.loss import Profile
 from ndis.mechanisms import logistic as logistic_module
-from ndis.mechanisms.logistic import solve
 from posterior_pairs import logistic_removals, process_removals, worst_log_delta
 from samplers import LEVEL, accepts_gaussian
 
