@@ -1,7 +1,7 @@
 """Limits bought from the data: what one row can change, and what is found."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ndis import PrivateLimits, QuadraticLoss
+from estimators import all_cases
+from ndis import Ledger, PrivateLimits, QuadraticLoss
 from ndis.calibration import shift_profile
 from ndis.mechanisms import octaves
 from ndis.mechanisms.base import Plan, TableEstimator, Target, mean_shift
@@ -420,6 +421,34 @@ def test_a_table_that_changes_between_the_passes_is_refused():
 
     with pytest.raises(ValueError, match="changed between two passes"):
         means(columns=["a", "y"]).fit(growing, "y")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in all_cases() if isinstance(case.make(), TableEstimator)],
+    ids=lambda case: case.name,
+)
+def test_every_estimator_of_tables_takes_private_limits(case, tmp_path):
+    if "private limits" in case.exceptions:
+        pytest.skip(case.exceptions["private limits"])
+    if isinstance(case.make(), PrivateLimits):
+        return
+    others = {"limits": "private", "data_norm": None, "label_limits": None, "label_bound": None}
+    own = case.make().get_params()
+    asked = {name: value for name, value in others.items() if name in own}
+    with Ledger.create(tmp_path / "b.ndis", 3.0, 1e-5, "add-remove", accept=["seeded"]) as ledger:
+        model = case.make(epsilon=1.0, delta=1e-6, random_state=1, ledger=ledger, **asked)
+        with counted_passes() as passes:
+            model.fit(*case.data())
+        assert len(ledger.history()) == 1
+    assert passes.count(True) == 1
+    assert passes[0]
+    assert model.noise_scale_["limits"] > 0
+    assert {"limit_octaves", "limit_bins"} <= set(model.release_.arrays)
+    alone = case.make(epsilon=1.0, delta=1e-6, random_state=1)
+    quieter = alone.plan(case.size).noise_scale
+    for name in quieter if isinstance(quieter, Mapping) else ():
+        assert model.noise_scale_[name] == pytest.approx(quieter[name] / math.sqrt(0.9), rel=0.02)
 
 
 @pytest.mark.parametrize("library", ["torch", "array_api_strict"])

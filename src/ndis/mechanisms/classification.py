@@ -200,7 +200,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
     def _plan(self, rows: Rows) -> Plan:
         d, k = len(rows.features.names), len(self._classes()) - 1
         method, reason = self._chosen(d)
-        target = self._target()
+        target = self._target(rows)
         noise, loss = mean_shift(target, _parts(method, k + 1), self.noise_scale)
         n_rounds, n_rows = _ROUNDS[method], 1 if k == 1 else k + 1
         shapes: dict[str, tuple[int, ...]] = {
