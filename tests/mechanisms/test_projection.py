@@ -1,31 +1,25 @@
 """The promise of a private projection, tried on databases that could break it."""
 
-import itertools
 import math
-from dataclasses import replace
+import warnings
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy import linalg, stats
-from sklearn.base import clone
 
-from ndis import PrivateProjection, Profile, QuadraticLoss, Sketch
+from ndis import PrivateProjection, Profile, QuadraticLoss, Sketch, audit
 from ndis.calibration import meets
 from ndis.ledger import BudgetExceeded, Ledger
-from ndis.loss.derived import inner_epsilon, subsampled, with_failure
-from ndis.mechanisms.projection import draw_sketch
-from ndis.mechanisms.projection_methods import (
-    METHODS,
-    ProposeTestRelease,
-    Ridge,
-    Task,
-    sketch_loss,
-)
-from ndis.randomness import grid_spacing
-from ndis.tables import read_gram
+from ndis.loss.derived import with_failure
+from ndis.mechanisms import projection_methods as methods
+from ndis.mechanisms.projection_methods import sketch_loss
+from ndis.randomness import draw_sketch, generator
+from ndis.tables import GRID_NORM, ExactSum
 from samplers import LEVEL, accepts_gaussian, accepts_rate
+
+GRID = float(GRID_NORM**2)
 
 
 def projection(**changes):
@@ -70,19 +64,19 @@ def worst_over_neighbours(scale: float, epsilon: float, r: int) -> float:
 
 @pytest.mark.parametrize(("epsilon", "delta", "r"), [(1.0, 1e-5, 20), (0.1, 1e-3, 1), (4, 1e-9, 3)])
 def test_no_neighbour_exceeds_the_promise_and_one_attains_it(epsilon, delta, r):
-    scale = projection(epsilon=epsilon, delta=delta, n_components=r).calibrate()
+    scale = projection(epsilon=epsilon, delta=delta, n_components=r).calibrate(3)
     worst = worst_over_neighbours(scale, epsilon, r)
     assert worst <= delta * (1 + 1e-9)
     assert worst >= delta * (1 - 1e-9)
 
 
 def test_half_the_noise_is_detected():
-    scale = projection().calibrate()
+    scale = projection().calibrate(3)
     assert worst_over_neighbours(scale / 2, 1.0, 20) > 100 * 1e-5
 
 
 def test_a_twentieth_less_noise_is_detected():
-    scale = projection().calibrate()
+    scale = projection().calibrate(3)
     assert worst_over_neighbours(0.95 * scale, 1.0, 20) > 1.5e-5
 
 
@@ -92,7 +86,8 @@ def test_released_laws_keep_the_promise():
     for seed in range(4):
         rows = small_database(seed, n_rows=40)
         law = mechanism.output_law(rows)
-        ridge = float(law.cov[0, 0] - rows[:, 0] @ rows[:, 0])
+        ridge = mechanism.calibrate(3) ** 2
+        np.testing.assert_allclose(law.cov, rows.T @ rows + ridge * np.eye(3), atol=1e-4)
         for i in range(len(rows)):
             others = np.delete(rows, i, axis=0)
             assert exact_delta(rows, others, ridge, 5, 1.0) <= 1e-5 * (1 + 1e-6)
@@ -110,9 +105,9 @@ def test_smaller_leverages_are_dominated_in_both_directions():
 
 
 def test_scale_invariance():
-    unit = projection(data_norm=1.0).calibrate()
-    for norm in (1e-100, 3.0, 1e100):
-        assert projection(data_norm=norm).calibrate() == pytest.approx(unit * norm, rel=1e-14)
+    unit = projection(data_norm=1.0).calibrate(3)
+    for norm in (1e-50, 3.0, 1e50):
+        assert projection(data_norm=norm).calibrate(3) == pytest.approx(unit * norm, rel=1e-14)
     table = small_database(0, 50)
     small = projection(data_norm=2.0).fit(table).sketch_.matrix
     large = projection(data_norm=2.0 * 2**40).fit(table * 2**40).sketch_.matrix
@@ -122,8 +117,7 @@ def test_scale_invariance():
 def test_rows_beyond_the_bound_are_scaled_down():
     wild = np.array([[1e9, 0.0], [0.0, 1.0]])
     law = projection().output_law(wild)
-    assert law.cov[0, 0] <= 4.0 + projection().calibrate() ** 2
-    np.testing.assert_allclose(law.cov[0, 0], 4.0 + projection().calibrate() ** 2)
+    np.testing.assert_allclose(law.cov[0, 0], 4.0 + projection().calibrate(3) ** 2)
 
 
 # -- one law by two routes -------------------------------------------------------------------------
@@ -158,113 +152,205 @@ def test_released_sketch_has_its_law():
     assert not accepts_gaussian(mechanism.sketch_.matrix.T, law.mean, 1.1 * law.cov, LEVEL)
 
 
-# -- subsample -------------------------------------------------------------------------------------
+# -- a declared set of tables ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rate", [0.01, 0.3, 0.9])
-def test_amplified_profile_is_that_of_the_mixture(rate):
-    """Against the mixture (1-q) Q + q P itself, by quadrature, both directions, one component."""
-    inner = sketch_loss(0.8, 1)
-    table = subsampled(inner, rate, epsilon=0.3, delta=1e-3)
-    x = np.linspace(-60, 60, 2_000_001)
-    absent = stats.norm.pdf(x, scale=0.8)
-    present = (1 - rate) * absent + rate * stats.norm.pdf(x, scale=math.hypot(0.8, 1.0))
-    distance = 0.5 * np.trapezoid(np.abs(present - absent), x)
-    for epsilon in (0.0, 0.1, 0.3, 1.0):
-        slack = 1e-6 if epsilon in (0.0, 0.3) else 0.02  # on the grid, between its points
-        for direction, (p, q) in enumerate([(present, absent), (absent, present)]):
-            truth = np.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0.0), x)
-            found = table.losses[direction].delta(epsilon)
-            assert truth - 1e-9 <= found <= truth + slack * distance
+def tables_of_a_set(seed: int) -> tuple[np.ndarray, float]:
+    """A random table, and the largest leverage in it and in all its one-row removals."""
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 5))
+    rows = rng.standard_normal((int(rng.integers(d + 4, 60)), d)) * 10.0 ** rng.uniform(-2, 0, d)
+    rows *= 2.0 / np.linalg.norm(rows, axis=1).max()
+
+    def largest(table: np.ndarray) -> float:
+        return float(np.max(np.sum((table @ np.linalg.pinv(table.T @ table)) * table, axis=1)))
+
+    return rows, max(largest(np.delete(rows, i, axis=0)) for i in range(len(rows)))
 
 
-@pytest.mark.parametrize("rate", [1e-3, 0.1, 0.99])
-def test_subsample_meets_the_promise_and_wastes_nothing(rate):
-    mechanism = METHODS["subsample"](Task(1.0, 1e-5, 1.0, 20, rate))
-    assert meets(mechanism.loss, 1.0, 1e-5)
-    assert mechanism.loss.delta(1.0) > 1e-5 * (1 - 1e-8)
+@pytest.mark.parametrize("seed", range(12))  # benchmarks/relative_sets.py: 1,000
+def test_tables_of_a_declared_set_get_the_same_noise_and_keep_the_promise(seed):
+    rows, leverage = tables_of_a_set(seed)
+    if leverage > 0.9:
+        return
+    mechanism = projection(leverage=min(1.01 * leverage, 0.95), n_components=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = [mechanism.fit(D).noise_scale_ for D in (rows, rows[1:], rows[:-1])]
+        assert set(fitted) == {mechanism.calibrate(rows.shape[1])}
+        for i in range(len(rows)):
+            others = np.delete(rows, i, axis=0)
+            assert exact_delta(rows, others, fitted[0] ** 2, 5, 1.0) <= 1e-5 * (1 + 1e-6)
+        assert audit(mechanism, rows).outcome == "consistent"
 
 
-def test_forgetting_the_amplification_formula_is_detected():
-    """Half the noise breaks the promise by the same check."""
-    scale = METHODS["subsample"](Task(1.0, 1e-5, 1.0, 20, 0.1)).noise_scale
-    assert not meets(subsampled(sketch_loss(scale / 2, 20), 0.1, 1.0, 1e-5), 1.0, 1e-5)
+def test_a_declared_leverage_saves_noise_and_is_named():
+    plain, relative = (projection(leverage=s).plan(3) for s in (None, 0.1))
+    ratio = 2.0 * math.sqrt((plain.noise_scale / 2.0) ** 2 - 9.0)
+    assert relative.noise_scale == pytest.approx(ratio, rel=1e-9)
+    assert plain.guarantee.basis == "proven"
+    assert relative.guarantee.basis == "relative"
+    assert "no row has a leverage above 0.1" in str(relative.guarantee)
+    assert relative.loss.delta(1.0) == pytest.approx(plain.loss.delta(1.0), rel=1e-9)
 
 
-def test_inner_epsilon_inverts_the_amplification():
-    for rate, epsilon in itertools.product((1e-6, 0.2, 0.999), (0.0, 1e-9, 0.5, 1.0, 30.0, 800.0)):
-        inner = float(inner_epsilon(epsilon, rate))
-        if inner < 700:
-            assert math.log1p(rate * math.expm1(inner)) == pytest.approx(epsilon, rel=1e-9)
-        else:
-            assert inner == pytest.approx(epsilon - math.log(rate), rel=1e-12)
+def test_a_declared_leverage_never_removes_all_noise():
+    plan = projection(leverage=1e-4).plan(3)
+    floor = methods.least_grid_ridge(2**40, 3)
+    assert methods.grid_ridge(plan.noise_scale / 2.0) == pytest.approx(floor, rel=1e-9)
+    assert projection(leverage=1e-4, max_rows=1000).calibrate(3) < plan.noise_scale
+    assert plan.loss.delta(1.0) < 1e-5  # and what noise is left is counted
 
 
-@pytest.mark.parametrize("kind", ["array", "arrow"])
-def test_subsample_draws_each_row_at_its_rate(kind):
-    """Rows along different axes, so that the diagonal of the Gram matrix shows which were in."""
-    table = np.repeat(np.eye(4), 2000, axis=0)
-    source = table if kind == "array" else pa.table({f"x{j}": table[:, j] for j in range(4)})
-    mechanism = projection(method="subsample", rate=0.3)
-    rows = mechanism._rows(source)
-    gram = mechanism._sample(source, rows, 0.3, np.random.default_rng(2))
-    for kept in np.diag(gram):
-        assert accepts_rate(int(kept), 2000, 0.3, LEVEL)
-        assert not accepts_rate(int(kept), 2000, 0.36, LEVEL)
+def test_the_attack_on_noise_by_ones_own_leverage_fails():
+    """49 rows of 0.1 and 48 of them: once 0 and 6.9 of noise, now one noise or a refusal."""
+    mechanism = PrivateProjection(
+        epsilon=1.0, delta=1e-5, data_norm=1.0, n_components=200, leverage=0.026
+    )
+    with pytest.warns(UserWarning, match="declared set"):
+        noise = [mechanism.fit(np.full((n, 1), 0.1)).noise_scale_ for n in (39, 40)]
+    assert noise[0] == noise[1] > 0
+    for n in (38, 20):
+        with pytest.raises(ValueError, match="declared leverage"):
+            mechanism.fit(np.full((n, 1), 0.1))
 
 
-def test_an_empty_sample_is_a_sample():
-    mechanism = projection(method="subsample", rate=1e-3, delta=1e-6)
-    assert mechanism.fit(np.ones((1, 2))).sketch_.matrix.shape == (2, 20)
+def test_a_table_outside_the_set_is_refused_before_payment(tmp_path):
+    relation = "add-remove"
+    with Ledger.create(tmp_path / "b", 5.0, 1e-3, relation, accept=["relative"]) as ledger:
+        mechanism = projection(leverage=0.1, ledger=ledger, random_state=None)
+        with pytest.raises(ValueError, match="declared leverage") as error:
+            mechanism.fit(np.vstack([np.eye(3), 2 * np.eye(3)[[0]]]))
+        assert "0." not in str(error.value)
+        assert not ledger.history()
+        mechanism.fit(np.repeat(np.eye(3), 30, axis=0))
+        assert len(ledger.history()) == 1
+
+
+def test_dependent_columns_are_outside_every_set():
+    column = np.linspace(0.1, 1, 50)[:, None]
+    with pytest.raises(ValueError, match="depend"):
+        projection(leverage=0.5).fit(column @ [[1.0, 1.0]])
+
+
+# -- public numbers --------------------------------------------------------------------------------
+
+
+def test_more_rows_than_the_cap_are_refused():
+    with pytest.raises(ValueError, match="max_rows=10"):
+        projection(max_rows=10).fit(np.ones((11, 2)))
+    assert projection(max_rows=11).fit(np.ones((11, 2)))
+
+
+def test_noise_below_the_floor_is_refused_by_public_numbers():
+    given = {"epsilon": None, "noise_scale": 0.1}
+    with pytest.raises(ValueError, match="max_rows"):
+        projection(**given).plan(3)
+    assert projection(**given, max_rows=100).plan(3).noise_scale == 0.1
+
+
+def adversarial(seed: int) -> np.ndarray:
+    """Scales from 1e-150 to 1e150, duplicates, constant columns, one giant row."""
+    rng = np.random.default_rng(seed)
+    shape = int(rng.integers(1, 300)), int(rng.integers(1, 6))
+    rows = rng.standard_normal(shape) * 10.0 ** rng.uniform(-150, 150, shape[1])
+    kind = seed % 5
+    if kind == 1:
+        rows[:, -1] = rows[:, 0]
+    elif kind == 2:
+        rows[:, 0] = 10.0 ** rng.uniform(-150, 150)
+    elif kind == 3:
+        rows[0] = 1e150
+    elif kind == 4:
+        rows = np.repeat(rows[:1], len(rows), axis=0)
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(20))  # benchmarks/noise_as_stated.py: 1,000
+def test_noise_is_as_stated_whatever_the_table(seed):
+    rows = adversarial(seed)
+    norm = 10.0 ** np.random.default_rng(seed).uniform(-50, 50)
+    mechanism = projection(data_norm=norm, n_components=4000).fit(rows)
+    # In directions that the table does not have, only noise is left.
+    law = mechanism.output_law(rows)
+    values, vectors = np.linalg.eigh(law.cov / norm**2)
+    found = np.mean((vectors.T @ (mechanism.release_.arrays["sketch"] / norm)) ** 2, axis=1)
+    np.testing.assert_allclose(found, values, rtol=0.12)
+    assert values.min() >= 0.99 * (mechanism.noise_scale_ / norm) ** 2
 
 
 # -- propose, test, release ------------------------------------------------------------------------
 
 
+def tried(r: int = 5, delta: float = 1e-3, norm: float = 1.0, d: int = 3, max_rows: int = 2**40):
+    """The plan of "ptr", and its test."""
+    mechanism = projection(
+        method="ptr", delta=delta, data_norm=norm, n_components=r, max_rows=max_rows
+    )
+    plan = mechanism.plan(d)
+    return plan, mechanism._test(plan, mechanism._rows_declared(d))
+
+
 def test_ptr_counts_the_failure_of_the_test():
-    method = ProposeTestRelease(Task(1.0, 1e-5, 1.0, 20, 0.1))
-    without = method.loss.delta(1.0) - method.failure
-    assert meets(method.loss, 1.0, 1e-5)
-    assert method.failure > 0.1 * 1e-5
+    plan, _ = tried(20, 1e-5)
+    without = plan.loss.delta(1.0) - methods.failure(1e-5)
+    assert meets(plan.loss, 1.0, 1e-5)
+    assert methods.failure(1e-5) > 0.1 * 1e-5
     assert without > 0.7e-5  # the rest of delta is used, not left lying
 
 
 def test_ptr_leverage_is_bounded_whenever_the_test_is_right():
-    method = ProposeTestRelease(Task(1.0, 1e-3, 2.0, 5, 0.1))
+    _, test = tried()
     rng = np.random.default_rng(0)
-    allowed = 1 / method.needed
+    allowed = GRID / test.needed
     for seed in range(20):
-        rows = np.vstack([small_database(seed), 30 * rng.uniform() * np.eye(3)])
+        rows = GRID_NORM / 2 * np.vstack([small_database(seed), 30 * rng.uniform() * np.eye(3)])
         gram = rows.T @ rows
         least = float(np.linalg.eigvalsh(gram)[0])
         for bound in (0.0, 0.5 * least, least):  # the test is right: bound <= least eigenvalue
-            ridged = gram + method._ridge_above(bound) * np.eye(3)
+            ridged = gram + test.ridge_above(bound) * np.eye(3)
             for v in rows[:6]:
                 assert v @ np.linalg.solve(ridged, v) <= allowed * (1 + 1e-9)
 
 
 def test_ptr_test_fails_as_rarely_as_promised():
     """The bound exceeds the least eigenvalue with probability `failure`, here a large one."""
-    method = ProposeTestRelease(Task(1.0, 0.3, 1.0, 50, 0.1))
-    table = 1.5 * np.eye(2)
-    right = method._ridge_above(2.25)
-    assert right > 0
-    draw, rng = method.study(read_gram(table)), np.random.default_rng(3)
-    failures = sum(draw(rng) < right for _ in range(20_000))
-    assert accepts_rate(failures, 20_000, method.failure, LEVEL)
-    assert not accepts_rate(failures, 20_000, 1.2 * method.failure, LEVEL)
+    _, test = tried(50, 0.3, d=2, max_rows=100)
+    right = test.ridge_above(2.25 * GRID)
+    assert right > test.floor
+    rng = generator(3)
+    failures = sum(test.draw(2.25 * GRID, rng) < right for _ in range(8_000))
+    assert accepts_rate(failures, 8_000, methods.failure(0.3), LEVEL)
+    assert not accepts_rate(failures, 8_000, 1.3 * methods.failure(0.3), LEVEL)
 
 
-def ptr_delta(method, largest, epsilon, r, *, raised=0.0):
+@pytest.mark.parametrize("seed", range(12))
+def test_ptr_knows_the_least_eigenvalue_within_its_public_error(seed):
+    flint = pytest.importorskip("flint")
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 9))
+    rows = np.rint(rng.standard_normal((40, d)) * 10.0 ** rng.uniform(0, 5, d))
+    rows[:, -1] = rows[:, 0] + rng.integers(-1, 2, 40)  # nearly dependent
+    gram = ExactSum.of(rows.T @ rows)
+    _, test = tried(d=d, max_rows=40)
+    found = test.least_eigenvalue(gram)
+    with flint.ctx.workprec(400):
+        exact = flint.arb_mat([[flint.arb(int(x)) for x in row] for row in rows.T @ rows])
+        values = flint.acb_mat(exact).eig(multiple=True)
+        least = min(float(value.real) for value in values)
+    assert abs(found - least) <= test.error
+
+
+def ptr_delta(plan, test, largest, epsilon, r, *, raised=0.0):
     """The true delta of both releases for one column and a row of norm 1, by quadrature.
 
     Given the test's output t the sketch is one Gaussian pair, at epsilon less the loss of t.
     `raised` plants an error: a test that claims more than it saw.
     """
-    scale = method.test_ratio
+    scale = plan.noise_scale["test"]
     t = np.linspace(largest - 13 * scale, largest + 13 * scale, 4001)
-    slack = scale * method.quantile + 0.5 * grid_spacing(scale)
-    ridge = np.array([method._ridge_above(x - slack + raised) for x in t])
+    bounds = (t + raised) * GRID - test.slack
+    ridge = np.array([test.ridge_above(x) for x in bounds]) / GRID
     sketch = QuadraticLoss(
         (1.0 / (largest - 1.0 + ridge))[:, None], np.zeros((t.size, 1)), np.full((t.size, 1), r)
     )
@@ -278,28 +364,26 @@ LARGEST = (1.01, 2.0, 4.0, 8.0, 15.0, 25.0, 40.0, 60.0)
 
 
 def test_ptr_keeps_its_promise_by_quadrature():
-    method = ProposeTestRelease(Task(1.0, 1e-3, 1.0, 5, 0.1))
-    deltas = [ptr_delta(method, largest, 1.0, 5) for largest in LARGEST]
+    deltas = [ptr_delta(*tried(d=1), largest, 1.0, 5) for largest in LARGEST]
     assert max(deltas) <= 1e-3
     assert max(deltas) > 0.7e-3  # and wastes little
 
 
 def test_ptr_that_believes_too_much_is_detected():
-    method = ProposeTestRelease(Task(1.0, 1e-3, 1.0, 5, 0.1))
-    slack = method.test_ratio * method.quantile  # forgets to lower the noisy eigenvalue
-    assert max(ptr_delta(method, largest, 1.0, 5, raised=slack) for largest in LARGEST) > 2e-3
+    plan, test = tried(d=1)
+    slack = test.slack / GRID  # forgets to lower the noisy eigenvalue
+    assert max(ptr_delta(plan, test, largest, 1.0, 5, raised=slack) for largest in LARGEST) > 2e-3
 
 
 def test_ptr_needs_less_noise_beyond_the_derived_threshold():
     """docs/projection.md: strictly less once the bound passes needed - ratio^2 (in l^2)."""
-    task = Task(1.0, 1 / 327_346, 1.0, 1269, 0.1)
-    ptr, ridge = ProposeTestRelease(task), Ridge(task)
-    threshold = ptr.needed - ridge.noise_scale**2
-    quantile = ptr.test_ratio * ptr.quantile
-    at = lambda least: ptr.expected_ridge(np.diag([least, 1e6]))  # noqa: E731
-    assert at(threshold + quantile + 1e-6) < ridge.noise_scale**2
-    assert at(threshold + quantile - 1e-6) > ridge.noise_scale**2
-    assert at(1e5) == 0.0
+    _, test = tried(1269, 1 / 327_346, d=2)
+    ridge = projection(delta=1 / 327_346, data_norm=1.0, n_components=1269).calibrate(2) ** 2
+    threshold = test.needed / GRID - ridge
+    at = lambda bound: test.ridge_above(bound * GRID) / GRID  # noqa: E731
+    assert at(threshold + 1e-6) < ridge
+    assert at(threshold - 1e-6) > ridge
+    assert at(1e5) == test.floor / GRID
 
 
 def test_failure_is_added_in_both_directions():
@@ -314,18 +398,18 @@ def test_failure_is_added_in_both_directions():
 # -- release and estimator manners -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["ridge", "subsample", "ptr"])
+@pytest.mark.parametrize("method", ["ridge", "ptr"])
 def test_release_roundtrip(method, tmp_path):
     mechanism = projection(method=method).fit(small_database(0, 300))
     path = mechanism.release_.save(tmp_path / "sketch.npz")
     loaded = Sketch.load(path)
     np.testing.assert_array_equal(loaded.matrix, mechanism.sketch_.matrix)
-    assert loaded.ridge == mechanism.sketch_.ridge
+    np.testing.assert_array_equal(loaded.ridge, mechanism.sketch_.ridge)
     assert not mechanism.guarantee_.private
     assert "one row" in str(mechanism.guarantee_)
 
 
-@pytest.mark.parametrize("method", ["ridge", "subsample", "ptr"])
+@pytest.mark.parametrize("method", ["ridge", "ptr"])
 def test_no_release_tells_the_number_of_rows(method):
     """But for the noisy arrays, the releases of a short and of a long table are one."""
     certificates = [
@@ -341,10 +425,9 @@ def test_no_release_tells_the_number_of_rows(method):
 def test_declared_number_of_rows_is_released_and_checked():
     table = np.ones((30, 2))
     assert projection(n_rows=30).fit(table).sketch_.n_rows == 30
-    for method in ("ridge", "subsample"):
-        with pytest.raises(ValueError, match="declared public") as error:
-            projection(n_rows=31, method=method).fit(table)
-        assert "30 " not in str(error.value)
+    with pytest.raises(ValueError, match="declared public") as error:
+        projection(n_rows=31).fit(table)
+    assert "30 " not in str(error.value)
 
 
 def test_a_release_without_seed_is_private_and_new():
@@ -353,34 +436,18 @@ def test_a_release_without_seed_is_private_and_new():
     assert not np.array_equal(first.sketch_.matrix, second.sketch_.matrix)
 
 
-def test_released_numbers_lie_on_the_grid():
-    mechanism = projection(random_state=None).fit(small_database(1, 50))
-    spacing = 2.0 ** (math.floor(math.log2(mechanism.noise_scale_)) - 12)
-    np.testing.assert_array_equal(mechanism.sketch_.matrix % spacing, 0.0)
-
-
-@pytest.mark.parametrize("method", ["ridge", "subsample", "ptr"])
+@pytest.mark.parametrize("method", ["ridge", "ptr"])
 def test_a_budget_of_exactly_its_price_buys_one_release(method, tmp_path):
     ledger = Ledger.create(tmp_path / "budget", epsilon=1.0, delta=1e-5, relation="add-remove")
     mechanism = projection(method=method, random_state=None, ledger=ledger)
-    ledger.preview(mechanism.guarantee())
+    ledger.preview(mechanism.guarantee(2))
     mechanism.fit(np.ones((5, 2)))
     with pytest.raises(BudgetExceeded):
         mechanism.fit(np.ones((5, 2)))
 
 
-def test_scikit_learn_manners():
-    mechanism = projection(method="ptr")
-    copy = clone(mechanism)
-    assert copy.get_params() == mechanism.get_params()
-    assert not hasattr(copy, "release_")
-    assert copy.set_params(method="ridge").fit(np.ones((5, 2))) is copy
-    assert "differentially private" in copy._repr_html_()
-    assert "differentially private" not in mechanism._repr_html_()
-
-
 @pytest.mark.parametrize("shape", [(1, 1), (1, 4), (3, 1), (2, 7), (40, 1)])
-@pytest.mark.parametrize("method", ["ridge", "subsample", "ptr"])
+@pytest.mark.parametrize("method", ["ridge", "ptr"])
 def test_extreme_shapes(method, shape):
     sketch = projection(method=method, n_components=1).fit(np.ones(shape)).sketch_
     assert sketch.matrix.shape == (shape[1], 1)
@@ -388,17 +455,17 @@ def test_extreme_shapes(method, shape):
 
 
 @pytest.mark.parametrize("method", ["ridge", "ptr"])
-@pytest.mark.parametrize("norm", [1e-130, 1e130])
+@pytest.mark.parametrize("norm", [1e-55, 1e55])
 def test_extreme_norms(method, norm):
     mechanism = projection(method=method, data_norm=norm).fit(np.full((5, 2), 0.3 * norm))
     unit = projection(method=method, data_norm=1.0).fit(np.full((5, 2), 0.3))
     np.testing.assert_allclose(
-        mechanism.sketch_.matrix / norm, unit.sketch_.matrix, rtol=1e-9, atol=2.0**-6
+        mechanism.sketch_.matrix / norm, unit.sketch_.matrix, rtol=1e-9, atol=2.0**-4
     )
     assert np.isfinite(mechanism.sketch_.gram().standard_error).all()
 
 
-@pytest.mark.parametrize("method", ["ridge", "subsample", "ptr"])
+@pytest.mark.parametrize("method", ["ridge", "ptr"])
 def test_extreme_delta(method):
     mechanism = projection(method=method, delta=1e-300).fit(np.ones((5, 2)))
     assert meets(mechanism.guarantee_.loss, 1.0, 1e-300)
@@ -408,22 +475,22 @@ def test_epsilon_zero():
     assert meets(projection(epsilon=0.0).fit(np.ones((2, 2))).guarantee_.loss, 0.0, 1e-5)
 
 
-def test_forecast_needs_no_data_and_is_right():
-    """Against the spread of many releases."""
-    table = np.random.default_rng(0).uniform(-1, 1, (5000, 3))
-    gram = table.T @ table
-    mechanism = projection(n_components=200)
-    forecast = mechanism.forecast(gram)
-    sketch, rng = mechanism.fit(table).sketch_, np.random.default_rng(1)
-    draws = (draw_sketch(gram, sketch.ridge, 200, rng) for _ in range(400))
-    estimates = np.array([replace(sketch, matrix=draw).gram().value for draw in draws])
-    errors = np.sqrt(np.mean((estimates - gram) ** 2, axis=0))
-    np.testing.assert_allclose(errors, forecast.standard_error, rtol=0.12)
-    assert forecast.noise_scale == mechanism.calibrate()
-    isotropic = mechanism.forecast(n_rows=5000, n_columns=3)
-    assert isotropic.relative_error == pytest.approx(
-        mechanism.forecast(5000 * 4 / 3 * np.eye(3)).relative_error
-    )
+@pytest.mark.parametrize("method", ["ridge", "ptr"])
+def test_forecast_is_right(method):
+    """Against the spread of many releases, of rows that point everywhere alike."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((3000, 3))
+    rows *= 1.2 / np.linalg.norm(rows, axis=1, keepdims=True)
+    mechanism = projection(n_components=100, method=method)
+    gram = rows.T @ rows
+    low, high = mechanism.forecast(3, n_rows=3000).errors["relative error of the Gram matrix"]
+    errors = [
+        np.linalg.norm(mechanism.set_params(random_state=k).fit(rows).sketch_.gram()[0] - gram)
+        for k in range(20)
+    ]
+    found = np.sqrt(np.mean(np.square(errors))) / np.linalg.norm(gram)
+    assert 0.85 * low < found < 1.15 * high
+    assert high < 2 * low
 
 
 def test_sources_agree(tmp_path):
@@ -438,7 +505,7 @@ def test_sources_agree(tmp_path):
 
 def test_levels_and_intercept_reach_the_sketch():
     frame = pa.table({"speed": [1.0, 2.0], "carrier": ["AA", "ZZ"]})
-    sketch = projection(levels={"carrier": ["AA", "DL"]}, intercept=True).fit(frame).sketch_
+    sketch = projection(levels={"carrier": ["AA", "DL"]}, fit_intercept=True).fit(frame).sketch_
     assert sketch.columns == ("intercept", "speed", "carrier=AA", "carrier=DL")
 
 
@@ -448,7 +515,10 @@ def test_levels_and_intercept_reach_the_sketch():
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"data_norm": None}, ValueError, "data_norm"),
+        ({"data_norm": None}, ValueError, "limits"),
+        ({"leverage": 0.0}, ValueError, "leverage"),
+        ({"leverage": 0.1, "method": "ptr"}, ValueError, "leverage"),
+        ({"max_rows": 0}, ValueError, "max_rows"),
         ({"data_norm": 0.0}, ValueError, "data_norm > 0"),
         ({"data_norm": -1.0}, ValueError, "data_norm > 0"),
         ({"data_norm": "two"}, TypeError, "data_norm"),
@@ -459,8 +529,6 @@ def test_levels_and_intercept_reach_the_sketch():
         ({"epsilon": -1.0}, ValueError, "epsilon >= 0"),
         ({"epsilon": float("nan")}, ValueError, "epsilon"),
         ({"method": "magic"}, ValueError, "method"),
-        ({"method": "subsample", "rate": 0.0}, ValueError, "rate"),
-        ({"method": "subsample", "rate": 1e-6}, ValueError, "rate > delta"),
     ],
 )
 def test_bad_parameters_are_one_sentence(changes, error, words):
@@ -469,7 +537,6 @@ def test_bad_parameters_are_one_sentence(changes, error, words):
     assert str(caught.value).count(". ") == 0
 
 
-@pytest.mark.parametrize("method", ["ridge", "subsample"])
 @pytest.mark.parametrize(
     ("table", "words"),
     [
@@ -480,9 +547,9 @@ def test_bad_parameters_are_one_sentence(changes, error, words):
         (pa.table({"x": [1.0, None]}), "'x'"),
     ],
 )
-def test_bad_tables_are_one_sentence(method, table, words):
+def test_bad_tables_are_one_sentence(table, words):
     with pytest.raises((ValueError, TypeError), match=words):
-        projection(method=method, rate=0.999).fit(table)
+        projection().fit(table)
 
 
 def test_a_file_that_vanishes_half_way(tmp_path):
@@ -495,7 +562,6 @@ def test_a_file_that_vanishes_half_way(tmp_path):
         projection().fit([str(file) for file in files])
 
 
-def test_mixture_methods_have_no_single_law():
-    for method in ("subsample", "ptr"):
-        with pytest.raises(ValueError, match="one Gaussian"):
-            projection(method=method).output_law(np.ones((3, 2)))
+def test_a_tested_sketch_has_no_single_law():
+    with pytest.raises(ValueError, match="one Gaussian"):
+        projection(method="ptr").output_law(np.ones((3, 2)))

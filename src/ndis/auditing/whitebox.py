@@ -508,7 +508,10 @@ def _add_remove(search: _Search, around: _Surroundings, here: Gaussian, mechanis
             if len(base) > _SEARCHED:
                 missed.append(f"rows to add to {name}, which has more than {_SEARCHED} rows")
                 continue
-            before = around.law(base)
+            before = around.neighbour(base)
+            if before is None:
+                missed.append(f"rows to add to {name}: the mechanism refuses it")
+                continue
 
             def beside(row: FloatArray, base: FloatArray = base) -> Gaussian | None:
                 return around.neighbour(np.vstack([base, row]))

@@ -1,80 +1,70 @@
 """Private random projection: a sketch of a table that may be published.
 
 The sketch of D (n x d) is D^T times an n x r matrix of normals, plus noise. Its columns are
-independent N(0, D^T D + ridge I), so it is drawn as a factor of that d x d matrix times d x r
-normals: one pass over the table, and the n x r matrix never exists.
+independent N(0, D^T D + ridge I), so it is drawn from that d x d matrix: one pass over the table,
+and the n x r matrix never exists.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ndis import _validate
-from ndis._validate import FloatArray
+from ndis.calibration import ROUND_UP
 from ndis.gaussian import Gaussian
-from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.loss import QuadraticLoss
-from ndis.mechanisms.base import PrivateEstimator
-from ndis.mechanisms.projection_methods import METHODS, Method, Task
+from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+from ndis.mechanisms import projection_methods as methods
+from ndis.mechanisms.base import Arrays, Forecast, Noise, Plan, TableEstimator
 from ndis.mechanisms.sketch import Sketch
-from ndis.randomness import RandomState, draw_sketch, subsample_mask
-from ndis.tables import Gram, GramAccumulator, Rows, batches, read_gram, row_leverages, track
+from ndis.randomness import RandomState, draw_sketch
+from ndis.tables import GRID_NORM, MOST_ROWS, ExactSum, Rows, Table, leverages
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
-
-@dataclass(frozen=True)
-class Forecast:
-    """What a release can be expected to be good for, before it is made.
-
-    Attributes
-    ----------
-    noise_scale : float
-        The expected noise: a standard deviation, per entry of the sketch.
-    standard_error : ndarray of shape (d, d)
-        Of the entries of `Sketch.gram`.
-    relative_error : float
-        Root mean square of the error of the whole Gram matrix (Frobenius norm), relative to it.
-    """
-
-    noise_scale: float
-    standard_error: FloatArray
-    relative_error: float
+METHODS = ("auto", "ridge", "ptr")
+_REASONS = {
+    "auto": "The same noise for every table: a test of the table pays only where its least "
+    "eigenvalue is far above that noise, and there the noise matters little.",
+    "ridge": "It was asked for: the same noise for every table.",
+    "ptr": "It was asked for: less noise where the table's least eigenvalue is large.",
+    "relative": "Noise for the declared set of tables, the same for all of them.",
+}
 
 
-class PrivateProjection(PrivateEstimator):
+class PrivateProjection(TableEstimator):
     """A sketch of a table, private for every person with one row in it.
 
     Parameters
     ----------
     epsilon, delta : float
-        The guarantee: epsilon >= 0, 0 < delta < 1, for the presence of one row.
-    data_norm : float
-        A public bound on the Euclidean norm of a row; longer rows are scaled down to it. It must
-        not be taken from the data (see `PrivateNorm` and `ndis.tables.norm_from_limits`).
+        What is to be promised for the presence of one row; always asked for.
     n_components : int
         Number of columns of the sketch; 1 releases one random linear combination of the rows.
-    method : {"ridge", "subsample", "ptr"}
-        "ridge" adds the least noise that protects every table. "subsample" sketches a secret
-        Poisson sample of the rows. "ptr" (propose, test, release) pays for a noisy lower bound on
-        the least eigenvalue and adds less where that is large.
-    rate : float, default 0.1
-        Sampling rate of "subsample".
-    columns, levels, clip, intercept
-        Which columns to read and how to make numbers of them, as in `ndis.tables.Rows`.
-    n_rows : int, optional
-        The number of rows, only where it is public: then it becomes part of the release.
-    random_state : int, SeedSequence, Generator or None
-        None is secret; everything else is repeatable and hence NOT private.
-    ledger : Ledger, optional
-        The budget to spend from.
+    limits : mapping of str to (low, high), or sequence of pairs, optional
+        The public limits of every numeric column. The sketch is of the table scaled by them, and
+        `sketch_` answers in the table's own units.
+    data_norm : float, optional
+        A public bound on the Euclidean norm of a (scaled) row; longer rows are scaled down to it.
+        One of the two is needed, and neither may be taken from the data.
+    method : {"auto", "ridge", "ptr"}
+        "ridge", which is "auto", adds the least noise that protects every table. "ptr" (propose,
+        test, release) pays for a noisy lower bound on the least eigenvalue and adds less where
+        that is large.
+    leverage : float, optional
+        Declares a set of tables: those in which no row has a leverage above this. The noise follows
+        from it, and the promise covers tables of the set only.
+    fit_intercept : bool, default False
+        Whether a column of ones comes first; then columns with limits are centred too.
+    max_rows : int
+        A public cap on the number of rows.
+    columns, levels, n_rows, noise_scale, random_state, ledger
+        As in every estimator of tables. For "ptr" the noise is a dict of "sketch" and "test".
 
     Attributes
     ----------
@@ -83,8 +73,8 @@ class PrivateProjection(PrivateEstimator):
     sketch_ : Sketch
         The same, ready to estimate from.
     guarantee_ : Guarantee
-    noise_scale_ : float
-        The noise that was added.
+    noise_scale_ : float or dict of str to float
+        The noise of an entry of the scaled table's sketch, and for "ptr" also of its test.
 
     Examples
     --------
@@ -92,7 +82,7 @@ class PrivateProjection(PrivateEstimator):
     >>> from ndis import PrivateProjection
     >>> table = np.random.default_rng(0).uniform(-1, 1, (10_000, 4))
     >>> projection = PrivateProjection(epsilon=1.0, delta=1e-6, data_norm=2.0, n_components=500)
-    >>> f"{projection.calibrate():.4f}"
+    >>> f"{projection.calibrate(4):.4f}"
     '17.0120'
     >>> projection.fit(table).sketch_.matrix.shape
     (4, 500)
@@ -101,65 +91,108 @@ class PrivateProjection(PrivateEstimator):
     def __init__(
         self,
         *,
-        epsilon: float,
-        delta: float,
+        epsilon: float | None = None,
+        delta: float | None = None,
         n_components: int,
+        limits: Any = None,
         data_norm: float | None = None,
-        method: str = "ridge",
-        rate: float = 0.1,
+        method: str = "auto",
+        leverage: float | None = None,
         columns: Sequence[str] | None = None,
         levels: Mapping[str, Sequence[Any]] | None = None,
-        clip: Mapping[str, float] | None = None,
-        intercept: bool = False,
+        fit_intercept: bool = False,
         n_rows: int | None = None,
+        max_rows: int = MOST_ROWS,
+        noise_scale: Noise | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.n_components = n_components
+        self.limits = limits
         self.data_norm = data_norm
         self.method = method
-        self.rate = rate
+        self.leverage = leverage
         self.columns = columns
         self.levels = levels
-        self.clip = clip
-        self.intercept = intercept
+        self.fit_intercept = fit_intercept
         self.n_rows = n_rows
+        self.max_rows = max_rows
+        self.noise_scale = noise_scale
         self.random_state = random_state
         self.ledger = ledger
 
     # -- before the data ---------------------------------------------------------------------
 
-    def calibrate(self) -> float:
-        """The most noise that `fit` will add to an entry of the sketch; needs no data.
+    def _plan(self, rows: Rows) -> Plan:
+        target, d = self._target(), len(rows.features.names)
+        r = _validate.count("n_components", self.n_components)
+        asked = _validate.one_of("method", self.method, METHODS)
+        shapes: dict[str, tuple[int, ...]] = {"sketch": (d, r)}
+        if asked == "ptr":
+            noise, loss = self._ptr(rows)
+            promise = target.promise(loss, "add-remove")
+            return Plan("ptr", noise, promise, shapes | {"ridge": ()}, _REASONS["ptr"])
+        scale, loss = self._ridge(rows)
+        if self.leverage is None:
+            promise, reason = target.promise(loss, "add-remove"), _REASONS[asked]
+        else:
+            reason = _REASONS["relative"]
+            note = f"The set: tables in which no row has a leverage above {self.leverage:.17g}."
+            promise = target.promise(loss, "add-remove", "relative", note)
+        return Plan("ridge", scale, promise, shapes, reason)
 
-        Returns
-        -------
-        noise_scale : float
-            A standard deviation. "ptr" adds less where the table allows it.
-        """
-        return self._method().noise_scale
+    def _ridge(self, rows: Rows) -> tuple[float, PrivacyLoss]:
+        """The noise of method "ridge", and its loss."""
+        norm, target, leverage = _norm(rows), self._target(), self.leverage
+        if leverage is not None:
+            leverage = _validate.probability("leverage", leverage)
+        floor = methods.least_grid_ridge(self.max_rows, len(rows.features.names))
+        if self.noise_scale is None:
+            ratio = methods.ridge_ratio(target, self.n_components, leverage)
+            noise = methods.above_floor(ratio, floor, None) * norm * ROUND_UP
+        else:
+            noise = _validate.positive("noise_scale", self.noise_scale)
+            methods.above_floor(noise / norm, floor, noise)
+        worst = methods.excess(noise / norm, leverage)
+        return noise, Profile.both(QuadraticLoss(worst, 0.0, self.n_components))
 
-    def guarantee(self) -> Guarantee:
-        """The guarantee that a release will carry; needs no data."""
-        return self._guarantee(self._method())
+    def _ptr(self, rows: Rows) -> tuple[dict[str, float], PrivacyLoss]:
+        """The noise of method "ptr", and its loss."""
+        if self.leverage is not None:
+            raise ValueError(
+                f"Expected leverage with method='ridge', got method={self.method!r}; "
+                "leave one of them out."
+            )
+        norm, target = _norm(rows), self._target()
+        moved = methods.eigenvalue_sensitivity(len(rows.features.names), self.max_rows)
+        given = self.noise_scale
+        if given is None:
+            assert target.epsilon is not None
+            sketch, test = methods.best_division(target.epsilon, target.delta, self.n_components)
+            noise = {"sketch": sketch * norm * ROUND_UP, "test": test * moved * norm**2 * ROUND_UP}
+        elif isinstance(given, Mapping) and set(given) == {"sketch", "test"}:
+            noise = {k: _validate.positive(f"noise_scale[{k!r}]", v) for k, v in given.items()}
+        else:
+            raise ValueError(
+                f"Expected noise_scale to name sketch and test, got {given!r}; pass a dict with "
+                "the noise of each."
+            )
+        test_ratio = noise["test"] / norm**2 / moved
+        return noise, methods.ptr_loss(
+            target, noise["sketch"] / norm, test_ratio, self.n_components
+        )
 
-    def forecast(
-        self,
-        gram: Gram | ArrayLike | None = None,
-        *,
-        n_rows: int | None = None,
-        n_columns: int | None = None,
-    ) -> Forecast:
+    def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """The error to be expected, before any budget is spent.
 
         Parameters
         ----------
-        gram : Gram or array_like of shape (d, d), optional
-            A Gram matrix. That of the data themselves makes the forecast the owner's alone.
-        n_rows, n_columns : int, optional
-            Without a Gram matrix: so many rows of norm `data_norm` that point everywhere alike.
+        size : int, optional
+            How many columns there are, where `limits` or `columns` do not name them.
+        n_rows : int, optional
+            Rows of the table; the declared `n_rows` if not given.
 
         Examples
         --------
@@ -167,178 +200,115 @@ class PrivateProjection(PrivateEstimator):
         >>> projection = PrivateProjection(
         ...     epsilon=1.0, delta=1e-6, data_norm=1.0, n_components=1000
         ... )
-        >>> f"{projection.forecast(n_rows=100_000, n_columns=10).relative_error:.3f}"
-        '0.106'
+        >>> print(projection.forecast(10, n_rows=100_000))
+        relative error of the Gram matrix: 0.106 to 0.115, assuming 100000 rows that point \
+everywhere alike; of norm between a third of the bound and the bound
         """
-        method, task = self._method(), self._task()
-        if gram is not None:
-            matrix = gram.matrix if isinstance(gram, Gram) else _validate.floats("gram", gram, 2)
-        else:
-            d = _validate.count("n_columns", n_columns)
-            matrix = _validate.count("n_rows", n_rows) * task.data_norm**2 / d * np.eye(d)
-        ridge = method.expected_ridge(matrix)
-        ideal = method.rate * matrix + ridge * np.eye(len(matrix))
-        size = np.sqrt(np.diag(ideal))
-        error = np.hypot(ideal, np.outer(size, size)) / (math.sqrt(task.n_components) * method.rate)
-        sampling = math.sqrt((1.0 - method.rate) / method.rate) * task.data_norm
-        least = np.sqrt(np.minimum.outer(np.diag(matrix), np.diag(matrix)))
-        error = np.hypot(error, sampling * least)
+        rows = self._rows_declared(size)
+        plan, d = self._plan(rows), len(rows.features.names)
+        n = _validate.count("n_rows", self.n_rows if n_rows is None else n_rows)
+
+        def error(share: float) -> float:
+            moment = float(n * (share * GRID_NORM) ** 2 / d)
+            if plan.method == "ptr":
+                test = self._test(plan, rows)
+                ridge = test.ridge_above(moment - test.slack)
+            else:
+                ridge = methods.grid_ridge(float(plan.noise_scale) / _norm(rows))  # type: ignore[arg-type]
+            return math.sqrt((d + 1.0) / self.n_components) * (1.0 + ridge / moment)
+
         return Forecast(
-            math.sqrt(ridge), error, float(np.linalg.norm(error) / np.linalg.norm(matrix))
+            {"relative error of the Gram matrix": (error(1.0), error(1.0 / 3.0))},
+            (
+                f"{n} rows that point everywhere alike",
+                "of norm between a third of the bound and the bound",
+            ),
         )
 
     # -- with the data -----------------------------------------------------------------------
 
-    def fit(self, X: Any, y: None = None) -> PrivateProjection:
-        """Read the table, spend the budget, release the sketch.
+    def _study(self, data: Table, plan: Plan) -> tuple[ExactSum, float]:
+        """The Gram matrix and, for "ptr", its least eigenvalue."""
+        gram = data.moments["gram"]
+        self._check_rows(data.n_rows)
+        methods.check_rows(data, self.max_rows)
+        methods.check_leverages(data, self.leverage)
+        assert data.rows is not None
+        if plan.method != "ptr":
+            return gram, 0.0
+        return gram, self._test(plan, data.rows).least_eigenvalue(gram)
 
-        Parameters
-        ----------
-        X : table
-            Anything that `ndis.tables.batches` reads: arrays, data frames, Arrow, Parquet or CSV
-            files, DuckDB, Spark or Dask tables.
-        y : None
-            Ignored, for scikit-learn's sake.
-        """
-        method, task = self._method(), self._task()
-        self._ask(self._guarantee(method))
-        rows = self._rows(X)
-        # Whatever is wrong with the table shows before the budget is spent; a sample, which is
-        # secret and new, is taken afterwards, and takes another pass.
-        gram = self._read(X)
-        sampled = method.rate < 1
-        if sampled and next(iter(batches(X, self.columns, levels=self.levels)), None) is None:
-            raise ValueError(
-                "Expected a table that can be read twice, got one that cannot; hand over the table "
-                "itself, or take a method without a sample."
-            )
-        draw_ridge = None if sampled else method.study(gram)
-        used: list[float] = []
+    def _draw(
+        self, studied: tuple[ExactSum, float], plan: Plan, data: Table, rng: np.random.Generator
+    ) -> Arrays:
+        assert data.rows is not None
+        gram, least = studied
+        unit = _norm(data.rows) / GRID_NORM
+        if plan.method == "ptr":
+            ridge = self._test(plan, data.rows).draw(least, rng)
+            sketch = unit * draw_sketch(gram, ridge, self.n_components, rng)
+            return {"sketch": sketch, "ridge": np.array(ridge * unit**2)}
+        return {"sketch": unit * draw_sketch(gram, self._grid_ridge(data), self.n_components, rng)}
 
-        def draw(rng: np.random.Generator) -> dict[str, FloatArray]:
-            matrix = self._sample(X, rows, method.rate, rng) if sampled else gram.matrix
-            ridge = method.noise_scale**2 if draw_ridge is None else draw_ridge(rng)
-            used.append(ridge)
-            # A ridge below the noise scale's square is what a test has left of it: then the table
-            # itself has the difference, but for a failure that delta counts.
-            least = max(method.noise_scale**2 - ridge, 0.0)
-            sketch = draw_sketch(matrix, ridge, task.n_components, rng, least=least)
-            arrays = {"sketch": sketch}
-            return arrays | ({"ridge": np.array(ridge)} if method.announces_ridge else {})
+    def _finish(self, rows: Rows) -> None:
+        self.sketch_ = Sketch.from_release(self.release_, rows.features)
 
-        parameters = {
-            "method": self.method,
-            "data_norm": task.data_norm,
-            "n_components": task.n_components,
-            "columns": list(rows.names),
-            "rate": method.rate,
-            "ridge": method.ridge,
-            "n_rows": self.n_rows,
-        }
-        shapes: dict[str, tuple[int, ...]] = {"sketch": (len(rows.names), task.n_components)}
-        if method.announces_ridge:
-            shapes["ridge"] = ()
-        self._release(draw, self._guarantee(method), parameters, shapes)
-        self.sketch_ = Sketch.from_release(self.release_)
-        self.noise_scale_ = math.sqrt(used[0])
-        self.n_features_in_ = len(rows.names)
-        return self
+    def _test(self, plan: Plan, rows: Rows) -> methods.LeastEigenvalueTest:
+        norm, noise = _norm(rows), plan.noise_scale
+        assert isinstance(noise, Mapping)
+        d, delta = len(rows.features.names), plan.guarantee.delta
+        return methods.LeastEigenvalueTest.of(
+            noise["sketch"] / norm, noise["test"] / norm**2, delta, d, self.max_rows
+        )
+
+    # -- for auditors ------------------------------------------------------------------------
 
     @property
     def output_copies(self) -> int:
         """The columns of the sketch: independent draws of `output_law`."""
         return self.n_components
 
+    def output_law(self, X: Any) -> Gaussian:
+        """The law of one column of the sketch of X, as released; there are n_components of them.
+
+        For auditors. With "ptr" the release has no single Gaussian law.
+        """
+        table = self._audited(X)
+        assert table.rows is not None
+        matrix = table.moments["gram"].value
+        ridged = matrix + self._grid_ridge(table) * np.eye(len(matrix))
+        return Gaussian(np.zeros(len(matrix)), (_norm(table.rows) / GRID_NORM) ** 2 * ridged)
+
     def removal_losses(self, X: Any) -> QuadraticLoss:
         """The loss of one column for every row of X, row present first (see `output_copies`).
 
-        For auditors: all removals at the price of one pass, by leverages.
+        For auditors: all removals at the price of one more pass, by leverages.
         """
-        gram = self._read(X)
-        ridge = self._one_law().noise_scale ** 2
-        return QuadraticLoss.from_leverage(np.minimum(row_leverages(X, gram, ridge), 1.0))
+        table = self._audited(X)
+        found = leverages(table, self._grid_ridge(table))[1]
+        return QuadraticLoss.from_leverage(np.minimum(found, 1.0))
 
-    def output_law(self, X: Any) -> Gaussian:
-        """The law of one column of the sketch of X; a release has n_components independent ones.
-
-        For auditors. With "subsample" and "ptr" the release has no single Gaussian law.
-        """
-        ridge = self._one_law().noise_scale ** 2
-        gram = self._read(X).matrix
-        return Gaussian(np.zeros(len(gram)), gram + ridge * np.eye(len(gram)))
-
-    def _one_law(self) -> Method:
-        """The method, if its output is one Gaussian."""
-        method = self._method()
-        if method.rate < 1 or method.announces_ridge:
+    def _audited(self, X: Any) -> Table:
+        if self.method == "ptr":
             raise ValueError(
                 f"Expected a method whose output is one Gaussian, got method={self.method!r}; "
                 "audit it by samples."
             )
-        return method
+        opened, labels = self._open(X)
+        table = opened.with_rows(self._rows(opened, labels))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the owner's, about rows at the border of the set
+            methods.check_leverages(table, self.leverage)
+        return table
 
-    # -- parts -------------------------------------------------------------------------------
+    def _grid_ridge(self, table: Table) -> float:
+        """The ridge of method "ridge", on the grid."""
+        assert table.rows is not None
+        return methods.grid_ridge(self._ridge(table.rows)[0] / _norm(table.rows))
 
-    def _task(self) -> Task:
-        if self.data_norm is None:
-            raise ValueError(
-                "Expected data_norm, a public bound on the norm of a row, got None; "
-                "derive it from limits of the columns, or pay for it with PrivateNorm."
-            )
-        return Task(
-            _validate.non_negative("epsilon", self.epsilon),
-            _validate.probability("delta", self.delta),
-            _validate.positive("data_norm", self.data_norm),
-            _validate.count("n_components", self.n_components),
-            self.rate,
-        )
 
-    def _method(self) -> Method:
-        task = self._task()
-        return METHODS[_validate.one_of("method", self.method, METHODS)](task)
-
-    def _guarantee(self, method: Method) -> Guarantee:
-        return Guarantee(
-            self.epsilon,
-            self.delta,
-            NeighbourRelation.ADD_REMOVE,
-            "proven",
-            method.loss,
-        )
-
-    def _rows(self, X: Any) -> Rows:
-        names = batches(X, self.columns, levels=self.levels).columns
-        return Rows(names, self.levels or {}, self.clip or {}, self.intercept, self.data_norm)
-
-    def _read(self, X: Any) -> Gram:
-        gram = read_gram(
-            X,
-            self.data_norm,
-            columns=self.columns,
-            levels=self.levels,
-            clip=self.clip,
-            intercept=self.intercept,
-        )
-        self._check_rows(gram.n_rows)
-        return gram
-
-    def _sample(self, X: Any, rows: Rows, rate: float, rng: np.random.Generator) -> FloatArray:
-        """The Gram matrix of a Poisson sample, which may be empty."""
-        table = batches(X, self.columns, levels=self.levels)
-        accumulator, seen = GramAccumulator(rows), 0
-        for batch in track(table, "Sampling", table.n_rows, size=len):
-            kept = subsample_mask(len(batch), rate, rng)
-            seen += len(batch)
-            accumulator.update(batch[kept] if isinstance(batch, np.ndarray) else batch.filter(kept))
-        self._check_rows(seen)
-        d = len(rows.names)
-        return accumulator.finalize().matrix if accumulator.n_rows else np.zeros((d, d))
-
-    def _check_rows(self, n_rows: int) -> None:
-        if n_rows == 0:
-            raise ValueError("The table has no rows; hand over at least one.")
-        if self.n_rows is not None and n_rows != _validate.count("n_rows", self.n_rows):
-            raise ValueError(
-                f"Expected a table of {self.n_rows} rows, as declared public, got another number; "
-                "correct n_rows, or leave it out to keep it private."
-            )
+def _norm(rows: Rows) -> float:
+    """The bound on the norm of a row."""
+    norm = rows.features.norm
+    assert norm is not None
+    return norm

@@ -4,45 +4,31 @@ The sketch of a table D has independent columns N(0, D^T D + ridge I). A row v o
 enters it through its leverage p = v^T (D^T D + ridge I)^{-1} v alone, and a pair with a smaller
 leverage is a post-processing of one with a larger one. So a method has to say which leverage no
 row exceeds. Everything is calibrated in units of l: `ratio` is sqrt(ridge)/l, and the largest
-leverage is 1/(1 + ratio^2), whose excess is exactly 1/ratio^2.
+leverage of any table is 1/(1 + ratio^2), whose excess p/(1-p) is exactly 1/ratio^2. In tables of
+which it is declared that no leverage exceeds s before the ridge, it is 1/(1/s + ratio^2).
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
-from scipy.stats import norm
+from scipy.stats import norm as normal
 
 from ndis import _validate
-from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP, least_noise
-from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
-from ndis.loss.derived import MARGIN, inner_epsilon, subsampled, with_failure
-from ndis.mechanisms.recompute import Implied
-from ndis.randomness import add_noise, grid_spacing
-from ndis.tables import Gram
+from ndis.loss.derived import MARGIN, with_failure
+from ndis.mechanisms.base import Target
+from ndis.randomness import add_noise, grid_spacing, least_ridge
+from ndis.tables import GRID_NORM, ExactSum, Table, leverage_error, leverages
 
-# Draws the ridge, once the table has been studied and the budget spent.
-DrawRidge = Callable[[np.random.Generator], float]
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is asked of a method: the guarantee, the public bound, the size of the sketch."""
-
-    epsilon: float
-    delta: float
-    data_norm: float
-    n_components: int
-    rate: float
+# The share of delta that the test of "ptr" may fail with.
+_FAILURE = 0.2
 
 
 def sketch_loss(ratio: float, n_components: int) -> QuadraticLoss:
@@ -84,162 +70,222 @@ def _first_guess(epsilon: float, delta: float, n_components: int) -> float:
     return math.sqrt(root) / 3.0
 
 
-def recompute(mechanism: str, parameters: Mapping[str, Any]) -> Implied:
-    """What the parameters of a `PrivateProjection` imply, where they fix its ridge."""
-    if parameters["method"] != "ridge" or parameters["rate"] != 1:
-        raise ValueError("Expected a method with a fixed ridge, got another; see its loss.")
-    r = _validate.count("n_components", parameters["n_components"])
-    ridge = _validate.positive("ridge", parameters["ridge"])
-    ratio = math.sqrt(ridge) / _validate.positive("data_norm", parameters["data_norm"])
-    return Implied(
-        Profile.both(sketch_loss(ratio, r)),
-        NeighbourRelation.ADD_REMOVE,
-        {"sketch": (len(parameters["columns"]), r)},
-    )
+# -- rows, leverages and public floors -------------------------------------------------------------
 
 
-class Method(ABC):
-    """What differs between the methods of a private projection.
+def excess(ratio: float, leverage: float | None, size: float = 1.0) -> float:
+    """The largest p/(1-p) after a ridge of ratio^2, rounded up, for rows of squared norm `size`.
 
-    Attributes
-    ----------
-    noise_scale : float
-        The most noise it adds to an entry of the sketch: a standard deviation.
-    loss : PrivacyLoss
-        The worst case.
-    ridge : float or None
-        The ridge, where it is fixed beforehand.
-    announces_ridge : bool
-        Whether a ridge that is not fixed beforehand is part of the release.
-    rate : float
-        The sampling rate of the rows.
+    `leverage` is what no row exceeds before the ridge, 1 if nothing is declared (Jensen's
+    inequality; docs/proofs/projection.md).
     """
-
-    noise_scale: float
-    loss: PrivacyLoss
-    ridge: float | None = None
-    announces_ridge = False
-    rate = 1.0
-
-    @abstractmethod
-    def __init__(self, task: Task) -> None: ...
-
-    def study(self, gram: Gram) -> DrawRidge:
-        """What draws the ridge of this table, once the budget is spent."""
-        return lambda rng: self.noise_scale**2
-
-    def expected_ridge(self, gram: FloatArray) -> float:
-        """The ridge to be expected of a table with this Gram matrix."""
-        return self.noise_scale**2
-
-    def _fix(self, task: Task, ratio: float) -> None:
-        """Add the same ridge to every table."""
-        self.noise_scale = ratio * task.data_norm * ROUND_UP
-        self.ridge = self.noise_scale**2
+    return float(ROUND_UP / (ratio**2 / size + room(leverage)))
 
 
-class Ridge(Method):
-    """The least ridge that protects every row of every table."""
-
-    def __init__(self, task: Task) -> None:
-        ratio = least_ratio(task.epsilon, task.delta, task.n_components)
-        self.loss = Profile.both(sketch_loss(ratio, task.n_components))
-        self._fix(task, ratio)
+def room(leverage: float | None) -> float:
+    """1/s - 1: what a declared leverage is worth, in units of the ridge over l^2."""
+    return 0.0 if leverage is None else (1.0 - leverage) / leverage
 
 
-class Subsample(Method):
-    """A ridge for a Poisson subsample of the rows, by amplification."""
+def grid_ridge(ratio: float) -> float:
+    """The ridge on the grid, rounded up."""
+    return float((ratio * GRID_NORM) ** 2 * ROUND_UP)
 
-    def __init__(self, task: Task) -> None:
-        self.rate = _validate.probability("rate", task.rate)
-        inner_delta = task.delta * (1.0 - MARGIN) / self.rate
-        if inner_delta >= 1:
+
+def least_grid_ridge(max_rows: int, dimension: int, size: float = 1.0) -> float:
+    """The least ridge on the grid beside which every table of so many rows can be drawn."""
+    return least_ridge(_validate.count("max_rows", max_rows) * size * GRID_NORM**2, dimension)
+
+
+def above_floor(ratio: float, floor: float, given: float | None) -> float:
+    """A calibrated ratio, raised to a public floor; a given one is refused below it."""
+    if grid_ridge(ratio) >= floor:
+        return ratio
+    if given is not None:
+        raise ValueError(
+            f"Expected noise that doubles can tell from a table of max_rows rows, got noise_scale="
+            f"{given!r}; raise it, or lower max_rows."
+        )
+    return math.sqrt(floor) / float(GRID_NORM) * ROUND_UP
+
+
+def check_rows(table: Table, max_rows: int) -> None:
+    """Refuse a table with more rows than the public cap."""
+    if table.n_rows > max_rows:
+        raise ValueError(
+            f"Expected at most max_rows={max_rows} rows, got more; raise max_rows, a public cap."
+        )
+
+
+def check_leverages(table: Table, joint: float | None, first: float | None = None) -> None:
+    """Refuse, to its owner, a table outside the declared set; warn of rows at its border.
+
+    Parameters
+    ----------
+    table : Table
+    joint : float, optional
+        The declared leverage among all columns.
+    first : float, optional
+        That among all but the last, which is the label.
+    """
+    if joint is None and first is None:
+        return
+    found = leverages(table)
+    error = leverage_error(table)
+    for declared, values in zip((first, joint), found, strict=True):
+        if declared is None:
+            continue
+        largest = float(np.max(values)) * (1.0 + error)
+        if not largest <= declared:
             raise ValueError(
-                f"Expected rate > delta, got rate={self.rate} and delta={task.delta}; "
-                "sample more rows."
+                "Expected a table of the declared set, got one in which a row weighs more than the "
+                "declared leverage, or columns depend on each other; declare a larger leverage."
             )
-        epsilon = float(inner_epsilon(task.epsilon, self.rate))
-        ratio = least_ratio(epsilon, inner_delta, task.n_components)
-        sketch = sketch_loss(ratio, task.n_components)
-        self.loss = subsampled(sketch, self.rate, task.epsilon, task.delta)
-        self._fix(task, ratio)
+        if largest > declared * (1.0 - largest):
+            warnings.warn(
+                "Without some row, another row of this table could weigh more than the declared "
+                "leverage: such rows are protected only against tables of the declared set.",
+                UserWarning,
+                stacklevel=2,
+            )
 
 
-class ProposeTestRelease(Method):
+# -- the same ridge for every table ----------------------------------------------------------------
+
+
+def ridge_ratio(target: Target, n_components: int, leverage: float | None) -> float:
+    """The least ratio for every table, or for every table of a declared set; may be 0 there."""
+    assert target.epsilon is not None
+    ratio = least_ratio(target.epsilon, target.delta, n_components)
+    left = ratio**2 * ROUND_UP**2 - room(leverage)
+    return math.sqrt(max(left, 0.0)) * ROUND_UP
+
+
+# -- propose, test, release ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LeastEigenvalueTest:
     """Release a noisy lower bound on the least eigenvalue first, then only the ridge it leaves.
 
     On the event that the bound holds for the larger of two neighbours, no leverage exceeds
-    l^2 / (max(bound, l^2) + ridge). `needed` is what that denominator must reach, in units of l^2,
-    and `test_ratio` the noise of the test in the same units. They share one budget, and the
-    division that makes needed + test_ratio * quantile least is best for every table that passes.
+    l^2 / (max(bound, l^2) + ridge). All in grid units.
+
+    Attributes
+    ----------
+    needed : float
+        What that denominator must reach.
+    scale : float
+        The noise of the test.
+    quantile : float
+        Of the normal law: how many noise scales the bound is below the noisy eigenvalue.
+    error : float
+        A public bound on the error of the least eigenvalue in doubles.
+    floor : float
+        The least ridge.
     """
 
-    announces_ridge = True
+    needed: float
+    scale: float
+    quantile: float
+    error: float
+    floor: float
 
-    def __init__(self, task: Task) -> None:
-        asked = task.delta * (1.0 - MARGIN)
-        self.failure = asked / 5.0
-        self.test_ratio, ratio = self._best_division(task, asked - self.failure)
-        together = _shift(self.test_ratio) + sketch_loss(ratio, task.n_components)
-        self.loss = with_failure(together, self.failure, task.epsilon, task.delta)
-        self.quantile = float(norm.isf(self.failure)) * ROUND_UP
-        self.needed = (1.0 + ratio**2) * ROUND_UP
-        self.noise_scale = ratio * task.data_norm * ROUND_UP
-        self._unit = task.data_norm**2
+    @classmethod
+    def of(
+        cls, sketch: float, test: float, delta: float, dimension: int, max_rows: int
+    ) -> LeastEigenvalueTest:
+        """From the noise of sketch and test, in units of l and l^2."""
+        floor = least_grid_ridge(max_rows, dimension)
+        return cls(
+            needed=(1.0 + sketch**2) * GRID_NORM**2 * ROUND_UP,
+            scale=test * GRID_NORM**2,
+            quantile=float(normal.isf(failure(delta))) * ROUND_UP,
+            error=floor,
+            floor=floor,
+        )
 
-    def _best_division(self, task: Task, delta: float) -> tuple[float, float]:
-        """The noise of the test and of the sketch."""
-        alone = least_noise(_shift, task.epsilon, delta)
-        quantile, target = float(norm.isf(self.failure)), math.log(delta)
+    def least_eigenvalue(self, gram: ExactSum) -> float:
+        """Within `error` of the least eigenvalue of the exact matrix, with proof.
 
-        def needed_beside(test: QuadraticLoss) -> float:
-            """Roughly; what is found in the end is calibrated with proof."""
+        A Rayleigh quotient is above it; a Cholesky factorisation that succeeds a little lower
+        shows how far at most (docs/proofs/projection.md).
+        """
+        matrix = gram.value
+        vector = np.linalg.eigh(matrix)[1][:, 0]
+        found = float(vector @ matrix @ vector / (vector @ vector))
+        np.linalg.cholesky(matrix - (found - 0.5 * self.error) * np.eye(len(matrix)))
+        return found
 
-            def gap(log_ratio: float) -> float:
-                sketch = sketch_loss(math.exp(log_ratio), task.n_components)
-                return float(Profile.both(sketch + test).log_delta(task.epsilon)) - target
+    def draw(self, least: float, rng: np.random.Generator) -> float:
+        """The ridge that the test leaves."""
+        noisy = float(add_noise(least, self.scale, rng))
+        # Half a grid step: rounding may have raised the noisy value.
+        return self.ridge_above(noisy - self.slack)
 
-            return 1.0 + math.exp(2.0 * float(brentq(gap, low, low + 10.0, xtol=1e-4)))
+    @property
+    def slack(self) -> float:
+        """How far the bound is below the noisy eigenvalue."""
+        return self.scale * self.quantile + self.error + 0.5 * grid_spacing(self.scale)
 
-        def cost(log_factor: float) -> float:
-            test_ratio = alone * math.exp(log_factor)
-            return needed_beside(_shift(test_ratio)) + test_ratio * quantile
-
-        # Beside a test the sketch needs more than alone.
-        low = math.log(least_ratio(task.epsilon, delta, task.n_components))
-        found = minimize_scalar(cost, bounds=(0.01, 3.0), method="bounded", options={"xatol": 0.01})
-        test_ratio = alone * math.exp(float(found.x))
-        beside = _shift(test_ratio)
-        return test_ratio, least_ratio(task.epsilon, delta, task.n_components, beside)
-
-    def study(self, gram: Gram) -> DrawRidge:
-        """Find the least eigenvalue; the test draws its noise."""
-        least = float(np.linalg.eigvalsh(gram.matrix)[0])
-        scale = self.test_ratio * self._unit
-
-        def test(rng: np.random.Generator) -> float:
-            noisy = float(add_noise(least, scale, rng))
-            # Half a grid step: rounding may have raised the noisy value.
-            return self._ridge_above(noisy - scale * self.quantile - 0.5 * grid_spacing(scale))
-
-        return test
-
-    def expected_ridge(self, gram: FloatArray) -> float:
-        """The ridge if the noise of the test is zero."""
-        least = float(np.linalg.eigvalsh(gram)[0])
-        return self._ridge_above(least - self.test_ratio * self._unit * self.quantile)
-
-    def _ridge_above(self, bound: float) -> float:
-        return max(0.0, self.needed * self._unit - max(bound, self._unit))
+    def ridge_above(self, bound: float) -> float:
+        """The ridge beside a table whose least eigenvalue is at least `bound`."""
+        return max(self.floor, self.needed - max(bound, float(GRID_NORM**2)))
 
 
-def _shift(ratio: float) -> QuadraticLoss:
+def failure(delta: float) -> float:
+    """The probability with which the test may fail."""
+    return _FAILURE * delta * (1.0 - MARGIN)
+
+
+def eigenvalue_sensitivity(dimension: int, max_rows: int) -> float:
+    """How far one row moves the least eigenvalue as doubles find it, in units of l^2."""
+    error = least_grid_ridge(max_rows, dimension) / float(GRID_NORM**2)
+    return (1.0 + 2.0 * error) * ROUND_UP
+
+
+def ptr_loss(target: Target, sketch: float, test_ratio: float, n_components: int) -> PrivacyLoss:
+    """The loss of test and sketch, and of a test that fails; tight at the epsilon asked for."""
+    together = shift(test_ratio) + QuadraticLoss(excess(sketch, None), 0.0, n_components)
+    rest = target.delta * (1.0 - MARGIN) - failure(target.delta)
+    epsilon = target.epsilon
+    if epsilon is None:
+        epsilon = float(Profile.both(together).epsilon(rest))
+    return with_failure(together, failure(target.delta), epsilon, target.delta)
+
+
+@functools.lru_cache(maxsize=256)
+def best_division(epsilon: float, delta: float, n_components: int) -> tuple[float, float]:
+    """The noise of sketch and test, in units of l and of the test's sensitivity.
+
+    They share one budget, and the division that makes needed + test * quantile least is best for
+    every table that passes.
+    """
+    rest = delta * (1.0 - MARGIN) - failure(delta)
+    alone = least_noise(shift, epsilon, rest)
+    quantile, target = float(normal.isf(failure(delta))), math.log(rest)
+
+    def needed_beside(test: QuadraticLoss) -> float:
+        """Roughly; what is found in the end is calibrated with proof."""
+
+        def gap(log_ratio: float) -> float:
+            sketch = sketch_loss(math.exp(log_ratio), n_components)
+            return float(Profile.both(sketch + test).log_delta(epsilon)) - target
+
+        return 1.0 + math.exp(2.0 * float(brentq(gap, low, low + 10.0, xtol=1e-4)))
+
+    def cost(log_factor: float) -> float:
+        test_ratio = alone * math.exp(log_factor)
+        return needed_beside(shift(test_ratio)) + test_ratio * quantile
+
+    # Beside a test the sketch needs more than alone.
+    low = math.log(least_ratio(epsilon, rest, n_components))
+    found = minimize_scalar(cost, bounds=(0.01, 3.0), method="bounded", options={"xatol": 0.01})
+    test_ratio = alone * math.exp(float(found.x))
+    sketch = least_ratio(epsilon, rest, n_components, shift(test_ratio))
+    return sketch * ROUND_UP**2, test_ratio
+
+
+def shift(ratio: float) -> QuadraticLoss:
     """A number that one row moves by one, with noise of this standard deviation."""
-    return QuadraticLoss.from_shift(1.0 / ratio)
-
-
-METHODS: dict[str, type[Method]] = {
-    "ridge": Ridge,
-    "subsample": Subsample,
-    "ptr": ProposeTestRelease,
-}
+    return QuadraticLoss.from_shift(ROUND_UP / ratio)

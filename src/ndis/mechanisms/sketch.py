@@ -1,24 +1,21 @@
 """What the public can do with a sketch: estimates, each with its standard error.
 
-A sketch M has r independent columns N(0, A) with A = q G + ridge I, where G is the Gram matrix of
-the table (of a Poisson subsample at rate q on average). So M M^T is Wishart, and for any vectors
-a, b
+A sketch M has r independent columns N(0, A) with A = G + N, where G is the Gram matrix of the table
+and N the covariance of the noise. So M M^T is Wishart, and for any vectors a, b
 
     E[a^T M M^T b] / r = a^T A b,     Var = (a^T A b)^2 + (a^T A a)(b^T A b)  over r.
 
-Standard errors put the estimate of A into such formulas. A subsample adds a variance that the
-sketch cannot tell; since no row is longer than `data_norm` it is at most
-
-    (1-q)/q data_norm^2 min(|a|^2 b^T G b, |b|^2 a^T G a),
-
-and this bound, with the estimate of G in it, is added.
+Standard errors put the estimate of A into such formulas. What is released is the sketch of the
+scaled table, with N = ridge I. A row of the table is T times a scaled row, with a public matrix T:
+so T M is a sketch of the table in its own units, with N = ridge T T^T.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +23,7 @@ from numpy.typing import ArrayLike
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.release import Release
+from ndis.tables import GRID_NORM, Columns
 
 MECHANISM = "PrivateProjection"
 
@@ -51,15 +49,11 @@ class Sketch:
     Parameters
     ----------
     matrix : ndarray of shape (d, r)
-        What was released: a row a column of the table.
+        The sketch in the table's own units: one row for each column of the table.
     columns : tuple of str
         Names of the table's columns.
-    data_norm : float
-        The public bound on the norm of a row.
-    ridge : float
-        What the noise added to the diagonal.
-    rate : float
-        The sampling rate of the rows.
+    ridge : float or ndarray of shape (d, d)
+        The covariance of the noise in a column of `matrix`; a number times the identity.
     n_rows : int, optional
         The number of rows, where it was declared public.
 
@@ -80,37 +74,53 @@ class Sketch:
 
     matrix: FloatArray = field(repr=False)
     columns: tuple[str, ...]
-    data_norm: float
-    ridge: float
-    rate: float = 1.0
+    ridge: float | FloatArray = field(repr=False)
     n_rows: int | None = None
 
     def __post_init__(self) -> None:
-        matrix = _validate.floats("matrix", self.matrix, ndim=2)
-        if len(matrix) != len(self.columns):
+        matrix, d = _validate.floats("matrix", self.matrix, ndim=2), len(self.columns)
+        if len(matrix) != d:
             raise ValueError(
-                f"Expected a row of the sketch for each of {len(self.columns)} columns, got shape "
+                f"Expected a row of the sketch for each of {d} columns, got shape "
                 f"{matrix.shape}; transpose it or name the columns."
             )
+        ridge = _validate.floats("ridge", self.ridge)
+        if ridge.shape not in ((), (d, d)):
+            raise ValueError(
+                f"Expected the noise as a number or a matrix of {d} rows, got shape {ridge.shape}; "
+                "pass its covariance."
+            )
         object.__setattr__(self, "matrix", matrix)
+        object.__setattr__(self, "ridge", ridge if ridge.ndim else float(ridge))
 
     @classmethod
-    def from_release(cls, release: Release) -> Sketch:
-        """The sketch in a release of `PrivateProjection`."""
+    def from_release(cls, release: Release, recipe: Columns | None = None) -> Sketch:
+        """The sketch in a release of `PrivateProjection`.
+
+        Parameters
+        ----------
+        release : Release
+        recipe : Columns, optional
+            How records became rows; by default as the release's parameters say.
+        """
         if release.mechanism != MECHANISM:
             raise ValueError(
                 f"Expected a release of {MECHANISM}, got one of {release.mechanism}; "
                 "read its arrays instead."
             )
         known = release.parameters
-        tested = release.arrays.get("ridge")
+        if recipe is None:
+            recipe = _recipe(known)
+        if known["method"] == "ptr":
+            ridge = float(release.arrays["ridge"])
+        else:
+            ridge = float(known["noise_scale"]) ** 2
+        units = own_units(recipe)
         return cls(
-            release.arrays["sketch"],
-            tuple(known["columns"]),
-            known["data_norm"],
-            known["ridge"] if tested is None else float(tested),
-            known["rate"],
-            known["n_rows"],
+            units @ release.arrays["sketch"],
+            recipe.names,
+            ridge * (units @ units.T),
+            known.get("n_rows"),
         )
 
     @classmethod
@@ -140,7 +150,7 @@ class Sketch:
         Parameters
         ----------
         combinations : array_like of shape (k, d), optional
-            Weights of the columns, a row a combination; the columns themselves if not given.
+            Weights of the columns, one row for each combination; the columns if not given.
 
         Returns
         -------
@@ -150,19 +160,15 @@ class Sketch:
         --------
         >>> import numpy as np
         >>> from ndis import Sketch
-        >>> sketch = Sketch(np.array([[3.0, -1.0], [1.0, 1.0]]), ("x", "y"), 1.0, ridge=0.5)
+        >>> sketch = Sketch(np.array([[3.0, -1.0], [1.0, 1.0]]), ("x", "y"), ridge=0.5)
         >>> sketch.inner_products([[1.0, 1.0]]).value
         array([[7.]])
         """
         weights = self._weights(combinations)
-        second_moments = self._second_moments()
-        ridged = weights @ second_moments @ weights.T
-        lengths = np.sum(weights**2, axis=1)
-        value = (ridged - self.ridge * (weights @ weights.T)) / self.rate
+        ridged = weights @ self._second_moments() @ weights.T
         sizes = np.sqrt(np.diag(ridged))
-        error = np.hypot(ridged, np.outer(sizes, sizes)) / (np.sqrt(self.n_components) * self.rate)
-        reach = np.outer(np.sqrt(lengths), np.sqrt(np.maximum(np.diag(value), 0.0)))
-        return Estimate(value, np.hypot(error, self._sampling_error() * np.minimum(reach, reach.T)))
+        error = np.hypot(ridged, np.outer(sizes, sizes)) / np.sqrt(self.n_components)
+        return Estimate(ridged - weights @ self._noise() @ weights.T, error)
 
     def distances(self) -> Estimate:
         """Squared distances between columns of the table, without bias.
@@ -177,7 +183,7 @@ class Sketch:
         --------
         >>> import numpy as np
         >>> from ndis import Sketch
-        >>> sketch = Sketch(np.array([[3.0, -1.0], [1.0, 1.0]]), ("x", "y"), 1.0, ridge=0.5)
+        >>> sketch = Sketch(np.array([[3.0, -1.0], [1.0, 1.0]]), ("x", "y"), ridge=0.5)
         >>> sketch.distances().value
         array([[0., 3.],
                [3., 0.]])
@@ -188,11 +194,8 @@ class Sketch:
         differences[np.arange(first.size), first] = 1.0
         differences[np.arange(first.size), second] = -1.0
         ridged = np.mean((differences @ self.matrix) ** 2, axis=1)
-        squared = (ridged - 2.0 * self.ridge) / self.rate
-        spread = np.hypot(
-            ridged * np.sqrt(2.0 / self.n_components) / self.rate,
-            self._sampling_error() * np.sqrt(2.0 * np.maximum(squared, 0.0)),
-        )
+        squared = ridged - np.sum((differences @ self._noise()) * differences, axis=1)
+        spread = ridged * np.sqrt(2.0 / self.n_components)
         value, error = np.zeros((d, d)), np.zeros((d, d))
         value[first, second] = value[second, first] = squared
         error[first, second] = error[second, first] = spread
@@ -208,7 +211,7 @@ class Sketch:
         debias : bool, default True
             Take the ridge out before solving: consistent as the sketch grows, with the standard
             error of its linear approximation. Without it the estimate is unbiased for the *ridge*
-            regression of the (sampled) table, with its exact standard error; this also works
+            regression of the table, with its exact standard error; this also works
             where the noise is too large to be taken out.
 
         Returns
@@ -237,11 +240,10 @@ class Sketch:
         y = self.columns.index(target)
         X = np.delete(np.arange(d), y)
         A = self._second_moments()
-        unit = float(np.trace(A))  # coefficients do not depend on it, overflow does
-        A = A / unit
-        G = A - (self.ridge / unit if debias else 0.0) * np.eye(d)
-        smallest = float(np.linalg.eigvalsh(G[np.ix_(X, X)])[0])
-        if smallest <= 0:
+        unit = np.sqrt(np.diag(A))  # columns may be measured in very different units
+        A = A / np.outer(unit, unit)
+        G = A - self._noise() / np.outer(unit, unit) if debias else A
+        if float(np.linalg.eigvalsh(G[np.ix_(X, X)])[0]) <= 0:
             raise ValueError(
                 "Expected features that stand out from the noise, got a sketch in which they do "
                 "not; pass debias=False, leave columns out, or release a larger sketch."
@@ -253,17 +255,16 @@ class Sketch:
         if debias:
             spread = residual * A[np.ix_(X, X)] + np.outer((A @ c)[X], (A @ c)[X])
             covariance = inverse @ spread @ inverse / r
-            # Rows times residuals: no residual exceeds |c| times data_norm.
-            covariance += self._sampling_error() ** 2 / unit * self.rate * float(c @ c) * inverse
         else:
             covariance = residual * inverse / (r - d + 1)
-        return Estimate(coefficients, np.sqrt(np.diag(covariance)))
+        return Estimate(
+            coefficients * unit[y] / unit[X], np.sqrt(np.diag(covariance)) * unit[y] / unit[X]
+        )
 
     def principal_components(self, k: int) -> PrincipalComponents:
         """The k directions in which the table's rows have the largest second moments.
 
-        About zero, not about the mean. The noise is the same in all directions, so it moves the
-        moments and not the components.
+        About zero, not about the mean.
 
         Parameters
         ----------
@@ -279,29 +280,29 @@ class Sketch:
 
         Notes
         -----
-        Standard errors are those of a large sketch with well separated moments (Anderson 1963):
-        a_j sqrt(2/r) for a moment and the root of a_j sum_k a_k / (a_k - a_j)^2 v_k^2 / r for an
-        entry of a component, where a are eigenvalues of A and v its eigenvectors.
+        Standard errors are those of a large sketch with well separated moments (after Anderson
+        1963): with A in the basis of the components v and moments g, A_jj sqrt(2/r) for a moment
+        and the root of sum_k (A_jj A_kk + A_jk^2)/(g_k - g_j)^2 v_k^2 / r for an entry of a
+        component.
         """
         d, r = len(self.columns), self.n_components
         if _validate.count("k", k) > d:
             raise ValueError(f"Expected k <= {d} columns, got k={k}; ask for fewer components.")
-        values, vectors = np.linalg.eigh(self._second_moments())
-        values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]  # negative by rounding
+        A = self._second_moments()
+        values, vectors = np.linalg.eigh(A - self._noise())
+        values, vectors = values[::-1], vectors[:, ::-1]
         signs = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(d)])
         vectors = vectors * signs
+        A = vectors.T @ A @ vectors
+        sizes = np.diag(A)
         gaps = values[:, np.newaxis] - values
         np.fill_diagonal(gaps, np.inf)
         with np.errstate(divide="ignore", invalid="ignore"):
-            roots = np.sqrt(values)
-            spread = np.sqrt((np.outer(roots, roots) / gaps)[:k] ** 2 @ (vectors**2).T / r)
-        moments = (values - self.ridge) / self.rate
-        error = np.hypot(
-            values * np.sqrt(2.0 / r) / self.rate,
-            self._sampling_error() * np.sqrt(np.maximum(moments, 0.0)),
-        )
+            weights = (np.outer(sizes, sizes) + A**2) / gaps**2
+            spread = np.sqrt(weights[:k] @ (vectors**2).T / r)
         return PrincipalComponents(
-            Estimate(vectors[:, :k].T, spread), Estimate(moments[:k], error[:k])
+            Estimate(vectors[:, :k].T, spread),
+            Estimate(values[:k], sizes[:k] * np.sqrt(2.0 / r)),
         )
 
     # -- parts -------------------------------------------------------------------------------
@@ -311,9 +312,11 @@ class Sketch:
         result: FloatArray = self.matrix @ self.matrix.T / self.n_components
         return result
 
-    def _sampling_error(self) -> float:
-        """What a subsample adds to a standard error, per root of a second moment."""
-        return float(np.sqrt((1.0 - self.rate) / self.rate) * self.data_norm)
+    def _noise(self) -> FloatArray:
+        """The covariance of the noise."""
+        return np.asarray(
+            self.ridge * np.eye(len(self.columns)) if np.ndim(self.ridge) == 0 else self.ridge
+        )
 
     def _weights(self, combinations: ArrayLike | None) -> FloatArray:
         d = len(self.columns)
@@ -326,3 +329,29 @@ class Sketch:
                 "give a weight for every column."
             )
         return weights
+
+
+def own_units(recipe: Columns) -> FloatArray:
+    """The matrix T that takes a row of the scaled table to the table's own units."""
+    assert recipe.norm is not None
+    units = np.diag((GRID_NORM / recipe.norm) / recipe.scale)
+    if recipe.intercept:
+        units[:, 0] += recipe.middle * units[0, 0]
+    return units
+
+
+def _recipe(known: Mapping[str, Any]) -> Columns:
+    """How records became rows, from the parameters of a release."""
+    centred = bool(known["fit_intercept"])
+    limits = known.get("limits")
+    if limits is not None and not isinstance(limits, Mapping):
+        limits = dict(zip(known["columns"], limits, strict=True))
+    return Columns(
+        known["columns"],
+        known.get("levels", {}),
+        limits,
+        known.get("data_norm"),
+        centred,
+        centred,
+        known.get("widths", {}),
+    )
