@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from ndis.loss import LeastSquaresLoss, Profile, QuadraticLoss, TabulatedLoss
     from ndis.mechanisms.additive import GaussianMechanism, MatrixGaussianMechanism
     from ndis.mechanisms.classification import PrivateLogisticRegression
-    from ndis.mechanisms.covariance import PrivateCovariance
     from ndis.mechanisms.gaussian_process import PrivateGaussianProcess
     from ndis.mechanisms.graph import PrivateGraph
     from ndis.mechanisms.limits import PrivateLimits
+    from ndis.mechanisms.moments import PrivateCovariance, PrivatePCA
     from ndis.mechanisms.multiparty import MultiPartyRegression
     from ndis.mechanisms.posterior import GaussianOutput
     from ndis.mechanisms.projection import PrivateProjection
@@ -51,6 +51,7 @@ __all__ = [
     "PrivateLeastSquares",
     "PrivateLimits",
     "PrivateLogisticRegression",
+    "PrivatePCA",
     "PrivateProjection",
     "Profile",
     "QuadraticLoss",
@@ -78,12 +79,13 @@ _HOME = {
     "MatrixGaussianMechanism": "ndis.mechanisms.additive",
     "MultiPartyRegression": "ndis.mechanisms.multiparty",
     "NeighbourRelation": "ndis.guarantee",
-    "PrivateCovariance": "ndis.mechanisms.covariance",
+    "PrivateCovariance": "ndis.mechanisms.moments",
     "PrivateGaussianProcess": "ndis.mechanisms.gaussian_process",
     "PrivateGraph": "ndis.mechanisms.graph",
     "PrivateLeastSquares": "ndis.mechanisms.regression",
     "PrivateLogisticRegression": "ndis.mechanisms.classification",
     "PrivateLimits": "ndis.mechanisms.limits",
+    "PrivatePCA": "ndis.mechanisms.moments",
     "PrivateProjection": "ndis.mechanisms.projection",
     "Profile": "ndis.loss",
     "QuadraticLoss": "ndis.loss",

@@ -298,6 +298,31 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         own = {k: v for k, v in parameters.items() if k in cls._get_param_names()}
         return cls(**{**own, "delta": delta}).plan(parameters.get("size"))
 
+    @classmethod
+    def from_release(cls, release: Release) -> Any:
+        """The estimator that made a release, ready to be asked: what the public does with a file.
+
+        Parameters
+        ----------
+        release : Release
+            As `Release.load` reads it.
+        """
+        if release.mechanism != cls.__name__:
+            raise ValueError(
+                f"Expected a release of {cls.__name__}, got one of {release.mechanism}; "
+                "read its arrays instead."
+            )
+        known = release.parameters
+        own = {k: v for k, v in known.items() if k in cls._get_param_names()}
+        model = cls(**{**own, "delta": release.guarantee.delta})
+        model.release_, model.noise_scale_ = release, known["noise_scale"]
+        model._restore()
+        return model
+
+    def _restore(self) -> None:
+        """Set the fitted attributes of `from_release`."""
+        raise NotImplementedError
+
     @property
     def guarantee_(self) -> Guarantee:
         """The guarantee of what was released."""
@@ -443,6 +468,11 @@ class TableEstimator(PrivateEstimator):
             return rows
         assert isinstance(noise, Mapping)
         return octaves.found(rows, arrays, noise["limits"])
+
+    def _restore(self) -> None:
+        rows = self._rows_declared(None)
+        self.n_features_in_ = len(rows.features.columns)
+        self._finish(self._bounded(rows, self.release_.arrays, self.noise_scale_))
 
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
         """The recipe for a table's rows; estimators with labels say more."""

@@ -54,6 +54,10 @@ class Block:
         """Sum of x w^T for weights of shape (n_weights, n_rows): shape (n_features, n_weights)."""
         return self.features @ weights.T
 
+    def squares(self) -> Any:
+        """Squared norms of the rows: shape (n_rows,)."""
+        return self.xp.sum(self.features * self.features, axis=0)
+
 
 class SparseBlock(Block):
     """At most 4096 rows of a sparse matrix: x = r - shift, of which only r is stored.
@@ -91,3 +95,8 @@ class SparseBlock(Block):
     def combine(self, weights: Any) -> Any:
         """Sum of x w^T, as for dense blocks."""
         return self.rows.T @ weights.T - np.outer(self.shift, weights.sum(axis=1))
+
+    def squares(self) -> Any:
+        """Squared norms of the rows, as for dense blocks."""
+        own = np.asarray(self.rows.multiply(self.rows).sum(axis=1)).reshape(-1)
+        return own - 2.0 * (self.rows @ self.shift) + self.shift @ self.shift

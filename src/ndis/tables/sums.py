@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +45,19 @@ def read_moments(table: Table) -> dict[str, ExactSum]:
         n = sums["count"].times(shift).times(shift)
         sums["gram"] = sums.pop("raw_gram") - s - s.T - n
     return sums
+
+
+# Counted are norms between 2^20 2^(-k/2) and the next, k = 0, ..., 23; the last bin has the rest.
+NORM_BINS = 24
+
+
+def count_norms(block: Block) -> Mapping[str, Any]:
+    """How many rows have which norm: one row adds one to one bin."""
+    xp, squares = block.xp, block.squares()
+    ends = [2.0**40 * 2.0**-k for k in range(1, NORM_BINS)]
+    above = [xp.sum(xp.astype(squares > end, xp.float64)) for end in ends]
+    counts = [above[0], *(b - a for a, b in pairwise(above))]
+    return {"norms": xp.stack([*counts, block.n_rows - above[-1]])}
 
 
 @dataclass(frozen=True)

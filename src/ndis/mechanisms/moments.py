@@ -1,0 +1,829 @@
+"""Second moments of a table: its covariance, and its principal components.
+
+Rows z are measured from a public point, the middle of the limits, in units of the limits, and no
+row is longer than l. Released are the second moments sum z z^T and, where they are asked for, the
+sums and the number of rows. One row moves them by |z|^2 <= l^2, |z| <= l and 1: noise on all of
+them is one mean shift, D^2 = l^4/s^2 + l^2/s_m^2 + 1/s_n^2. Everything else follows from what was
+released. docs/proofs/graph-and-covariance.md has the proofs.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.calibration import ROUND_UP, noise_multiplier
+from ndis.gaussian import Gaussian
+from ndis.guarantee import NeighbourRelation
+from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+from ndis.mechanisms.base import (
+    Arrays,
+    Forecast,
+    Noise,
+    Plan,
+    TableEstimator,
+    Target,
+    mean_shift,
+)
+from ndis.mechanisms.sketch import Estimate
+from ndis.mechanisms.spectrum import Spectrum
+from ndis.randomness import (
+    RandomState,
+    add_noise,
+    add_symmetric_noise,
+    draw_sketch,
+    least_ridge,
+)
+from ndis.tables import GRID_NORM, Columns, Rows, Table
+from ndis.tables.arrays import on_host
+from ndis.tables.exact import MOST_ROWS
+from ndis.tables.sums import NORM_BINS, count_norms
+
+if TYPE_CHECKING:
+    from ndis.ledger import Ledger
+
+# Shares of the squared budget: the number of rows, the sums if the mean is wanted, and the counts
+# of norms if a radius is bought; the second moments have the rest.
+_COUNT, _SUMS, _NORMS = 0.04, 0.16, 0.05
+# What a unit of variance cut off counts against a unit of noise: the cut is spread over directions.
+_CUT = 0.3
+# Two roundings to the grid and a scaled row move a row by less than this many roots of d.
+_GRID_STEPS = 4.0
+
+
+class Chosen(NamedTuple):
+    """A method, the noise of everything that it releases, its loss, and why it was chosen."""
+
+    method: str
+    noise: dict[str, float]
+    loss: PrivacyLoss
+    reason: str
+
+
+class SecondMoments(TableEstimator):
+    """What covariance and principal components share: the plan, the draw and the laws."""
+
+    center: bool
+    norm: str
+    n_components: Any
+    relation: str = str(NeighbourRelation.ADD_REMOVE)
+
+    # -- before the data ---------------------------------------------------------------------
+
+    def _recipe(
+        self, names: Sequence[str], limits: Any, widths: Mapping[str, int] | None = None
+    ) -> Columns:
+        levels = {name: known for name, known in (self.levels or {}).items() if name in names}
+        wide = {name: width for name, width in (widths or {}).items() if name in names}
+        return Columns(names, levels, limits, self.data_norm, widths=wide)
+
+    def _shifts(self) -> bool:
+        known = (str(NeighbourRelation.ADD_REMOVE), str(NeighbourRelation.ROW_SHIFT))
+        relation = _validate.one_of("relation", str(self.relation), known)
+        return relation == NeighbourRelation.ROW_SHIFT
+
+    def _buys_norm(self) -> bool:
+        buys = _validate.one_of("norm", self.norm, ("declared", "private")) == "private"
+        if buys and self._shifts():
+            raise ValueError(
+                "Expected norm='declared' for rows that move, got 'private'; the radius is bought "
+                "for rows that come or go."
+            )
+        return buys
+
+    def _parts(self, recipe: Columns) -> dict[str, tuple[float, float]]:
+        """How far one row moves each sum, and its share of the squared budget."""
+        length = length_of(recipe)
+        matrix, sums = length**2, length
+        if self._shifts():
+            sums = row_shift(recipe)
+            matrix = moved(length, sums)
+        shares = {"count": 0.0 if self._shifts() or self.n_rows is not None else _COUNT}
+        shares["sums"] = (_SUMS + _COUNT - shares["count"]) if self.center else 0.0
+        shares["matrix"] = 1.0 - shares["count"] - shares["sums"]
+        bought = _NORMS if self._buys_norm() else 0.0
+        parts = {
+            "matrix": (matrix * ROUND_UP, shares["matrix"] * (1.0 - bought)),
+            "sums": (sums * ROUND_UP, shares["sums"] * (1.0 - bought)),
+            "count": (1.0, shares["count"] * (1.0 - bought)),
+            "norms": (1.0, bought),
+        }
+        return {name: part for name, part in parts.items() if part[1] > 0}
+
+    def _noise(self, rows: Rows) -> Chosen:
+        """The method, its noise and loss, and why."""
+        raise NotImplementedError
+
+    def _plan(self, rows: Rows) -> Plan:
+        chosen = self._noise(rows)
+        return Plan(
+            chosen.method,
+            chosen.noise,
+            self._goal(rows).promise(chosen.loss, self.relation),
+            self._shapes(rows.features, chosen.noise),
+            chosen.reason,
+        )
+
+    def _goal(self, rows: Rows) -> Target:
+        """What is asked for; how far a row moves in scaled units must be known beforehand."""
+        return self._target(None if self._shifts() else rows)
+
+    def _on_matrix(self, rows: Rows, reason: str) -> Chosen:
+        noise, loss = mean_shift(self._goal(rows), self._parts(rows.features), self.noise_scale)
+        return Chosen("matrix", noise, loss, reason)
+
+    def _shapes(self, recipe: Columns, noise: Mapping[str, float]) -> dict[str, tuple[int, ...]]:
+        d = len(recipe.names)
+        known: dict[str, tuple[int, ...]] = {"matrix": (d, d), "sums": (d,), "count": ()}
+        known |= {"sketch": (d, self.n_components or d), "norms": (NORM_BINS,)}
+        shapes = {name: known[name] for name in noise if name in known}
+        return {**shapes, **({"radius": ()} if "norms" in noise else {})}
+
+    # -- with the data -----------------------------------------------------------------------
+
+    def _study(self, table: Table, plan: Plan) -> Any:
+        names = cast(Mapping[str, float], plan.noise_scale)
+        studied = table.sum(count_norms)["norms"] if "norms" in names else table.moments
+        self._check_rows(table.n_rows)
+        return studied
+
+    def _draw(self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator) -> Arrays:
+        noise, arrays = cast(Mapping[str, float], plan.noise_scale), {}
+        assert table.rows is not None
+        recipe = table.rows.features
+        grid = GRID_NORM / length_of(recipe)  # grid units of the longest row
+        if "norms" in noise:
+            arrays["norms"] = add_noise(studied, noise["norms"], rng)
+            radius = best_radius(arrays["norms"], noise, length_of(recipe), len(recipe.names))
+            arrays["radius"] = np.array(radius)
+            table = table.with_rows(Rows(replace(recipe, norm=radius)))
+            studied, recipe = table.moments, replace(recipe, norm=radius)
+        unit = length_of(recipe) / GRID_NORM
+        if "sketch" in noise:
+            ridge = (grid * noise["sketch"]) ** 2 * ROUND_UP
+            columns = draw_sketch(studied["gram"], ridge, plan.shapes["sketch"][1], rng)
+            arrays["sketch"] = unit * columns
+        else:
+            noisy = add_symmetric_noise(studied["gram"], grid**2 * noise["matrix"], rng)
+            arrays["matrix"] = unit**2 * noisy
+        if "sums" in noise:
+            arrays["sums"] = unit * add_noise(studied["sums"], grid * noise["sums"], rng)
+        if "count" in noise:
+            arrays["count"] = add_noise(studied["count"], noise["count"], rng)
+        return arrays
+
+    def _public(self, data: Table) -> dict[str, Any]:
+        """Neighbours whose rows move have equally many: their number is public."""
+        known = {"n_rows": data.n_rows} if self._shifts() else {}
+        return {**super()._public(data), **known}
+
+    # -- what follows from the release ---------------------------------------------------------
+
+    def _finish(self, rows: Rows) -> None:
+        arrays, noise = self.release_.arrays, cast(Mapping[str, float], self.noise_scale_)
+        recipe = rows.features
+        cut = 1.0
+        if "radius" in arrays:
+            radius = float(arrays["radius"])
+            cut = radius / length_of(recipe)
+            recipe = replace(recipe, norm=radius)
+        self.radius_ = length_of(recipe)
+        # A row in the table's own units is middle + width z.
+        self._middle, self._width = recipe.middle, GRID_NORM / (self.radius_ * recipe.scale)
+        public = self.release_.parameters.get("n_rows")
+        count = float(arrays["count"]) if public is None else float(public)
+        self._count_noise = noise.get("count", 0.0)
+        self._n_rows = max(count, 1.0)
+        self._sum_noise = cut * noise.get("sums", 0.0)
+        self._mean = (
+            arrays["sums"] / self._n_rows if "sums" in arrays else np.zeros(len(recipe.names))
+        )
+        self._factor = arrays.get("sketch")
+        if self._factor is None:
+            self._matrix_noise = cut**2 * noise["matrix"]
+            raw = arrays["matrix"]
+        else:
+            self._matrix_noise = noise["sketch"] ** 2
+            raw = self._factor @ self._factor.T / self._factor.shape[1]
+            raw = raw - self._matrix_noise * np.eye(len(raw))
+        # The noise of the sums adds its variance to their square: on average this is zero.
+        known = self._n_rows * np.outer(self._mean, self._mean)
+        self._raw = raw - known + self._sum_noise**2 / self._n_rows * np.eye(len(raw))
+
+    def _error(self, directions: FloatArray) -> FloatArray:
+        """Standard errors of the scatter along directions, one a row, in scaled units."""
+        squared = np.sum(directions**2, axis=1)
+        if self._factor is None:
+            first = squared * self._matrix_noise
+        else:
+            r = self._factor.shape[1]
+            first = math.sqrt(2.0 / r) * np.mean((directions @ self._factor) ** 2, axis=1)
+        along = directions @ self._mean
+        second = 2.0 * along * np.sqrt(squared) * self._sum_noise
+        return np.asarray(np.sqrt(first**2 + second**2 + (along**2 * self._count_noise) ** 2))
+
+    # -- for auditors ------------------------------------------------------------------------
+
+    @property
+    def output_copies(self) -> int:
+        """How many independent draws of `output_law` are released."""
+        return 1
+
+    def output_law(self, X: Any, radius: float | None = None) -> Gaussian:
+        """The law of all that is released, the matrix by its upper triangle.
+
+        Parameters
+        ----------
+        X : table
+        radius : float, optional
+            Where a norm is bought: the radius that the counts have led to. Given it, everything
+            released is Gaussian.
+        """
+        table, _ = self._open(X)
+        rows = self._rows(table, ())
+        noise = self._noise(rows).noise
+        if ("norms" in noise) != (radius is not None):
+            raise ValueError(
+                "Expected the radius where a norm is bought and none elsewhere, got the opposite; "
+                "what is released is one Gaussian at a given radius."
+            )
+        longest = length_of(rows.features)
+        means, scales = [], []
+        if radius is not None:
+            norms = table.with_rows(rows).sum(count_norms)["norms"]
+            means.append(norms.value)
+            scales.append(np.full(NORM_BINS, noise["norms"]))
+            rows = Rows(replace(rows.features, norm=radius))
+        cut = length_of(rows.features) / longest
+        sums, unit = table.with_rows(rows).moments, length_of(rows.features) / GRID_NORM
+        if "sketch" in noise:
+            return self._column_law(unit**2 * sums["gram"].value, noise)
+        upper = np.triu_indices(len(rows.features.names))
+        means.append(unit**2 * sums["gram"].value[upper])
+        off = np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5))
+        scales.append(off * cut**2 * noise["matrix"])
+        if "sums" in noise:
+            means.append(unit * sums["sums"].value)
+            scales.append(np.full(len(rows.features.names), cut * noise["sums"]))
+        if "count" in noise:
+            means.append(np.atleast_1d(sums["count"].value))
+            scales.append(np.array([noise["count"]]))
+        return Gaussian.from_diagonal(np.concatenate(means), np.concatenate(scales) ** 2)
+
+    def _column_law(self, gram: FloatArray, noise: Mapping[str, float]) -> Gaussian:
+        if len(noise) > 1:
+            raise ValueError(
+                "Expected a sketch alone, got one with a mean or a count beside it; audit it with "
+                "center=False and n_rows."
+            )
+        return Gaussian(np.zeros(len(gram)), gram + noise["sketch"] ** 2 * np.eye(len(gram)))
+
+
+class PrivateCovariance(SecondMoments):
+    """The covariance of a table, of which the variance in any direction can be asked.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        What is to be promised, for all that is released together.
+    limits, data_norm, columns, levels, n_rows
+        As in `TableEstimator`. With limits, columns are measured from their middle and in units of
+        their half-widths while they are summed; answers are in the table's own units.
+    method : {"auto", "matrix", "sketch"}
+        Noise on the matrix of second moments, or its random projection (Blocki et al. 2012). "auto"
+        takes the one with the smaller forecast error, and says why in the plan.
+    relation : {"add-remove", "row-shift"}
+        Who is protected: the presence of a row, or a row that moves by a vector of norm at most 1
+        in the table's own units.
+    center : bool, default True
+        Whether variances are those about the mean, which is then released under the same promise;
+        otherwise they are about the public point: the middle of the limits, or zero.
+    norm : {"declared", "private"}
+        "private" buys a smaller radius than the declared bound from noisy counts of norms, and
+        scales longer rows down to it: less noise, and variances of long rows come out too small.
+    n_components : int, default 738
+        The number r of columns of a sketch: its relative errors are about sqrt(2/r).
+    noise_scale, random_state, ledger
+        As in `PrivateEstimator`.
+
+    Attributes
+    ----------
+    release_ : Release
+        What may be published.
+    covariance_ : ndarray of shape (d, d)
+        Positive semi-definite, with a small error in the Frobenius norm.
+    mean_, mean_error_ : ndarray of shape (d,)
+        The mean and its standard error; the public point if ``center=False``.
+    radius_ : float
+        The norm to which rows were scaled down, in units of the limits.
+    guarantee_, noise_scale_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis import PrivateCovariance
+    >>> table = np.random.default_rng(0).uniform(0, 1, (10_000, 3))
+    >>> private = PrivateCovariance(
+    ...     epsilon=1.0, delta=1e-6, limits=[(0, 1)] * 3, random_state=0
+    ... ).fit(table)
+    >>> value, error = private.variance([1.0, 0.0, 0.0])
+    >>> bool(abs(value - 1 / 12) < 3 * error < 0.01)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        limits: Any = None,
+        data_norm: float | None = None,
+        method: str = "auto",
+        relation: str = "add-remove",
+        center: bool = True,
+        norm: str = "declared",
+        n_components: int = 738,
+        columns: Sequence[str] | None = None,
+        levels: Mapping[str, Sequence[Any]] | None = None,
+        n_rows: int | None = None,
+        noise_scale: Noise | None = None,
+        random_state: RandomState = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.limits = limits
+        self.data_norm = data_norm
+        self.method = method
+        self.relation = relation
+        self.center = center
+        self.norm = norm
+        self.n_components = n_components
+        self.columns = columns
+        self.levels = levels
+        self.n_rows = n_rows
+        self.noise_scale = noise_scale
+        self.random_state = random_state
+        self.ledger = ledger
+
+    # -- before the data ---------------------------------------------------------------------
+
+    def _noise(self, rows: Rows) -> Chosen:
+        method = _validate.one_of("method", self.method, ("auto", "matrix", "sketch"))
+        if method == "auto" and not self._shifts():
+            reason = "Noise on the matrix has less error than a sketch wherever rows come or go."
+            return self._on_matrix(rows, reason)
+        if method == "auto" and self.noise_scale is None:
+            both = (self._on_matrix(rows, ""), self._by_sketch(rows.features, ""))
+            errors = [self._least_error(chosen) for chosen in both]
+            best = int(errors[1] < errors[0])
+            names = ("noise on the matrix", "a sketch")
+            return both[best]._replace(
+                reason=f"For a unit vector {names[best]} has a standard error of {errors[best]:.3g}"
+                f", {names[1 - best]} at least {errors[1 - best]:.3g}, in scaled units."
+            )
+        if method == "sketch" or "sketch" in cast(Mapping[str, float], self.noise_scale or {}):
+            return self._by_sketch(rows.features, "A sketch was asked for.")
+        return self._on_matrix(rows, "Noise on the matrix was asked for.")
+
+    def _by_sketch(self, recipe: Columns, reason: str) -> Chosen:
+        if self._buys_norm():
+            raise ValueError(
+                "Expected norm='declared' for a sketch, got 'private'; buy it with noise on the "
+                "matrix."
+            )
+        target, r = self._target(), _validate.count("n_components", self.n_components)
+        beside = {name: part for name, part in self._parts(recipe).items() if name != "matrix"}
+        length, reach = length_of(recipe), row_shift(recipe) if self._shifts() else None
+        # With less than this, doubles could not tell the noise from the matrix.
+        n_rows = MOST_ROWS if self.n_rows is None else _validate.count("n_rows", self.n_rows)
+        least = math.sqrt(least_ridge(n_rows * length**2, len(recipe.names))) * ROUND_UP
+        if self.noise_scale is None:
+            assert target.epsilon is not None
+            more = tuple(beside.items())
+            noise = dict(least_weight(target.epsilon, target.delta, length, reach, r, more))
+            noise["sketch"] = max(noise["sketch"], least)
+        else:
+            parts = {"sketch": (0.0, 1.0), **beside}
+            noise, _ = mean_shift(target, parts, self.noise_scale)
+            if noise["sketch"] < least:
+                raise ValueError(
+                    f"Expected noise_scale['sketch'] of at least {least:.3g}, got "
+                    f"{noise['sketch']:.3g}; raise it, or declare n_rows."
+                )
+        loss = Profile.both(sketch_loss(noise["sketch"], length, reach, r))
+        if beside:
+            loss = loss + mean_shift(target, beside, {name: noise[name] for name in beside})[1]
+        return Chosen("sketch", noise, loss, reason)
+
+    def _least_error(self, chosen: Chosen) -> float:
+        """The standard error of a scatter of zero, along a unit vector."""
+        if chosen.method == "matrix":
+            return chosen.noise["matrix"]
+        return math.sqrt(2.0 / self.n_components) * chosen.noise["sketch"] ** 2
+
+    def forecast(self, size: int | None = None, *, n_rows: int) -> Forecast:
+        """The standard error to be expected of the variance along a column.
+
+        Parameters
+        ----------
+        size : int, optional
+            How many columns there are, where `limits` or `columns` do not name them.
+        n_rows : int
+            About how many rows the table has.
+        """
+        rows, n = self._rows_declared(size), _validate.count("n_rows", n_rows)
+        chosen, recipe, length = self._noise(rows), rows.features, length_of(rows.features)
+        noise, widths = chosen.noise, (GRID_NORM / (length * recipe.scale)) ** 2
+        low = high = self._least_error(chosen)
+        if chosen.method == "sketch":
+            high += math.sqrt(2.0 / self.n_components) * n * length**2
+        more = 2.0 * length * noise.get("sums", 0.0), length**2 * noise.get("count", 0.0)
+        high = math.hypot(high, *more)
+        return Forecast(
+            {
+                "standard error of a variance": (
+                    low * float(widths.min()) / n,
+                    high * float(widths.max()) / n,
+                )
+            },
+            (f"{n} rows", "a mean and a variance between zero and the bound on the rows"),
+        )
+
+    @property
+    def output_copies(self) -> int:
+        """How many independent draws of `output_law` are released: the columns of a sketch."""
+        size = 1 if self.limits is None and self.columns is None else None
+        chosen = self._noise(self._rows_declared(size))
+        return int(self.n_components) if chosen.method == "sketch" else 1
+
+    # -- what follows from the release ---------------------------------------------------------
+
+    def _finish(self, rows: Rows) -> None:
+        super()._finish(rows)
+        if self._factor is None:
+            whole = Spectrum(self._raw, self._matrix_noise).matrix
+        else:
+            values, vectors = np.linalg.eigh(self._raw)
+            whole = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        self.covariance_ = np.outer(self._width, self._width) * whole / self._n_rows
+        self.mean_ = self._middle + self._width * self._mean
+        spread = np.hypot(self._sum_noise, self._mean * self._count_noise)
+        self.mean_error_ = self._width * spread / self._n_rows
+
+    def scatter(self, x: ArrayLike) -> Estimate:
+        """The sum of squared deviations along x, without bias: `variance` times the rows.
+
+        Parameters
+        ----------
+        x : array_like of shape (d,) or (k, d)
+            Directions in the table's own units; they need not have length 1.
+
+        Returns
+        -------
+        value, standard_error : ndarray of shape () or (k,)
+            The estimate may be negative where the noise is larger than the scatter.
+        """
+        given = _validate.floats("x", x)
+        rows = np.atleast_2d(given)
+        if given.ndim > 2 or rows.shape[1] != len(self._width):
+            raise ValueError(
+                f"Expected directions with {len(self._width)} entries, one for each column, got "
+                f"shape {given.shape}; give every column its weight."
+            )
+        rows = rows * self._width
+        value = np.einsum("ki,ij,kj->k", rows, self._raw, rows)
+        return Estimate(
+            value.reshape(given.shape[:-1]), self._error(rows).reshape(given.shape[:-1])
+        )
+
+    def variance(self, x: ArrayLike) -> Estimate:
+        """The variance along x, without bias but for the noise of the number of rows.
+
+        Parameters
+        ----------
+        x : array_like of shape (d,) or (k, d)
+            As in `scatter`.
+
+        Returns
+        -------
+        value, standard_error : ndarray of shape () or (k,)
+        """
+        if self._n_rows <= 2.0 * self._count_noise:
+            raise ValueError(
+                "Expected a number of rows that stands out from its noise, got one that does not; "
+                "use scatter."
+            )
+        value, error = (part / self._n_rows for part in self.scatter(x))
+        return Estimate(value, np.hypot(error, value * self._count_noise / self._n_rows))
+
+    def removal_losses(self, X: Any) -> QuadraticLoss:
+        """The loss of every removal of a row, present first; for auditors."""
+        table, _ = self._open(X)
+        rows = self._rows(table, ())
+        method, noise, *_ = self._noise(rows)
+        if method == "sketch" or "norms" in noise:
+            raise ValueError(
+                f"Expected noise on the matrix at the declared norm, got method={method!r} "
+                f"and norm={self.norm!r}; audit it by its laws."
+            )
+        unit = length_of(rows.features) / GRID_NORM
+        squares = unit**2 * table.with_rows(rows).measure(lambda block: block.squares()[None], 1)[0]
+        away = (squares / noise["matrix"]) ** 2
+        if "sums" in noise:
+            away += squares / noise["sums"] ** 2
+        if "count" in noise:
+            away += noise["count"] ** -2.0
+        return QuadraticLoss.from_shift(np.sqrt(away))
+
+
+class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoments):  # type: ignore[misc]
+    """Principal components of a table, private for every row.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        How many components; all if not given.
+    epsilon, delta : float
+        What is to be promised, for all that is released together.
+    limits, data_norm, columns, levels, n_rows
+        As in `TableEstimator`. With limits, columns are measured from their middle and in units of
+        their half-widths, and components and variances are those of such columns.
+    center : bool, default False
+        Whether moments are those about the mean, which is then paid for; otherwise they are about
+        the public point: the middle of the limits, or zero.
+    norm : {"private", "declared"}
+        "private" spends a twentieth of the squared budget on noisy counts of norms, and scales rows
+        down to the radius that they suggest. Long rows then count for less in the variances.
+    noise_scale, random_state, ledger
+        As in `PrivateEstimator`.
+
+    Attributes
+    ----------
+    components_, components_error_ : ndarray of shape (n_components, d)
+        Unit vectors, the largest entry positive, and standard errors of their entries to first
+        order.
+    explained_variance_, explained_variance_error_ : ndarray of shape (n_components,)
+        Variances along the components as released, and their standard errors.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        Their shares of the estimated total.
+    above_noise_ : ndarray of bool, of shape (n_components,)
+        Whether a component's variance is larger than that of noise alone can be.
+    mean_, scale_ : ndarray of shape (d,)
+        What `transform` subtracts from a row, and what it divides by.
+    radius_ : float
+        The norm to which rows were scaled down.
+    release_, guarantee_, noise_scale_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis import PrivatePCA
+    >>> table = np.random.default_rng(0).normal(size=(10_000, 3)) @ np.diag([1.0, 2.0, 9.0])
+    >>> pca = PrivatePCA(1, epsilon=1.0, delta=1e-6, data_norm=50.0, random_state=0).fit(table)
+    >>> pca.components_.round(1), pca.transform(table).shape
+    (array([[0., 0., 1.]]), (10000, 1))
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        limits: Any = None,
+        data_norm: float | None = None,
+        center: bool = False,
+        norm: str = "private",
+        columns: Sequence[str] | None = None,
+        levels: Mapping[str, Sequence[Any]] | None = None,
+        n_rows: int | None = None,
+        noise_scale: Noise | None = None,
+        random_state: RandomState = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.limits = limits
+        self.data_norm = data_norm
+        self.center = center
+        self.norm = norm
+        self.columns = columns
+        self.levels = levels
+        self.n_rows = n_rows
+        self.noise_scale = noise_scale
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def _noise(self, rows: Rows) -> Chosen:
+        d = len(rows.features.names)
+        if self.n_components is not None and _validate.count("n_components", self.n_components) > d:
+            raise ValueError(
+                f"Expected n_components <= {d} columns, got {self.n_components}; ask for fewer."
+            )
+        reason = "Components are those of a matrix of second moments with noise"
+        bought = ", of rows scaled down to a norm that is bought" if self._buys_norm() else ""
+        return self._on_matrix(rows, f"{reason}{bought}.")
+
+    def forecast(self, size: int | None = None, *, n_rows: int) -> Forecast:
+        """The standard error to be expected of an explained variance.
+
+        Parameters
+        ----------
+        size : int, optional
+            How many columns there are, where `limits` or `columns` do not name them.
+        n_rows : int
+            About how many rows the table has.
+        """
+        plan, n = self.plan(size), _validate.count("n_rows", n_rows)
+        noise = cast(Mapping[str, float], plan.noise_scale)
+        low = noise["matrix"] / n * (0.01 if "norms" in noise else 1.0)
+        within = "rows of a tenth of the declared norm or more" if "norms" in noise else "any rows"
+        return Forecast(
+            {"standard error of an explained variance": (low, 1.5 * noise["matrix"] / n)},
+            (f"{n} rows", within),
+        )
+
+    def _finish(self, rows: Rows) -> None:
+        super()._finish(rows)
+        d, s = len(self._raw), self._matrix_noise
+        k = d if self.n_components is None else self.n_components
+        spectrum = Spectrum(self._raw, s)
+        vectors, values = spectrum.vectors[:, ::-1].T, spectrum.values[::-1]
+        signs = np.sign(vectors[np.arange(d), np.argmax(np.abs(vectors), axis=1)])
+        vectors = vectors * signs[:, None]
+        self.components_ = vectors[:k]
+        self.explained_variance_ = values[:k] / self._n_rows
+        total = float(np.sum(values))
+        self.explained_variance_ratio_ = values[:k] / (total if total > 0 else 1.0)
+        # The eigenvalues of noise alone end at sqrt(2 d) s.
+        self.above_noise_ = spectrum.noisy_values[::-1][:k] > math.sqrt(2.0 * d) * s
+        error = self._error(self.components_) * np.where(self.above_noise_, 1.0, 1.5)
+        relative = self.explained_variance_ * self._count_noise
+        self.explained_variance_error_ = np.hypot(error, relative) / self._n_rows
+        # To first order the noise between two eigenvectors turns one towards the other by the gap's
+        # reciprocal; where the gap is lost in it, by anything.
+        gaps = (values[:k, None] - values) ** 2
+        turned = spectrum.variance / (gaps + spectrum.variance)
+        turned[np.arange(k), np.arange(k)] = 0.0
+        self.components_error_ = np.sqrt(turned @ vectors**2)
+        self.mean_, self.scale_ = self._middle + self._width * self._mean, self._width
+        self._n_features_out = k
+
+    def transform(self, X: Any) -> FloatArray:
+        """The rows of a table in the coordinates of the components.
+
+        It belongs to the owner of the table: nothing is added to hide it.
+
+        Parameters
+        ----------
+        X : table
+            With the columns of the one that was fitted.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components)
+        """
+        table, _ = self._open(X)
+        table = table.with_rows(self._rows(table, ()))
+        weights = self.components_ / self.scale_
+        parts = [
+            weights @ (on_host(block.features) - self.mean_[:, None])
+            for block in table.blocks(raw=True)
+        ]
+        return np.hstack([np.empty((len(weights), 0)), *parts]).T
+
+    def inverse_transform(self, X: ArrayLike) -> FloatArray:
+        """Rows in the table's own units from coordinates of the components.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_rows, n_components)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, d)
+        """
+        coordinates = _validate.floats("X", X, ndim=2)
+        return np.asarray(self.mean_ + self.scale_ * (coordinates @ self.components_))
+
+
+def length_of(recipe: Columns) -> float:
+    """The norm that no row exceeds, in scaled units."""
+    assert recipe.norm is not None
+    return float(recipe.norm)
+
+
+def row_shift(recipe: Columns) -> float:
+    """How far a row on the grid moves, in scaled units, when it moves by 1 in the table's own.
+
+    Clipping to a box and scaling down to a ball bring no two rows farther apart; on the grid both
+    rows are rounded.
+    """
+    length, steps = length_of(recipe), _GRID_STEPS * math.sqrt(len(recipe.names))
+    reach = (float(np.max(recipe.scale)) + steps) * length / GRID_NORM
+    return float(min(reach, 2.0 * length) * ROUND_UP)
+
+
+def moved(length: float, shift: float) -> float:
+    """How far z z^T moves in the Frobenius norm, if a row of this length moves by a shift.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.moments import moved
+    >>> moved(10.0, 1.0), round(moved(0.5, 1.0), 6)
+    (19.0, 0.353553)
+    """
+    ratio = length / shift
+    if ratio < math.sqrt(0.5):
+        return math.sqrt(2.0) * length**2
+    return shift**2 * max(2.0 * ratio - 1.0, math.sqrt(2.0 * ratio**2 - 0.5))
+
+
+def sketch_loss(
+    weight: float, length: float, shift: float | None, n_components: int
+) -> QuadraticLoss:
+    """The worst pair of a sketch with columns N(0, sum z z^T + weight^2 I), row present first.
+
+    Parameters
+    ----------
+    weight : float
+    length : float
+        No row is longer.
+    shift : float or None
+        How far a row may move; None if it comes or goes.
+    n_components : int
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.moments import sketch_loss
+    >>> sketch_loss(4.0, 2.0, None, 10).excess
+    array([0.25])
+    >>> lam = 1.0 + sketch_loss(2.0, 1e9, 1.0, 10).excess.max()
+    >>> f"{lam + 1 / lam:.6f}"
+    '2.250000'
+    """
+    longest = length / weight
+    if shift is None:
+        return QuadraticLoss(longest**2, 0.0, n_components)
+    b = shift / weight
+    worst = 0.5 * b + math.sqrt(1.0 + 0.25 * b * b)
+    if longest >= worst:
+        excess = b * worst
+    else:
+        shortest = max(longest - b, 0.0)
+        excess = (longest - shortest) * (longest + shortest) / (1.0 + shortest**2)
+    return QuadraticLoss([excess, -excess], 0.0, n_components)
+
+
+@functools.lru_cache(maxsize=256)
+def least_weight(
+    epsilon: float,
+    delta: float,
+    length: float,
+    shift: float | None,
+    n_components: int,
+    beside: tuple[tuple[str, tuple[float, float]], ...],
+) -> tuple[tuple[str, float], ...]:
+    """The least noise of a sketch, and the noise of what is released beside it."""
+    unit, target = noise_multiplier(epsilon, delta), Target(epsilon, delta)
+    noise = {
+        name: unit * sensitivity / math.sqrt(share) * ROUND_UP
+        for name, (sensitivity, share) in beside
+    }
+    more = mean_shift(target, dict(beside), noise)[1] if beside else None
+
+    def family(weight: float) -> PrivacyLoss:
+        loss = Profile.both(sketch_loss(weight, length, shift, n_components))
+        return loss if more is None else loss + more
+
+    # Of the order of the weight that Blocki et al. (2012) publish, which is 300 times too large.
+    size = length if shift is None else min(length, shift)
+    guess = math.sqrt(n_components) * math.log(16.0 * n_components / delta) / max(epsilon, 1e-2)
+    weight, _ = target.least_noise(family, start=0.1 * size * guess)
+    return (("sketch", weight), *noise.items())
+
+
+def best_radius(
+    norms: FloatArray, noise: Mapping[str, float], length: float, n_columns: int
+) -> float:
+    """The radius that balances noise against variance cut off, from noisy counts of norms.
+
+    The noise matrix has norm sqrt(2 d) s at radius `length`, and less by the square of the ratio.
+    Counts below two standard errors are taken for empty bins.
+    """
+    squares = 2.0 ** -np.arange(NORM_BINS)  # of the bins' upper ends, relative to the bound
+    counts = np.where(norms > 2.0 * noise["norms"], norms, 0.0)
+    cut = np.maximum(0.75 * squares - squares[:, None], 0.0) @ counts
+    cost = squares * math.sqrt(2.0 * n_columns) * noise["matrix"] / length**2 + _CUT * cut
+    return length * math.sqrt(float(squares[int(np.argmin(cost))]))
