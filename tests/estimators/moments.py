@@ -26,11 +26,12 @@ def with_a_moved_row():
 
 
 def case(name, make, neighbour=without_a_row, **parameters):
-    return Case(name, partial(make, limits=LIMITS, **parameters), whole, neighbour)
+    return Case(name, partial(make, **{"limits": LIMITS, **parameters}), whole, neighbour)
 
 
 CASES = [
     case("covariance, matrix", PrivateCovariance),
+    case("covariance, limits found", PrivateCovariance, limits="private", columns=list("abc")),
     case("covariance, not centred", PrivateCovariance, center=False, n_rows=None),
     case("covariance, norm bought", PrivateCovariance, norm="private"),
     case("covariance, sketch", PrivateCovariance, method="sketch", n_components=20),
