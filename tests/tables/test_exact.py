@@ -47,6 +47,26 @@ def random_table(seed: int, n_rows: int = 10_000, scale: float = 1.0) -> np.ndar
     return table
 
 
+@pytest.mark.parametrize("giant", [1e150, 1e305, 1.7e308])
+@pytest.mark.parametrize("norm", [1e-60, 1.0, 1e60])
+@pytest.mark.parametrize("stored", ["dense", "sparse"])
+def test_a_giant_row_counts_for_no_more_than_its_bound(
+    giant: float, norm: float, stored: str
+) -> None:
+    """Its entries in grid units would overflow, and the sums of all rows become nonsense."""
+    quiet = norm * np.array([[0.25, -0.5], [0.5, 0.125]])
+    loud = np.vstack([quiet, [giant, -giant]])
+
+    def gram(values: np.ndarray) -> np.ndarray:
+        rows = Rows(Columns(["x0", "x1"], norm=norm))
+        source = sparse.csr_array(values) if stored == "sparse" else values
+        return Table.open(source).with_rows(rows).moments["gram"].value
+
+    moved = gram(loud) - gram(quiet)
+    assert 0.99 * 2**40 < np.trace(moved) <= 2**40
+    assert np.all(np.sign(moved) == [[1, -1], [-1, 1]])
+
+
 @pytest.mark.parametrize("scale", [1e-50, 1.0, 1e50])
 @pytest.mark.parametrize("recipe", ["norm", "limits", "both"])
 def test_a_neighbour_changes_the_sums_by_exactly_one_row(scale: float, recipe: str) -> None:

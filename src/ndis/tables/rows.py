@@ -143,7 +143,10 @@ class Columns:
     def _derived(self) -> dict[str, FloatArray]:
         """Low, high, middle and scale of every number in a row."""
         n = len(self.names)
-        low, high, bounded = np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n, dtype=bool)
+        # Without limits a number is cut where its square in grid units would overflow: there one
+        # giant row would turn the sums of all others into nonsense.
+        most = 2.0**500 / self._units()
+        low, high, bounded = np.full(n, -most), np.full(n, most), np.zeros(n, dtype=bool)
         place = int(self.intercept)
         for column in self.columns:
             part = slice(place, place := place + len(self._names(column)))
@@ -259,9 +262,9 @@ class Columns:
         def constant(vector: FloatArray) -> Any:
             return beside(vector[:, None], values)
 
-        if self.limits is not None:
+        if self.limits is not None or not self.boxed:
             values = _into(xp.clip, values, constant(self.low), constant(self.high))
-            if self.centred:
+            if self.limits is not None and self.centred:
                 values = _into(xp.subtract, values, constant(self.middle))
         if self.boxed:
             values = _into(xp.multiply, values, constant(self.scale))
