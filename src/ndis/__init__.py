@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from ndis.loss import LeastSquaresLoss, Profile, QuadraticLoss, TabulatedLoss
     from ndis.mechanisms.additive import GaussianMechanism, MatrixGaussianMechanism
     from ndis.mechanisms.classification import PrivateLogisticRegression
-    from ndis.mechanisms.gaussian_process import PrivateGaussianProcess
     from ndis.mechanisms.graph import PrivateGraph
     from ndis.mechanisms.limits import PrivateLimits
     from ndis.mechanisms.moments import PrivateCovariance, PrivatePCA
     from ndis.mechanisms.multiparty import MultiPartyRegression
     from ndis.mechanisms.posterior import GaussianOutput
+    from ndis.mechanisms.processes import PrivateGaussianProcess
     from ndis.mechanisms.projection import PrivateProjection
     from ndis.mechanisms.regression import PrivateLeastSquares
     from ndis.mechanisms.sketch import Sketch
@@ -80,7 +80,7 @@ _HOME = {
     "MultiPartyRegression": "ndis.mechanisms.multiparty",
     "NeighbourRelation": "ndis.guarantee",
     "PrivateCovariance": "ndis.mechanisms.moments",
-    "PrivateGaussianProcess": "ndis.mechanisms.gaussian_process",
+    "PrivateGaussianProcess": "ndis.mechanisms.processes",
     "PrivateGraph": "ndis.mechanisms.graph",
     "PrivateLeastSquares": "ndis.mechanisms.regression",
     "PrivateLogisticRegression": "ndis.mechanisms.classification",

@@ -13,7 +13,7 @@ import numpy as np
 from ndis._validate import FloatArray
 from ndis.tables.blocks import Block
 from ndis.tables.exact import GRID_NORM, ExactSum
-from ndis.tables.functions import softmax
+from ndis.tables.functions import exp_minus, softmax
 
 if TYPE_CHECKING:
     from ndis.tables.table import Table
@@ -166,6 +166,66 @@ def contrasts(xp: Any, vectors: Any) -> Any:
         rows.append((total - float(j) * vectors[j, :]) * (1.0 / math.sqrt(j * (j + 1))))
         total = total + vectors[j, :]
     return xp.stack(rows, axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelMoments:
+    """Second moments of public features of the rows, W^T k(x, U), with the labels.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_points, n_columns)
+        U, integers of the rows' grid.
+    weights : ndarray of shape (n_points, n_features)
+        W in units of 2^-bits: integers, at most 2^32 in sum down a column.
+    bits : int
+    factors : ndarray of shape (n_columns,)
+        What a grid unit of each column is in length scales of the kernel.
+    nu : float
+        The kernel's smoothness, see `kernel_of_squares`.
+    """
+
+    points: FloatArray
+    weights: FloatArray
+    bits: int
+    factors: FloatArray
+    nu: float
+
+    def features(self, block: Block) -> Any:
+        """The features as integers of norm at most 2^20, shape (n_features, n_rows)."""
+        xp, rows = block.xp, block.dense
+        squares = 0.0
+        for index, factor in enumerate(self.factors):
+            point = block.beside(self.points[:, index : index + 1])
+            away = (rows[index : index + 1, :] - point) * float(factor)
+            squares = squares + away * away
+        values = xp.round(kernel_of_squares(xp, squares, self.nu) * float(GRID_NORM))
+        product = block.beside(self.weights).T @ values
+        return bounded(xp, xp.round(product * 2.0**-self.bits))
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """Their moments over a block."""
+        return moments(Block(self.features(block), block.labels))
+
+
+def kernel_of_squares(xp: Any, squares: Any, nu: float) -> Any:
+    """The Matern kernel of squared distances in length scales; nu = 1/2, 3/2, 5/2 or infinity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.tables.sums import kernel_of_squares
+    >>> kernel_of_squares(np, np.array([0.0, 1.0]), np.inf).round(4).tolist()
+    [1.0, 0.6065]
+    """
+    if np.isinf(nu):
+        return exp_minus(xp, squares * 0.5)
+    # Beyond 40 the kernel is zero for whoever rounds to 2^-20.
+    root = xp.clip(xp.sqrt(squares * (2.0 * nu)), 0.0, 40.0)
+    power = exp_minus(xp, root)
+    if nu == 0.5:
+        return power
+    return (1.0 + root if nu == 1.5 else 1.0 + root + root * root / 3.0) * power
 
 
 def bounded(xp: Any, vectors: Any) -> Any:

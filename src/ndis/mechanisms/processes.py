@@ -1,0 +1,754 @@
+"""Private Gaussian process regression.
+
+By default the moments of public features are released: of K^{-1/2} k_U(x), where U are public
+points in the limits. They are sums over rows, so one mean shift covers them, and predictions with
+their variances follow for every input, for any number of rows. The other method, "posterior",
+draws the process itself at public points: one record moves the mean and the covariance of that law
+along one direction. docs/proofs/gaussian-process.md and docs/proofs/posteriors.md have the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.calibration import ROUND_UP
+from ndis.gaussian import Gaussian
+from ndis.loss.posteriors import RankOneUpdate
+from ndis.mechanisms.base import (
+    Arrays,
+    Forecast,
+    Noise,
+    Plan,
+    TableEstimator,
+    Target,
+    mean_shift,
+)
+from ndis.mechanisms.kernels import (
+    default_kernel,
+    described,
+    inducing_points,
+    kernel_moments,
+    made,
+    proven_variance,
+)
+from ndis.mechanisms.posterior import SMALLEST, drawn, least_draw_noise, noised, require_rows
+from ndis.mechanisms.spectrum import Spectrum
+from ndis.randomness import RandomState, add_noise, add_symmetric_noise
+from ndis.tables import GRID_NORM, Columns, Rows, Table
+from ndis.tables.arrays import on_host
+from ndis.tables.blocks import Block
+from ndis.tables.exact import ExactSum
+from ndis.tables.rows import Batch
+from ndis.tables.sums import KernelMoments
+from ndis.tables.table import Pass
+
+if TYPE_CHECKING:
+    from ndis.ledger import Ledger
+
+METHODS = ("auto", "inducing", "posterior")
+# How far a row moves each sum, and the share of the budget; a row moves count and squares by 1.
+_PARTS = {"gram": (1.0, 0.30), "cross": (1.0, 0.67), "size": (math.sqrt(2.0), 0.03)}
+# Shares of the labels' mean square that the process may explain, weighed by their likelihood.
+_EXPLAINED = (0.95, 0.8, 0.6, 0.4, 0.2)
+# Rounds in which the noise of mixed directions and the weights are found from each other.
+_ROUNDS = 4
+# More than an eigenvalue routine and a kernel's rounding can take away.
+_EIGEN_ROUND_UP = 1.0 + 1e-9
+# A computed posterior may be off by this share of its noise.
+_ROUNDING = 2.0**-10
+
+
+class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[misc]
+    """Gaussian process regression, private for every person with one row in the table.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee, for the presence of one row.
+    limits : mapping of str to (low, high), sequence of pairs, one pair, or "private"
+        The public limits of every feature, in the order of the columns for arrays; one pair stands
+        for all of them. Values beyond are moved to them. "private" also instead of a pair: nobody
+        knows them, and a tenth of the squared budget finds them.
+    label_limits : (float, float), or "private"
+        The public limits of the label, likewise; a mapping of limits may hold them too.
+    method : {"auto", "inducing", "posterior"}
+        "auto" is "inducing": noisy moments of features at public points, from which predictions and
+        their variances follow everywhere. "posterior" releases draws of the process at public
+        `query_points`, needs `max_rows`, and knows less.
+    kernel : scikit-learn kernel, optional
+        With fixed, public parameters, in the units of the table. By default a smooth one that
+        varies over about half of the limits. "inducing" takes RBF and Matern, and estimates
+        amplitude and label noise; "posterior" takes what is proven to be positive semi-definite:
+        RBF, Matern, RationalQuadratic, WhiteKernel, DotProduct, positive ConstantKernel, sums,
+        products and whole powers of them, and ExpSineSquared on one column.
+    n_inducing : int, optional
+        How many public points; by default 16 in one dimension, 49 in two, 64 in more.
+    query_points : array_like of shape (m, d), optional
+        Where "posterior" draws the process; by default at the public points of "inducing".
+    max_rows : int, optional
+        A public bound on the number of rows; "posterior" needs it.
+    noise_variance : float, optional
+        "posterior": the variance of a label about the process, the square of half the label's
+        limits if not given. The noise falls as it grows.
+    kernel_is_psd : bool, default False
+        "posterior": declare that another kernel is positive semi-definite. The guarantee then
+        rests on that, and says so.
+    kernel_bound : float, optional
+        A public bound on k(x, x) of such a kernel, if it is not stationary.
+    n_draws : int, default 1
+        "posterior": independent draws to release, all under one guarantee.
+    columns : sequence of str, optional
+        The columns to read, the label among them; all if not given.
+    n_rows : int, optional
+        The number of rows, only where it is public.
+    noise_scale : dict of str to float, or float for "posterior", optional
+        Noise to use instead of the least that (epsilon, delta) needs.
+    random_state : int, SeedSequence, Generator or None
+        None is secret; everything else is repeatable and hence NOT private.
+    ledger : Ledger, optional
+        The budget to spend from.
+
+    Attributes
+    ----------
+    release_ : Release
+        What may be published.
+    guarantee_ : Guarantee
+    noise_scale_ : dict of str to float, or float for "posterior"
+    noise_variance_ : float
+        "inducing": the variance of a label about the process, estimated from the release.
+    query_points_, draws_ : ndarray of shapes (m, d) and (n_draws, m)
+        "posterior": where the process was drawn, and its values there.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis import PrivateGaussianProcess
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(0, 10, (5000, 1))
+    >>> y = np.sin(x[:, 0]) + 0.1 * rng.standard_normal(5000)
+    >>> model = PrivateGaussianProcess(
+    ...     epsilon=1.0, delta=1e-6, limits=[(0, 10)], label_limits=(-1.5, 1.5), random_state=0
+    ... ).fit(x, y)
+    >>> mean, std = model.predict([[1.5], [5.0]], return_std=True)
+    >>> bool(np.all(np.abs(mean - np.sin([1.5, 5.0])) < 2 * std))
+    True
+    """
+
+    levels = None
+    data_norm = None
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        limits: Any = None,
+        label_limits: Any = None,
+        method: str = "auto",
+        kernel: Any = None,
+        n_inducing: int | None = None,
+        query_points: Any = None,
+        max_rows: int | None = None,
+        noise_variance: float | None = None,
+        kernel_is_psd: bool = False,
+        kernel_bound: float | None = None,
+        n_draws: int = 1,
+        columns: Sequence[str] | None = None,
+        n_rows: int | None = None,
+        noise_scale: Noise | None = None,
+        random_state: RandomState = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.epsilon, self.delta = epsilon, delta
+        self.limits, self.label_limits = limits, label_limits
+        self.method, self.kernel = method, kernel
+        self.n_inducing, self.query_points = n_inducing, query_points
+        self.max_rows, self.noise_variance = max_rows, noise_variance
+        self.kernel_is_psd, self.kernel_bound = kernel_is_psd, kernel_bound
+        self.n_draws = n_draws
+        self.columns, self.n_rows = columns, n_rows
+        self.noise_scale, self.random_state, self.ledger = noise_scale, random_state, ledger
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.regressor_tags.poor_score = True  # of a test with two hundred rows and much noise
+        return tags
+
+    # -- before the data ---------------------------------------------------------------------
+
+    def _plan(self, rows: Rows) -> Plan:
+        if self._method() == "posterior":
+            posterior, target = self._posterior(rows), self._target()
+            return posterior.plan(target, self.output_copies, self.noise_scale)
+        target = self._target(rows)
+        features = self._features_of(rows)
+        m, d = features.weights.shape
+        noise, loss = mean_shift(target, _PARTS, self.noise_scale)
+        return Plan(
+            method="inducing",
+            noise_scale=noise,
+            guarantee=target.promise(loss, "add-remove"),
+            shapes={"weights": (m, d), "gram": (d, d), "cross": (d,), "size": (2,)},
+            reason="Moments of public features give predictions everywhere, for any number of "
+            "rows.",
+        )
+
+    def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
+        """The error to be expected of predictions within the limits, before anything is spent.
+
+        Parameters
+        ----------
+        size : int, optional
+            How many features, where `limits` do not tell.
+        n_rows : int, optional
+            Rows of the imagined table; the declared `n_rows` if not given.
+        """
+        rows = self._rows_declared(size)
+        plan = self._plan(rows)
+        if plan.method == "posterior":
+            assert isinstance(plan.noise_scale, float)
+            wide = math.hypot(plan.noise_scale, math.sqrt(self._posterior(rows).variance))
+            said = "the process is known exactly, or not at all"
+            name = "distance of a draw from the posterior's mean"
+            return Forecast({name: (plan.noise_scale, wide)}, (said,))
+        n = _validate.count("n_rows", self.n_rows if n_rows is None else n_rows)
+        assert isinstance(plan.noise_scale, dict)
+        d = len(rows.features.names)
+        # Inputs all over the limits, and noise that anybody may know.
+        imagined = inducing_points(d, 1024) * (0.5 * (rows.features.high - rows.features.low))
+        phi = self._phi(imagined + rows.features.middle, rows)
+        rng = np.random.default_rng(0)
+        gram = n * (phi.T @ phi) / len(phi)
+        gram = add_symmetric_noise(gram, plan.noise_scale["gram"], rng)
+        unit = self._unit(rows)
+        errors = []
+        for share in (0.9, 0.5):
+            weights = Weights(gram, None, (n, 0.25 * n), plan.noise_scale, (share,))
+            errors.append(unit * math.sqrt(float(np.mean(weights.predict(phi)[1]))))
+        assumed = (
+            f"{n} rows all over the limits",
+            "labels spread over half of their limits",
+            "of which the process explains 50% to 90%",
+        )
+        name = "root mean square error of the process"
+        return Forecast({name: (min(errors), max(errors))}, assumed)
+
+    # -- with the data -----------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> PrivateGaussianProcess:
+        """Read the table, spend the budget, release what predictions follow from.
+
+        Parameters
+        ----------
+        X : table
+            Anything that `ndis.tables.Table.open` opens.
+        y : array_like or str
+            Labels, or the name of the label's column.
+        """
+        return cast(PrivateGaussianProcess, super().fit(X, y))
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predicted labels, from the release alone.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d), or a table with the columns that were fitted
+        return_std : bool, default False
+            "inducing": whether to return with them the standard deviation of a new label about its
+            prediction. Privacy noise, what the points cannot resolve and what the process leaves
+            of the labels are all in it.
+        """
+        check_is_fitted(self, "release_")
+        rows, middle = self._fitted, self._middle
+        inputs = self._inputs(X)
+        if self._method() == "posterior":
+            if return_std:
+                raise ValueError(
+                    "Expected method='auto' for return_std, got 'posterior'; draws alone do not "
+                    "tell how far they are from the process."
+                )
+            draws, noise = self.release_.arrays["draws"], self.noise_scale_
+            assert isinstance(noise, float)
+            return middle + self._posterior(rows).interpolate(inputs, draws, noise)
+        mean, variance = self._weights.predict(self._phi(inputs, rows))
+        unit = self._unit(rows)
+        if not return_std:
+            return middle + unit * mean
+        return middle + unit * mean, unit * np.sqrt(variance + self._weights.left)
+
+    def output_law(self, X: Any, y: Any = None) -> Gaussian:
+        """The law of the release: of all noisy moments, or of one of `n_draws` draws.
+
+        For auditors. Without y the last column of X holds the label.
+        """
+        table = _validate.floats("X", X, ndim=2)
+        labels = table[:, -1] if y is None else _validate.floats("y", y, ndim=1)
+        inputs = table[:, :-1] if y is None else table
+        rows = self._rows_declared(inputs.shape[1])
+        plan, batch = self._plan(rows), Batch(inputs, labels[:, None])
+        if plan.method == "posterior":
+            blocks = [_whole(block) for block in rows.blocks(batch)]
+            d = len(rows.features.names)
+            records = np.hstack([np.empty((d + 1, 0)), *blocks])
+            return noised(*self._posterior(rows).law(*self._records(records, rows)), plan)
+        assert isinstance(plan.noise_scale, dict)
+        sums = Pass(rows, self._features_of(rows))(batch).sums() if len(table) else {}
+        d = plan.shapes["gram"][0]
+        above = np.triu_indices(d)
+        scale, noise = _scaled(sums, d), plan.noise_scale
+        variances = [
+            noise["gram"] ** 2 * np.where(above[0] == above[1], 1.0, 0.5),
+            np.full(d, noise["cross"] ** 2),
+            np.full(2, noise["size"] ** 2),
+        ]
+        means = [scale["gram"][above], scale["cross"], scale["size"]]
+        return Gaussian.from_diagonal(np.concatenate(means), np.concatenate(variances))
+
+    @property
+    def output_copies(self) -> int:
+        """How many independent draws of `output_law` are released."""
+        return _validate.count("n_draws", self.n_draws) if self._method() == "posterior" else 1
+
+    def _study(self, table: Table, plan: Plan) -> Any:
+        assert table.rows is not None
+        rows = table.rows
+        if plan.method == "posterior":
+            posterior = self._posterior(rows)
+            records = table.measure(_whole, len(rows.features.names) + 1)
+            self._check_rows(records.shape[1])
+            return posterior.law(*self._records(records, rows))
+        sums = table.sum(self._features_of(rows))
+        self._check_rows(table.n_rows)
+        return sums
+
+    def _draw(self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator) -> Arrays:
+        if plan.method == "posterior":
+            mean, cov = studied
+            return drawn(mean, cov, plan, rng)
+        assert table.rows is not None
+        assert isinstance(plan.noise_scale, dict)
+        features, noise, unit = self._features_of(table.rows), plan.noise_scale, float(GRID_NORM**2)
+        sums = studied
+        return {
+            "weights": features.weights * 2.0**-features.bits,
+            "gram": add_symmetric_noise(sums["gram"], unit * noise["gram"], rng) / unit,
+            "cross": add_noise(sums["cross"][:, 0], unit * noise["cross"], rng) / unit,
+            "size": np.array(
+                [
+                    float(add_noise(sums["count"], noise["size"], rng)),
+                    float(add_noise(sums["squares"], unit * noise["size"], rng)) / unit,
+                ]
+            ),
+        }
+
+    def _finish(self, rows: Rows) -> None:
+        self._fitted = rows
+        assert rows.labels is not None
+        self._middle = float(rows.labels.middle[0])
+        arrays = self.release_.arrays
+        if self._method() == "posterior":
+            self.query_points_ = self._posterior(rows).points
+            self.draws_ = self._middle + arrays["draws"]
+            return
+        assert isinstance(self.noise_scale_, dict)
+        n, squares = arrays["size"]
+        self._weights = Weights(arrays["gram"], arrays["cross"], (n, squares), self.noise_scale_)
+        self.noise_variance_ = float(self._unit(rows) ** 2 * self._weights.left)
+
+    def _public(self, data: Table) -> dict[str, Any]:
+        rows = data.rows
+        assert rows is not None
+        assert rows.labels is not None
+        assert rows.labels.limits is not None
+        (label,) = rows.labels.columns
+        public = {
+            **super()._public(data),
+            "query_points": None,
+            "columns": list(rows.features.columns),
+            "limits": dict(rows.features.limits or {}),
+            "label": label,
+            "label_limits": rows.labels.limits[label],
+            "kernel": None if self.kernel is None else described(made(self.kernel)),
+        }
+        if self._method() == "posterior":
+            public["query_points"] = self._posterior(rows).points.tolist()
+        return {name: value for name, value in public.items() if value is not None}
+
+    # -- parts -------------------------------------------------------------------------------
+
+    def _method(self) -> str:
+        chosen = _validate.one_of("method", self.method, METHODS)
+        return "inducing" if chosen == "auto" else chosen
+
+    def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
+        if len(labels) != 1:
+            raise ValueError(
+                "This estimator requires y to be passed, but the target y is None."
+                if not labels
+                else f"Expected one label, got {len(labels)}; fit one process for each."
+            )
+        return self._with_label(self._features(table, labels), labels[0])
+
+    def _rows_declared(self, size: int | None) -> Rows:
+        features = self._declared(size)
+        label = "y"
+        while label in features.columns:
+            label += "_"
+        return self._with_label(features, label)
+
+    def _with_label(self, features: Columns, label: str) -> Rows:
+        limits = self._label_limits([label])
+        if limits is None:
+            raise ValueError(
+                "Expected label_limits, the public least and largest label, got None; take them "
+                "from what the label means, not from the data."
+            )
+        rows = Rows(features, Columns([label], {}, limits), weighted=False)
+        if rows.bought and (self._method() == "posterior" or self.kernel is not None):
+            raise ValueError(
+                'Expected public limits for method="posterior" or a kernel of your own, got '
+                '"private"; pass the least and largest values, or take the default.'
+            )
+        return rows
+
+    def _declared(self, size: int | None = None) -> Columns:
+        if isinstance(self.limits, Mapping):
+            names = [name for name in self.columns or self.limits if name in self.limits]
+        else:
+            known = len(self.limits) if size is None and self._each() else size
+            if known is None:
+                raise ValueError(
+                    "Expected the number of features, got none; pass it, or name the columns in "
+                    "limits."
+                )
+            names = [f"x{index}" for index in range(_validate.count("size", known))]
+        return self._recipe(names, self._limits_of(names))
+
+    def _each(self) -> bool:
+        """Whether there are limits for each column, in order; one pair stands for all."""
+        return not isinstance(self.limits, Mapping) and np.ndim(self.limits) == 2
+
+    def _limits_of(self, names: Sequence[str], labels: Sequence[str] = ()) -> Any:
+        if self.limits is None or isinstance(self.limits, Mapping | str) or self._each():
+            return super()._limits_of(names, labels)
+        return dict.fromkeys(names, tuple(self.limits))
+
+    def _recipe(self, names: Sequence[str], limits: Any, widths: Any = None) -> Columns:
+        if limits is None:
+            raise ValueError(
+                "Expected limits, the public least and largest value of every feature, got None; "
+                "take them from what the columns mean, not from the data."
+            )
+        return Columns(names, {}, limits, widths=widths or {})
+
+    def _kernel(self, rows: Rows) -> Any:
+        if self.kernel is None:
+            assert rows.labels is not None
+            return default_kernel(rows.features, _half(rows.labels))
+        return made(self.kernel)
+
+    def _features_of(self, rows: Rows) -> KernelMoments:
+        return kernel_moments(self._kernel(rows), rows.features, self.n_inducing)
+
+    def _unit(self, rows: Rows) -> float:
+        """One unit of the scaled label."""
+        assert rows.labels is not None
+        return float(GRID_NORM / rows.labels.scale[0])
+
+    def _phi(self, inputs: FloatArray, rows: Rows) -> FloatArray:
+        """Features of inputs in the units of the table, one row for each."""
+        on_grid, _ = rows.features.to_grid(inputs.T.copy())
+        features = self._released_features(rows)
+        return np.asarray(features.features(Block(on_grid)).T) / GRID_NORM
+
+    def _released_features(self, rows: Rows) -> KernelMoments:
+        """Those whose moments were released; eigenvectors may differ on other machines."""
+        planned = self._features_of(rows)
+        if not hasattr(self, "release_"):
+            return planned
+        weights = self.release_.arrays["weights"] * 2.0**planned.bits
+        return KernelMoments(planned.points, weights, planned.bits, planned.factors, planned.nu)
+
+    def _inputs(self, X: Any) -> FloatArray:
+        """New inputs, moved to their limits."""
+        features = self._fitted.features
+        if hasattr(self, "feature_names_in_") or not hasattr(X, "columns"):
+            inputs = validate_data(self, X, dtype=np.float64, reset=False)
+        else:
+            table = Table.open(X, features.columns).with_rows(Rows(features))
+            inputs = np.vstack([on_host(block.features).T for block in table.blocks(raw=True)])
+        return np.asarray(np.clip(inputs, features.low, features.high))
+
+    # -- the posterior -----------------------------------------------------------------------
+
+    def _posterior(self, rows: Rows) -> Posterior:
+        """The law of the process at the query points, as far as parameters tell."""
+        columns, labels = rows.features, rows.labels
+        assert labels is not None
+        kernel, bound = self._kernel(rows), _half(labels)
+        given = self.noise_variance
+        largest = proven_variance(kernel, columns.low, columns.high)
+        if self.query_points is None:
+            half = 0.5 * (columns.high - columns.low)
+            points = columns.middle + half * inducing_points(len(half), self.n_inducing)
+        else:
+            points = _validate.floats("query_points", self.query_points, ndim=2)
+            if points.shape[1] != len(columns.names):
+                raise ValueError(
+                    f"Expected query_points with {len(columns.names)} column(s), as the table has "
+                    f"features, got {points.shape[1]}; pass one coordinate for each."
+                )
+        if self.max_rows is None:
+            raise ValueError(
+                "Expected max_rows, a public bound on the number of rows, got None; the mean of "
+                "a posterior cannot be bounded without it."
+            )
+        return Posterior(
+            kernel,
+            self._declared_variance(kernel, columns) if largest is None else largest,
+            largest is not None,
+            points,
+            bound**2 if given is None else _validate.positive("noise_variance", given),
+            bound * ROUND_UP,
+            _validate.count("max_rows", self.max_rows),
+        )
+
+    def _declared_variance(self, kernel: Any, columns: Columns) -> float:
+        """The bound on k(x, x) of a kernel that the caller vouches for."""
+        if not self.kernel_is_psd:
+            raise ValueError(
+                f"Expected a kernel that is proven to be positive semi-definite, got {kernel}; "
+                "take another, or declare kernel_is_psd=True if you can prove it."
+            )
+        stationary = kernel.is_stationary()
+        if self.kernel_bound is None and not stationary:
+            raise ValueError(
+                f"Expected kernel_bound, a public bound on k(x, x), for {kernel}, got None; "
+                "only stationary kernels have one of their own."
+            )
+        own = float(kernel.diag(columns.middle[None, :])[0]) if stationary else math.inf
+        if not own > 0:
+            raise ValueError(
+                f"Expected a kernel with k(x, x) > 0, got {kernel}; no process has a variance "
+                "that is not positive."
+            )
+        if self.kernel_bound is None:
+            return own * ROUND_UP
+        return _validate.positive("kernel_bound", self.kernel_bound)
+
+    def _records(self, records: FloatArray, rows: Rows) -> tuple[FloatArray, FloatArray]:
+        """Inputs in the units of the table, and labels about their middle, from grid integers."""
+        columns, labels = rows.features, rows.labels
+        assert labels is not None
+        inputs = columns.middle + (records[:-1] / columns.scale[:, None]).T
+        return np.clip(inputs, columns.low, columns.high), records[-1] / labels.scale[0]
+
+
+def _half(labels: Columns) -> float:
+    return float(0.5 * (labels.high[0] - labels.low[0]))
+
+
+def _whole(block: Block) -> FloatArray:
+    """A block's rows with their labels below."""
+    return np.vstack([on_host(block.dense), on_host(block.labels)])
+
+
+def _scaled(sums: dict[str, ExactSum], d: int) -> dict[str, FloatArray]:
+    """The sums in the units in which they are released; without rows they are zero."""
+    if not sums:
+        return {"gram": np.zeros((d, d)), "cross": np.zeros(d), "size": np.zeros(2)}
+    unit = float(GRID_NORM**2)
+    return {
+        "gram": sums["gram"].value / unit,
+        "cross": sums["cross"].value[:, 0] / unit,
+        "size": np.array([float(sums["count"].value), float(sums["squares"].value) / unit]),
+    }
+
+
+class Weights:
+    """Bayesian linear regression on noisy moments: post-processing of a release.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (d, d)
+        Sum of phi phi^T with symmetric noise.
+    cross : ndarray of shape (d,) or None
+        Sum of phi y with noise; None asks what is known before there are labels.
+    size : (float, float)
+        The number of rows and the sum of squared labels, with noise.
+    noise_scale : dict of str to float
+        Noise on the three.
+    explained : sequence of float
+        Shares of the labels' mean square that the process may explain; averaged by likelihood.
+
+    Notes
+    -----
+    In the eigenbasis of the Gram matrix, with values xi (`Spectrum`), cross = xi beta + error. The
+    error has variance s2 xi from labels about the process, s^2 from noise, and what the basis
+    mixes of other directions. With beta ~ N(0, g) each direction is a line.
+    """
+
+    def __init__(
+        self,
+        gram: FloatArray,
+        cross: FloatArray | None,
+        size: tuple[float, float],
+        noise_scale: dict[str, float],
+        explained: Sequence[float] = _EXPLAINED,
+    ) -> None:
+        spectrum = Spectrum(gram, noise_scale["gram"])
+        xi, noise = np.maximum(spectrum.values, 1e-6), noise_scale["size"]
+        n = max(float(size[0]), noise)
+        square = float(np.clip(size[1], 0.5 * noise, n)) / n
+        self.vectors = spectrum.vectors
+        u = np.zeros(len(xi)) if cross is None else self.vectors.T @ cross
+        betas, spreads, heights, logs = [], [], [], []
+        for share in explained:
+            g, left = share * square, (1.0 - share) * square
+            beta2 = np.full(len(xi), g)
+            for _ in range(_ROUNDS):
+                error = left * xi + noise_scale["cross"] ** 2 + spectrum.mixing @ beta2
+                total = g * xi**2 + error
+                beta, spread = g * xi * u / total, g * error / total
+                if cross is not None:
+                    beta2 = beta**2 + spread
+            betas.append(beta)
+            spreads.append(spread)
+            heights.append(g)
+            logs.append(-0.5 * float(np.sum(u**2 / total + np.log(total))))
+        weight = np.exp(np.array(logs) - max(logs))
+        self.weight, self.betas = weight / weight.sum(), np.array(betas)
+        self.spreads, self.heights = np.array(spreads), np.array(heights)
+        mean = self.weight @ self.betas
+        length = float(mean @ mean)
+        # What the process leaves of the labels, with two standard errors of its noise.
+        rest = float(size[1]) - 2.0 * float(mean @ u) + float(xi @ mean**2)
+        error = math.sqrt(
+            noise**2 + 4.0 * noise_scale["cross"] ** 2 * length + spectrum.variance * length**2
+        )
+        self.left = float(np.clip((rest + 2.0 * error) / n, 0.01 * square, square))
+
+    def predict(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means and variances of the process at inputs with these features."""
+        turned = phi @ self.vectors
+        means = self.betas @ turned.T
+        outside = np.maximum(1.0 - np.sum(phi**2, axis=1), 0.0)
+        variances = self.spreads @ (turned**2).T + self.heights[:, None] * outside
+        mean = self.weight @ means
+        return mean, self.weight @ (variances + (means - mean) ** 2)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """The process at public points, given records of which only bounds are known.
+
+    Attributes
+    ----------
+    kernel : scikit-learn kernel
+    variance : float
+        A bound on k(x, x).
+    proven : bool
+        Whether the kernel is proven to be positive semi-definite.
+    points : ndarray of shape (m, d)
+    noise_variance : float
+        Of a label about the process.
+    label_bound : float
+        On the absolute value of a label.
+    max_rows : int
+    """
+
+    kernel: Any
+    variance: float
+    proven: bool
+    points: FloatArray
+    noise_variance: float
+    label_bound: float
+    max_rows: int
+
+    @cached_property
+    def norm(self) -> float:
+        """The largest eigenvalue of the prior covariance."""
+        return float(np.linalg.eigvalsh(self.kernel(self.points))[-1]) * _EIGEN_ROUND_UP
+
+    @property
+    def update(self) -> RankOneUpdate:
+        """What one record can do, in the worst case."""
+        return RankOneUpdate(
+            self.variance, self.norm, self.noise_variance, self.label_bound, self.max_rows
+        )
+
+    def plan(self, target: Target, n_draws: int, given: Noise | None) -> Plan:
+        """The least noise."""
+        size = math.sqrt(self.norm)
+        given = None if given is None else _validate.positive("noise_scale", given)
+        noise, loss = least_draw_noise(
+            target,
+            self.update.loss,
+            n_draws=n_draws,
+            start=size,
+            floor=SMALLEST * size,
+            given=given,
+        )
+        if self.rounding() > _ROUNDING * noise:
+            raise ValueError(
+                f"Expected a posterior that doubles can resolve, got noise_variance="
+                f"{self.noise_variance:g} with max_rows={self.max_rows}; raise the one, or lower "
+                "the other."
+            )
+        note = "" if self.proven else "It rests on the declared kernel_is_psd."
+        return Plan(
+            method="posterior",
+            noise_scale=noise,
+            guarantee=target.promise(
+                loss, "add-remove", "proven" if self.proven else "declared", note
+            ),
+            shapes={"draws": (n_draws, len(self.points))},
+            reason="Draws of the process itself were asked for.",
+        )
+
+    def rounding(self) -> float:
+        """How far doubles may move the mean: that of a solve with the largest condition number."""
+        n, s2 = self.max_rows, self.noise_variance
+        condition = (n * self.variance + s2) / s2
+        largest = n * math.sqrt(self.variance * self.norm) * self.label_bound / s2
+        return 2.0**-53 * condition * largest
+
+    def law(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and covariance at the points, given the records: one Cholesky factor."""
+        require_rows(len(X), self.max_rows)
+        prior = np.asarray(self.kernel(self.points))
+        if not len(X):
+            return np.zeros(len(prior)), prior
+        if not self.proven and np.max(self.kernel.diag(X)) > self.variance:
+            raise ValueError(
+                f"Expected records with k(x, x) <= kernel_bound={self.variance}, got one beyond "
+                "it; raise kernel_bound, or narrow the limits."
+            )
+        matrix = self.kernel(X)
+        matrix[np.diag_indices_from(matrix)] += self.noise_variance
+        factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+        across = self.kernel(X, self.points)
+        mean = across.T @ cho_solve((factor, True), y, check_finite=False)
+        half = solve_triangular(factor, across, lower=True, check_finite=False)
+        cov = prior - half.T @ half
+        return mean, 0.5 * (cov + cov.T)
+
+    def interpolate(self, X: FloatArray, draws: FloatArray, noise_scale: float) -> FloatArray:
+        """Values between the points: the linear predictor under the prior, given the draws."""
+        spread = noise_scale**2 / len(draws)
+        matrix = np.asarray(self.kernel(self.points)) + spread * np.eye(len(self.points))
+        weights = np.linalg.solve(matrix, draws.mean(axis=0))
+        return np.asarray(self.kernel(X, self.points) @ weights)
