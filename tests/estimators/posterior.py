@@ -38,5 +38,6 @@ def case(name: str, **bounds: Any) -> Case:
 
 CASES = [
     case("output, envelope of rank one", mean_shift=shift, kappa=ratio, rank=1),
+    case("output, envelope of eta", mean_shift=shift, kappa=ratio, eta=ratio),
     case("output, worst case", worst_case=UPDATE.loss),
 ]

@@ -226,6 +226,8 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
             return Forecast({name: (plan.noise_scale, wide)}, (said,))
         n = _validate.count("n_rows", self.n_rows if n_rows is None else n_rows)
         assert isinstance(plan.noise_scale, dict)
+        if unknown := [name for name, *_ in rows.bought]:
+            rows = rows.found(dict.fromkeys(unknown, (-1.0, 1.0)))
         d = len(rows.features.names)
         # Inputs all over the limits, and noise that anybody may know.
         imagined = inducing_points(d, 1024) * (0.5 * (rows.features.high - rows.features.low))
@@ -242,6 +244,7 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
             f"{n} rows all over the limits",
             "labels spread over half of their limits",
             "of which the process explains 50% to 90%",
+            *(["limits of -1 and 1 where they are to be found"] if unknown else []),
         )
         name = "root mean square error of the process"
         return Forecast({name: (min(errors), max(errors))}, assumed)
@@ -472,7 +475,7 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         """Features of inputs in the units of the table, one row for each."""
         on_grid, _ = rows.features.to_grid(inputs.T.copy())
         features = self._released_features(rows)
-        return np.asarray(features.features(Block(on_grid)).T) / GRID_NORM
+        return np.asarray(features.features(Block(on_grid)).T / GRID_NORM)
 
     def _released_features(self, rows: Rows) -> KernelMoments:
         """Those whose moments were released; eigenvectors may differ on other machines."""
