@@ -22,10 +22,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.gaussian import Gaussian
+from ndis.mechanisms import classification_posterior
 from ndis.mechanisms.base import Arrays, Forecast, Noise, Plan, TableEstimator, mean_shift
 from ndis.mechanisms.classification_newton import Newton, Point, class_basis, weighted_bound
+from ndis.mechanisms.classification_posterior import Posterior
+from ndis.mechanisms.posterior import drawn, noised, require_rows
 from ndis.randomness import RandomState, add_noise, add_symmetric_noise
-from ndis.tables import GRID_NORM, Block, Columns, Rows, Scores, Table
+from ndis.tables import GRID_NORM, Block, Columns, Rows, Scores, Table, unclassified
 from ndis.tables.arrays import namespace, on_host
 
 if TYPE_CHECKING:
@@ -123,6 +127,14 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         Public levels of categorical features; each becomes an indicator.
     columns : sequence of str, optional
         The columns to read, the label among them; all if not given.
+    lam : float, optional
+        For "posterior": the precision of the prior N(0, I/lam) of the coefficients, for rows of
+        norm one. The noise goes with 1/lam. By default max(1, 20/epsilon).
+    n_draws : int, default 1
+        For "posterior": independent draws to release, all under one guarantee.
+    max_rows : int, optional
+        For "posterior": a public cap on the number of rows; it saves a little noise. By default
+        2^30.
     noise_scale : dict of str to float, optional
         Noise to use instead of the least that (epsilon, delta) needs.
     random_state : int, SeedSequence, Generator or None
@@ -144,6 +156,9 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
     guarantee_ : Guarantee
     noise_scale_ : dict of str to float
         In units of rows of norm one.
+
+    draws_ : ndarray of shape (n_draws, 1 + d)
+        Of "posterior": the draws, for rows of norm one, the intercept first.
 
     Notes
     -----
@@ -179,6 +194,9 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         data_norm: float | None = None,
         levels: Mapping[str, Sequence[Any]] | None = None,
         columns: Sequence[str] | None = None,
+        lam: float | None = None,
+        n_draws: int = 1,
+        max_rows: int | None = None,
         noise_scale: Noise | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
@@ -191,6 +209,9 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         self.data_norm = data_norm
         self.levels = levels
         self.columns = columns
+        self.lam = lam
+        self.n_draws = n_draws
+        self.max_rows = max_rows
         self.noise_scale = noise_scale
         self.random_state = random_state
         self.ledger = ledger
@@ -200,14 +221,20 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
     def _plan(self, rows: Rows) -> Plan:
         d, k = len(rows.features.names), len(self._classes()) - 1
         method, reason = self._chosen(d)
+        n_rows = 1 if k == 1 else k + 1
+        shapes: dict[str, tuple[int, ...]] = {"coef": (n_rows, d), "intercept": (n_rows,)}
+        if method == "posterior":
+            target, posterior = self._target(), self._posterior(d)
+            given = self.noise_scale
+            if given is not None:
+                given = _validate.positive("noise_scale", given)
+            scale, loss = classification_posterior.least_noise(posterior, target, given)
+            shapes |= {"draws": (posterior.n_draws, d + 1)}
+            return Plan(method, scale, target.promise(loss, "add-remove"), shapes, reason)
         target = self._target(rows)
         noise, loss = mean_shift(target, _parts(method, k + 1), self.noise_scale)
-        n_rounds, n_rows = _ROUNDS[method], 1 if k == 1 else k + 1
-        shapes: dict[str, tuple[int, ...]] = {
-            "coef": (n_rows, d),
-            "intercept": (n_rows,),
-            "count": (),
-        }
+        n_rounds = _ROUNDS[method]
+        shapes |= {"count": ()}
         if method == "newton":
             shapes |= {"gram": (d, d), "sums": (d,), "gradients": (n_rounds, d, k)}
             shapes |= {"residuals": (n_rounds, k), "points": (n_rounds, d + 1, k)}
@@ -226,6 +253,24 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
             "descent",
             f"With more than {_MOST_FOR_GRAM} features a Gram matrix would drown in its noise.",
         )
+
+    def _posterior(self, n_features: int) -> Posterior:
+        """What the parameters declare about the draw."""
+        if len(self._classes()) > 2:
+            raise ValueError(
+                f"Expected two classes for method='posterior', got {len(self._classes())}; use "
+                "method='auto'."
+            )
+        lam = self.lam
+        if lam is None:
+            if self.epsilon is None:
+                raise ValueError(
+                    "Expected lam where noise_scale is given, got none; pass the prior precision."
+                )
+            lam = max(1.0, 20.0 / max(_validate.non_negative("epsilon", self.epsilon), 1e-3))
+        most = None if self.max_rows is None else _validate.count("max_rows", self.max_rows)
+        draws = _validate.count("n_draws", self.n_draws)
+        return Posterior(_validate.positive("lam", lam), n_features, most, draws)
 
     def _classes(self) -> Any:
         """The declared classes, sorted."""
@@ -256,6 +301,10 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         """
         plan = self.plan(size)
         d = plan.shapes["coef"][1]
+        if isinstance(plan.noise_scale, float):
+            ends = (plan.noise_scale, math.sqrt(2.0) * plan.noise_scale)
+            said = "rows between the middle and the bound; the posterior's own spread not counted"
+            return Forecast({"noise of a log-odds": ends}, (said,))
         n = _validate.count("n_rows", n_rows)
         lost = [_imagined_loss(plan, len(self._classes()), d, n, s) for s in _SIGNALS]
         sampling = d * (len(self._classes()) - 1) / (2.0 * n)
@@ -299,29 +348,43 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
             **super()._public(data),
             "classes": self._classes().tolist(),
             "columns": list(data.rows.features.columns),
+            **self._public_prior(data.rows),
         }
 
-    def _study(self, data: Table, plan: Plan) -> Any:
-        """The moments, and whether every label is one of the classes."""
+    def _public_prior(self, rows: Rows) -> dict[str, Any]:
+        d = len(rows.features.names)
+        posterior = self._chosen(d)[0] == "posterior"
+        return {"lam": self._posterior(d).lam} if posterior else {}
+
+    def _read(self, data: Table, plan: Plan) -> Any:
+        """All that can be wrong with a table is found before anything is paid."""
         if data.once:
             raise ValueError(
                 "Expected a table that can be read more than once, got a one-shot reader; "
                 "hand over the file or the data frame."
             )
-        assert data.rows is not None
-        assert data.rows.labels is not None
-        moments = data.moments
-        one = float(np.round(data.rows.labels.scale[0]))
-        if moments["squares"].value != moments["count"].value * one**2:
+        if data.sum(unclassified, raw=True)["unclassified"].value > 0:
             raise ValueError(
                 "Expected labels from the declared classes, got another one; remove those rows, "
                 "or declare more classes."
             )
-        return moments
+        return super()._read(data, plan)
+
+    def _study(self, data: Table, plan: Plan) -> Any:
+        """The moments; for a draw, its law."""
+        if plan.method != "posterior":
+            return data.moments
+        n_rows = int(data.moments["count"].value)
+        require_rows(n_rows, self.max_rows or classification_posterior.MOST_ROWS)
+        return classification_posterior.law(data, self._posterior(plan.shapes["coef"][1]))
 
     def _draw(self, studied: Any, plan: Plan, data: Table, rng: np.random.Generator) -> Arrays:
         """Noise in grid units, then units of rows of norm one."""
         noise, k = plan.noise_scale, len(self._classes())
+        assert data.rows is not None
+        if plan.method == "posterior":
+            arrays = drawn(studied[0], studied[1], plan, rng)
+            return arrays | _in_table_units(_logits(plan.method, noise, k, arrays), data.rows)
         assert isinstance(noise, dict)
         count = add_noise(studied["count"], noise["count"], rng)
         ask = _asking(data, k, plan, rng)
@@ -334,9 +397,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
             arrays = {"gram": gram / GRID_NORM**2, "sums": sums / GRID_NORM, "count": count}
             model = Newton(k, **arrays, noise=noise, n_rounds=_ROUNDS["newton"])
             arrays |= newton_rounds(model, ask)
-        assert data.rows is not None
-        coef, intercept = _in_table_units(_logits(plan, k, arrays), data.rows.features)
-        return arrays | {"coef": coef, "intercept": intercept}
+        return arrays | _in_table_units(_logits(plan.method, noise, k, arrays), data.rows)
 
     def _finish(self, rows: Rows) -> None:
         self.classes_ = self._classes()
@@ -344,7 +405,36 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         self.coef_, self.intercept_ = arrays["coef"], arrays["intercept"]
         self.feature_names_ = rows.features.names
         self._recipe_used = Rows(rows.features)
-        self._logits = _logits(self._plan(rows), len(self.classes_), arrays)
+        if "draws" in arrays:
+            self.draws_ = arrays["draws"]
+        method = self.release_.parameters["method"]
+        self._logits = _logits(method, self.noise_scale_, len(self.classes_), arrays)
+
+    @property
+    def output_copies(self) -> int:
+        """How many independent draws of `output_law` are released."""
+        return _validate.count("n_draws", self.n_draws)
+
+    def output_law(self, X: Any, y: Any = None) -> Gaussian:
+        """The law of one draw of "posterior", for auditors.
+
+        Without y the last column of X holds the label, which counts as the nearer of two numeric
+        classes, so that a search may vary it.
+        """
+        if y is None:
+            known = self._classes().astype(np.float64)
+            values = _validate.floats("X", X, ndim=2)
+            X, y = values[:, :-1], self._classes()[(values[:, -1] > known.mean()).astype(int)]
+        table, labels = self._open(X, y)
+        table = table.with_rows(self._rows(table, labels))
+        assert table.rows is not None
+        plan = self._planned(table.rows)
+        if plan.method != "posterior":
+            raise ValueError(
+                f"Expected method='posterior', got {plan.method}; others release no single draw."
+            )
+        mean, cov = self._study(table, plan)
+        return noised(mean, cov, plan)
 
     # -- after the release ---------------------------------------------------------------------
 
@@ -483,11 +573,16 @@ def _step(count: float, noise: Mapping[str, float]) -> float:
     return min(quiet, _STABLE / (max(count, noise["count"]) * length2))
 
 
-def _logits(plan: Plan, n_classes: int, arrays: Mapping[str, FloatArray]) -> Logits:
-    """What the released arrays say, by the plan's method."""
-    basis, noise = class_basis(n_classes), plan.noise_scale
-    assert isinstance(noise, dict)
-    if plan.method == "descent":
+def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, FloatArray]) -> Logits:
+    """What the released arrays say, by the method's name."""
+    basis = class_basis(n_classes)
+    if method == "posterior":
+        mean = arrays["draws"].mean(axis=0)
+        d = len(mean) - 1
+        theta = np.outer(mean, [-0.5, 0.5])
+        return Logits(theta[1:], theta[0], np.zeros((d, 1)), np.zeros(d), np.zeros((1, 2)))
+    assert isinstance(noise, Mapping)
+    if method == "descent":
         theta = arrays["theta"] @ basis.T
         d = len(theta) - 1
         step = _step(float(arrays["count"]), noise)
@@ -511,10 +606,10 @@ def _logits(plan: Plan, n_classes: int, arrays: Mapping[str, FloatArray]) -> Log
     )
 
 
-def _in_table_units(logits: Logits, recipe: Columns) -> tuple[FloatArray, FloatArray]:
+def _in_table_units(logits: Logits, rows: Rows) -> Arrays:
     coef, intercept = logits.coefficients()
-    coef = coef * recipe.scale / GRID_NORM
-    return coef, intercept - coef @ recipe.middle
+    coef = coef * rows.features.scale / GRID_NORM
+    return {"coef": coef, "intercept": intercept - coef @ rows.features.middle}
 
 
 def _imagined_loss(plan: Plan, n_classes: int, d: int, n_rows: int, signal: float) -> float:
@@ -549,6 +644,6 @@ def _imagined_loss(plan: Plan, n_classes: int, d: int, n_rows: int, signal: floa
         arrays |= newton_rounds(model, ask)
     else:
         arrays["theta"] = descend(ask, float(arrays["count"]), noise, (d, n_classes - 1))
-    logits = _logits(plan, n_classes, arrays).moderated(Block(rows.T * GRID_NORM)).T
+    logits = _logits(plan.method, noise, n_classes, arrays).moderated(Block(rows.T * GRID_NORM)).T
     released = softmax(logits, axis=1)
     return float(np.mean(np.sum(p * (np.log(p) - np.log(released)), axis=1)))

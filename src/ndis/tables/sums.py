@@ -156,6 +156,13 @@ class Scores:
         return terms
 
 
+def unclassified(block: Block) -> Mapping[str, Any]:
+    """How many rows of a raw block belong to none of the classes."""
+    xp = block.xp
+    classes = xp.sum(xp.astype(block.labels > 0, xp.float64), axis=0)
+    return {"unclassified": xp.sum(xp.astype(classes != 1.0, xp.float64))}
+
+
 def contrasts(xp: Any, vectors: Any) -> Any:
     """Coordinates of columns that add up to zero, in Helmert's orthonormal basis.
 
