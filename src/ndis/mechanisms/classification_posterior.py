@@ -124,12 +124,14 @@ def least_noise(
     def badness(logit: float, noise: float) -> float:
         pair = posterior.envelope(noise**2).dominating(_share(logit))
         both = Profile.both(posterior.n_draws * pair)
-        return float(both.log_delta(target.epsilon or 1.0))
+        if target.epsilon is None:
+            return float(both.epsilon(target.delta))
+        return float(both.log_delta(target.epsilon))
 
     split = 0.5
     for _ in range(2):  # the split for the noise, and the noise for the split
         noise, _loss = calibrated(split)
-        options = {"xatol": 1e-2}
+        options = {"xatol": 1e-4}
         found = minimize_scalar(
             badness, args=(noise,), bounds=(-14.0, 14.0), method="bounded", options=options
         )
