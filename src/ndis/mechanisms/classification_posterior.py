@@ -97,7 +97,8 @@ class Posterior:
         d = float(self.n_features + 1)
         ratio = 4.0 / _HIDDEN
         rounding = QuadraticLoss([-ratio, ratio / (1.0 + ratio)], [0.0, 0.0], [d, d])
-        return self.envelope(left).dominating(split) + rounding
+        whole: PrivacyLoss = self.envelope(left).dominating(split) + rounding
+        return whole
 
 
 @lru_cache(maxsize=256)
