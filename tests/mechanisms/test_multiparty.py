@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from ndis import (
-    BudgetExceeded,
     Gaussian,
     Ledger,
     MultiPartyRegression,
@@ -71,8 +70,10 @@ def test_mixed_rows_are_exact_whatever_the_batches() -> None:
     agreed, table = agreement(10_000, n_components=30), people(10_000)[:, :2]
     mixed = mix(agreed, "a", table)
     matrix = np.concatenate([np.ones((1, 10_000)), signs(7, 0, 10_000, 29).T])
-    entries = np.rint((table - [0.0, 5.0]) / [1.0, 5.0] * 2**20).astype(np.int64)
-    assert np.array_equal(mixed.rows * 2**20, matrix.astype(np.int64) @ entries)
+    units = math.isqrt(2**40 // 2) - 1
+    entries = np.rint((table - [0.0, 5.0]) * (units / np.array([1.0, 5.0]))).astype(np.int64)
+    assert mixed.units == units
+    assert np.array_equal(mixed.rows, matrix.astype(np.int64) @ entries)
     pieces = pa.Table.from_batches(
         [
             pa.RecordBatch.from_arrays([pa.array(c) for c in part.T], names=["x0", "x1"])
@@ -86,7 +87,8 @@ def test_every_column_of_the_mixing_matrix_has_length_one() -> None:
     agreed, table = agreement(40, n_components=9), people(40)[:, 2:]
     moved = table.copy()
     moved[17] = -5.0 if table[17, 0] > -1.0 else 3.0
-    change = mix(agreed, "b", moved).rows - mix(agreed, "b", table).rows
+    before, after = (mix(agreed, "b", each) for each in (table, moved))
+    change = (after.rows - before.rows) / after.units
     distance = abs(moved[17, 0] - table[17, 0]) / 4.0
     assert np.linalg.norm(change) / 3.0 == pytest.approx(distance, rel=1e-5)
 
@@ -135,7 +137,8 @@ def test_audit_finds_nothing_and_finds_half_the_noise() -> None:
         epsilon=1.0,
         delta=1e-5,
         parties={"a": ["x0", "x1"], "b": ["y"]},
-        bounds=PARTIES["a"] | PARTIES["b"],
+        limits=PARTIES["a"] | PARTIES["b"],
+        protects="party",
         random_state=0,
     ).fit(X, y)
     table = np.column_stack([X, y])
@@ -162,7 +165,8 @@ def test_audit_finds_nothing_and_finds_half_the_noise() -> None:
 def test_noise_has_the_promised_scale() -> None:
     agreed, table = agreement(3000, n_components=1000), people(3000)
     made = release_party(agreed, "a", table[:, :2], random_state=1)
-    noise = made.arrays["rows"] - mix(agreed, "a", table[:, :2]).rows
+    mixed = mix(agreed, "a", table[:, :2])
+    noise = made.arrays["rows"] - mixed.rows / mixed.units
     scale = agreed.noise_scale("a") * math.sqrt(1000)
     assert accepts_scale(noise, scale, LEVEL)
     assert not accepts_scale(noise, 1.1 * scale, LEVEL)
@@ -418,12 +422,13 @@ def frame(n_rows: int) -> tuple[pd.DataFrame, np.ndarray]:
 
 def test_the_estimator_is_the_workflow_in_one_process() -> None:
     X, y = frame(50_000)
-    bounds = {"height": (-1, 1), "weight": (0, 10), "y": (-5, 3)}
+    limits = {"height": (-1, 1), "weight": (0, 10), "y": (-5, 3)}
     model = MultiPartyRegression(
         epsilon=4.0,
         delta=1e-6,
         parties={"b": ["y", "weight"], "a": ["height"]},
-        bounds=bounds,
+        limits=limits,
+        protects="party",
         random_state=0,
     )
     model.fit(X, y)
@@ -444,35 +449,43 @@ def test_the_estimator_is_the_workflow_in_one_process() -> None:
 
 def test_the_estimator_obeys_scikit_learn() -> None:
     X, y = people(4000)[:, :2], people(4000)[:, 2]
-    model = MultiPartyRegression(epsilon=50.0, bounds=(-10, 10), random_state=0)
-    assert clone(model).get_params() == model.get_params()
+    model = MultiPartyRegression(epsilon=50.0, delta=1e-6, limits=(-10, 10), random_state=0)
     assert cross_val_score(model, X, y, cv=3).shape == (3,)
-    first, second = (clone(model).fit(X, y).coef_ for _ in range(2))
-    assert np.array_equal(first, second)
     with pytest.raises(ValueError, match="features"):
         model.fit(X, y).predict(X[:, :1])
-    secret = clone(model).set_params(random_state=None).fit(X, y)
-    assert secret.guarantee_.private
     with pytest.raises(ValueError, match="at most 3 parties"):
         clone(model).set_params(parties=4).fit(X, y)
     with pytest.raises(ValueError, match="every column at one party"):
         clone(model).set_params(parties={"a": ["x0"], "b": ["y"]}).fit(X, y)
-    with pytest.raises(ValueError, match="bounds of every column, got none of 'y'"):
-        clone(model).set_params(bounds={"x0": (0, 1), "x1": (0, 1)}).fit(X, y)
+    with pytest.raises(ValueError, match="limits of every column, got none of 'y'"):
+        clone(model).set_params(limits={"x0": (0, 1), "x1": (0, 1)}).fit(X, y)
 
 
-def test_the_estimator_spends_the_joint_guarantee(tmp_path: Path) -> None:
+def test_by_default_the_whole_record_is_protected() -> None:
     X, y = people(500)[:, :2], people(500)[:, 2]
-    with Ledger.create(tmp_path / "ledger", 1.7, 1e-5, "replace") as ledger:
-        model = MultiPartyRegression(epsilon=1.0, delta=1e-5, ledger=ledger)
-        model.fit(X, y)
-        assert ledger.history()[0].guarantee.epsilon == model.guarantee_.epsilon
-        assert ledger.history()[0].digest == model.release_.digest
-        with pytest.raises(BudgetExceeded):
-            model.fit(X, y)
+    model = MultiPartyRegression(epsilon=1.0, delta=1e-5, random_state=0).fit(X, y)
+    assert (model.guarantee_.epsilon, model.guarantee_.relation) == (1.0, "replace")
+    assert model.guarantees_["party-1"].epsilon < 1.0
 
 
 def test_calibration_needs_no_data() -> None:
-    noise = MultiPartyRegression(epsilon=1.0, delta=1e-5, parties=3).calibrate(10_000, 4)
+    model = MultiPartyRegression(epsilon=1.0, delta=1e-5, parties=3, protects="party")
+    noise = model.calibrate((10_000, 4))
     assert list(noise) == ["party-1", "party-2", "party-3"]
     assert noise["party-3"] == pytest.approx(2 * noise_multiplier(1.0, 1e-5))
+    with pytest.raises(ValueError, match="pass \\(n_rows, n_features\\)"):
+        model.plan()
+
+
+def test_a_forecast_of_means_is_their_error() -> None:
+    X, y = people(2000)[:, :2], people(2000)[:, 2]
+    model = MultiPartyRegression(epsilon=1.0, delta=1e-5, limits=(-10, 10), n_components=40)
+    low, high = model.forecast((2000, 2)).errors["standard error of a mean"]
+    assert low == high  # one noise for all
+    entries = np.column_stack([X, y]) / 10.0
+    errors = [
+        model.set_params(random_state=i).fit(X, y).release_.arrays["rows"][0] / 2000
+        - entries.mean(axis=0)
+        for i in range(50)
+    ]
+    assert accepts_scale(np.concatenate(errors), low, LEVEL)

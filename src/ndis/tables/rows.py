@@ -160,9 +160,10 @@ class Columns:
             half[bounded] = 0.5 * (high[bounded] - low[bounded])
         else:
             half[bounded] = np.maximum(np.abs(low[bounded]), np.abs(high[bounded]))
-        return {"low": low, "high": high, "middle": middle, "scale": self._units() / half}
+        return {"low": low, "high": high, "middle": middle, "scale": self.units / half}
 
-    def _units(self) -> float:
+    @property
+    def units(self) -> float:
         """Grid units of one scaled unit."""
         if not self.boxed:
             return float(GRID_NORM / (self.norm or 1.0))

@@ -233,13 +233,21 @@ class Table:
     def blocks(self, *, raw: bool = False) -> Iterator[Block]:
         """The blocks of rows, in the table's order, in this process."""
         assert self.rows is not None
-        for batch in self._source.read(self._request()):
+        for batch in self.batches():
             yield from self.rows.raw_blocks(batch) if raw else self.rows.blocks(batch)
 
-    def _request(self) -> Request:
+    def batches(self, *more: str, what: str = "Reading") -> Iterator[Any]:
+        """The records as they are read, in the table's order; with further columns, such as keys.
+
+        `Rows.blocks` makes blocks of them.
+        """
+        request = self._request(more)
+        yield from track(self._source.read(request), what, self._source.n_rows, size=_length)
+
+    def _request(self, more: tuple[str, ...] = ()) -> Request:
         assert self.rows is not None
         n_numbers = len(self.rows.features.names)
-        return Request(self.rows.columns, self.rows.levels, n_numbers)
+        return Request((*self.rows.columns, *more), self.rows.levels, n_numbers)
 
     def _n_threads(self) -> int | None:
         """One thread where a Gram matrix is large: the linear algebra library has its own."""

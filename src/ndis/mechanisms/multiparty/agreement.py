@@ -1,9 +1,9 @@
 """What all parties agree on before anybody touches data, and what it promises to whom.
 
-Everything here is public. A column is measured in half-widths of its public interval, from the
-middle, so that an entry lies in [-1, 1] and moves by at most 2: a narrow interval means little
-noise. The parties mix their rows by the same public matrix of signs, whose columns have length
-one, so a mixed row moves by as much as the row itself (docs/proofs/multi-party.md).
+Everything here is public. A column is measured in half-widths of its limits, from their middle,
+so that an entry lies in [-1, 1] and moves by at most 2: narrow limits mean little noise. The
+parties mix their rows by the same public matrix of signs, whose columns have length one, so a
+mixed row moves by as much as the row itself (docs/proofs/multi-party.md).
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP, meets, noise_multiplier, shift_profile
 from ndis.guarantee import Guarantee, NeighbourRelation
+from ndis.tables import Columns
 
 SCHEMA = "ndis-party/1"
 PROTECTS = ("party", "person")
-# Entries are rounded to this share of a half-width: sums of up to MOST_ROWS of them are exact.
-ENTRY_GRID = 2.0**-20
+# An entry is an integer of at most 2^20: doubles add up so many of them exactly.
 MOST_ROWS = 2**32
-# What is supposed of columns nobody has seen: bounds at four standard deviations.
+# What is supposed of columns nobody has seen: limits at four standard deviations.
 SPREAD = 0.25
 
-Bounds = Mapping[str, tuple[float, float]]
+Limits = Mapping[str, tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,15 @@ class Agreement:
     n_rows : int
         The number of people, which is public here.
     parties : mapping of str to mapping of str to (low, high)
-        For each party its columns, and for each column the public interval of its values; values
-        outside are clipped. Names of columns are distinct over all parties.
+        For each party its columns, and for each column its public limits; values outside are
+        clipped. Names of columns are distinct over all parties.
     epsilon, delta : float
         The guarantee.
     protects : {"party", "person"}
         Whether (epsilon, delta) is met for a person's attributes at one party, as published, or
         for the whole record of a person over all parties. The other one is printed too.
     n_components : int, optional
-        How many mixed rows to release; if not given, what is best for columns whose bounds are
+        How many mixed rows to release; if not given, what is best for columns whose limits are
         four standard deviations from their means. The first one adds rows without signs, which
         buys the means.
     key : str, optional
@@ -73,7 +73,7 @@ class Agreement:
     """
 
     n_rows: int
-    parties: Mapping[str, Bounds]
+    parties: Mapping[str, Limits]
     epsilon: float
     delta: float
     protects: str = "party"
@@ -102,22 +102,23 @@ class Agreement:
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns, party by party."""
-        return tuple(name for bounds in self.parties.values() for name in bounds)
+        return tuple(name for limits in self.parties.values() for name in limits)
 
     @property
-    def centres(self) -> FloatArray:
-        """The middle of every column's interval."""
-        return np.array([low + 0.5 * (high - low) for low, high in self._intervals()])
+    def middles(self) -> FloatArray:
+        """The middle of every column's limits."""
+        return np.concatenate([self.recipe(party).middle for party in self.parties])
 
     @property
     def half_widths(self) -> FloatArray:
-        """Half the width of every column's interval, the unit in which it is released."""
-        return np.array([0.5 * (high - low) for low, high in self._intervals()])
+        """Half the width of every column's limits, the unit in which it is released."""
+        recipes = [self.recipe(party) for party in self.parties]
+        return np.concatenate([0.5 * (recipe.high - recipe.low) for recipe in recipes])
 
     @property
     def noise_scales(self) -> FloatArray:
         """The noise of every column, in half-widths."""
-        sizes = [len(bounds) for bounds in self.parties.values()]
+        sizes = [len(limits) for limits in self.parties.values()]
         return np.repeat([self.noise_scale(party) for party in self.parties], sizes)
 
     def party_columns(self, party: str) -> tuple[str, ...]:
@@ -125,8 +126,9 @@ class Agreement:
         _validate.one_of("party", party, self.parties)
         return tuple(self.parties[party])
 
-    def _intervals(self) -> list[tuple[float, float]]:
-        return [pair for bounds in self.parties.values() for pair in bounds.values()]
+    def recipe(self, party: str) -> Columns:
+        """How a party's records become rows of integers."""
+        return Columns(self.party_columns(party), limits=self.parties[party])
 
     def _components(self) -> int:
         if self.n_components is not None:
@@ -148,9 +150,9 @@ class Agreement:
         Examples
         --------
         >>> from ndis.mechanisms.multiparty import Agreement
-        >>> bounds = {"a": {"x": (-1, 1), "z": (0, 1)}, "b": {"y": (-1, 1)}}
-        >>> agreement = Agreement(1000, bounds, epsilon=1.0, delta=1e-5)
-        >>> [round(agreement.noise_scale(party), 4) for party in bounds]
+        >>> parties = {"a": {"x": (-1, 1), "z": (0, 1)}, "b": {"y": (-1, 1)}}
+        >>> agreement = Agreement(1000, parties, epsilon=1.0, delta=1e-5)
+        >>> [round(agreement.noise_scale(party), 4) for party in parties]
         [10.5518, 7.4613]
         """
         if self.protects == "person":
@@ -183,8 +185,8 @@ class Agreement:
         """A JSON-able description; columns are lists, because their order matters."""
         stored = {each.name: getattr(self, each.name) for each in fields(self)}
         stored["parties"] = [
-            {"name": party, "columns": [[name, *pair] for name, pair in bounds.items()]}
-            for party, bounds in self.parties.items()
+            {"name": party, "columns": [[name, *pair] for name, pair in limits.items()]}
+            for party, limits in self.parties.items()
         ]
         # Other readers of JSON would round an integer of 128 bits.
         return {"schema": SCHEMA} | stored | {"seed": f"{self.seed:x}"}
@@ -257,30 +259,31 @@ def _promise(
     return Guarantee((1.0 + margin) * found, delta, relation, "proven", loss)
 
 
-def _checked_parties(parties: Mapping[str, Bounds], key: str | None) -> dict[str, Bounds]:
-    checked: dict[str, Bounds] = {}
+def _checked_parties(parties: Mapping[str, Limits], key: str | None) -> dict[str, Limits]:
+    checked: dict[str, Limits] = {}
     seen: set[str] = set() if key is None else {key}
-    for party, bounds in parties.items():
-        if not bounds:
+    for party, limits in parties.items():
+        if not limits:
             raise ValueError(f"Expected columns of party {party!r}, got none; name at least one.")
-        for name in bounds:
+        for name in limits:
             if name in seen:
                 raise ValueError(
                     f"Expected distinct columns, got {name!r} more than once; rename one of them."
                 )
             seen.add(name)
-        checked[str(party)] = {str(name): _interval(name, pair) for name, pair in bounds.items()}
+        checked[str(party)] = _checked_limits({str(name): limits[name] for name in limits})
     if not checked:
         raise ValueError("Expected at least one party, got none; name the parties.")
     return checked
 
 
-def _interval(name: str, pair: tuple[float, float]) -> tuple[float, float]:
-    low, high = (_validate.real(f"a bound of {name!r}", each) for each in pair)
-    half = 0.5 * (high - low)
-    if not (half > 0 and math.isfinite(half) and half > 1e-9 * max(abs(low), abs(high))):
-        raise ValueError(
-            f"Expected bounds low < high of column {name!r} that doubles can tell apart, "
-            f"got {low} and {high}; correct them or measure from another origin."
-        )
-    return low, high
+def _checked_limits(limits: Limits) -> Limits:
+    checked = Columns(tuple(limits), limits=limits).limits
+    assert checked is not None
+    for name, (low, high) in checked.items():
+        if 0.5 * (high - low) <= 1e-9 * max(abs(low), abs(high)):
+            raise ValueError(
+                f"Expected limits of {name!r} that doubles can tell apart, got {low} and {high}; "
+                "correct them or measure from another origin."
+            )
+    return checked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,16 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.mechanisms.base import PrivateEstimator
-from ndis.mechanisms.multiparty.agreement import Agreement
-from ndis.mechanisms.multiparty.releasing import draw_all, mix, output_law, shapes, whole_parameters
+from ndis.mechanisms.base import Forecast, Plan, PrivateEstimator
+from ndis.mechanisms.multiparty.agreement import SPREAD, Agreement
+from ndis.mechanisms.multiparty.releasing import (
+    Mixed,
+    draw_all,
+    mix,
+    output_law,
+    shapes,
+    whole_parameters,
+)
 from ndis.mechanisms.multiparty.training import LinearModel, train
 from ndis.randomness import RandomState, generator
 
@@ -34,16 +42,16 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
     Parameters
     ----------
     epsilon, delta : float
-        The guarantee (see `protects`).
+        What is to be promised (see `protects`); always asked for.
     parties : int or mapping of str to sequence of str, default 2
         The columns of each party, the label ``y`` among them; a number deals all columns evenly.
         Columns of arrays are called ``x0, x1, ...``.
-    bounds : (low, high) or mapping of str to (low, high), default (-1, 1)
-        The public interval of all columns, or of each, the label ``y`` included. Values outside
+    limits : (low, high) or mapping of str to (low, high), default (-1, 1)
+        The public limits of all columns, or of each, the label ``y`` included. Values outside
         are clipped.
-    protects : {"party", "person"}
-        Whether (epsilon, delta) is met for a person's attributes at one party (as published) or
-        for the whole record. Both are in `guarantees_`.
+    protects : {"person", "party"}
+        Whether (epsilon, delta) is met for a person's whole record, or for the attributes at one
+        party (as published). Both are in `guarantees_`.
     n_components : int, optional
         How many mixed rows are released; chosen from public parameters if not given.
     random_state : int, SeedSequence, Generator or None
@@ -59,6 +67,8 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         What may be published.
     guarantee_ : Guarantee
         The joint one, for a person's whole record.
+    noise_scale_ : dict of str to float
+        The noise of each party, in half-widths of its columns' limits.
     guarantees_ : dict of str to Guarantee
         That of each party for a person's attributes there, and the ``joint`` one.
     agreement_ : Agreement
@@ -82,23 +92,22 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
     def __init__(
         self,
         *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
+        epsilon: float | None = None,
+        delta: float | None = None,
         parties: int | Mapping[str, Sequence[str]] = 2,
-        bounds: tuple[float, float] | Mapping[str, tuple[float, float]] = (-1.0, 1.0),
-        protects: str = "party",
+        limits: tuple[float, float] | Mapping[str, tuple[float, float]] = (-1.0, 1.0),
+        protects: str = "person",
         n_components: int | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.parties = parties
-        self.bounds = bounds
-        self.protects = protects
+        self.epsilon, self.delta = epsilon, delta
+        self.parties, self.limits, self.protects = parties, limits, protects
         self.n_components = n_components
-        self.random_state = random_state
-        self.ledger = ledger
+        self.random_state, self.ledger = random_state, ledger
+
+    relation = NeighbourRelation.REPLACE
+    noise_scale = None  # it follows from the agreement, which states (epsilon, delta)
 
     # -- before the data ---------------------------------------------------------------------
 
@@ -115,32 +124,76 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         seed : int, optional
             The public seed of the signs.
         """
-        count = features if isinstance(features, int) else 0
-        names = [f"x{i}" for i in range(count)] if count else list(features)  # type: ignore[arg-type]
+        target = self._target()
+        names = _named(features) if isinstance(features, int) else list(features)
         columns = self._dealt([*names, LABEL])
-        bounds = self._bounds([*names, LABEL])
+        limits = self._limits([*names, LABEL])
+        assert target.epsilon is not None
         return Agreement(
             n_rows,
-            {party: {name: bounds[name] for name in held} for party, held in columns.items()},
-            self.epsilon,
-            self.delta,
+            {party: {name: limits[name] for name in held} for party, held in columns.items()},
+            target.epsilon,
+            target.delta,
             self.protects,
             self.n_components,  # type: ignore[arg-type]
             **({} if seed is None else {"seed": seed}),  # type: ignore[arg-type]
         )
 
-    def calibrate(self, n_rows: int, n_features: int) -> dict[str, float]:
-        """The noise of each party, in half-widths of its columns' intervals; needs no data.
+    def plan(self, size: Any = None) -> Plan:
+        """What `fit` will do; needs no data.
+
+        Parameters
+        ----------
+        size : (int, int) or (int, sequence of str)
+            The number of people, which is public here, and of features, or their names.
 
         Examples
         --------
         >>> from ndis import MultiPartyRegression
-        >>> noise = MultiPartyRegression(epsilon=1.0, delta=1e-5).calibrate(1000, 2)
-        >>> {party: round(scale, 4) for party, scale in noise.items()}
+        >>> model = MultiPartyRegression(epsilon=1.0, delta=1e-5, protects="party")
+        >>> {party: round(scale, 4) for party, scale in model.calibrate((1000, 2)).items()}
         {'party-1': 10.5518, 'party-2': 7.4613}
         """
-        agreement = self.agreement(n_rows, n_features)
-        return {party: agreement.noise_scale(party) for party in agreement.parties}
+        self._target()  # the first thing to be asked for
+        if not isinstance(size, tuple) or len(size) != 2:
+            raise ValueError(
+                f"Expected the numbers of people and of features, got size={size!r}; "
+                "pass (n_rows, n_features)."
+            )
+        return _plan(self.agreement(*size))
+
+    def forecast(self, size: Any = None, *, n_rows: int | None = None) -> Forecast:
+        """What the release will be good for, in half-widths of the limits.
+
+        Parameters
+        ----------
+        size : (int, int) or (int, sequence of str)
+            As for `plan`.
+        n_rows : int, optional
+            Another number of people.
+        """
+        agreed = self.agreement(size[0] if n_rows is None else n_rows, size[1])
+        n, k, noise = agreed.n_rows, agreed.n_components, agreed.noise_scales
+        weight = k * float(np.mean(noise**2)) / n
+
+        def coefficient(variance: float) -> float:
+            # From the gradient of uncorrelated columns (docs/proofs/multi-party.md).
+            return (variance + weight) / (variance * math.sqrt(k))
+
+        mean = math.sqrt(k) * noise / n
+        return Forecast(
+            {
+                "standard error of a mean": (float(mean.min()), float(mean.max())),
+                "standard error of a coefficient, before it is shrunk": (
+                    coefficient(1.0 / 3.0),
+                    coefficient(SPREAD**2),
+                ),
+            },
+            (
+                f"{n:,} people",
+                "uncorrelated columns with limits at 1.7 to 4 standard deviations",
+            ),
+        )
 
     def _dealt(self, names: list[str]) -> dict[str, list[str]]:
         """The columns of each party, every one of them once."""
@@ -162,16 +215,16 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         shares = np.array_split(np.array(names), n_parties)
         return {f"party-{i}": share.tolist() for i, share in enumerate(shares, 1)}
 
-    def _bounds(self, names: list[str]) -> dict[str, tuple[float, float]]:
-        if not isinstance(self.bounds, Mapping):
-            low, high = self.bounds
+    def _limits(self, names: list[str]) -> dict[str, tuple[float, float]]:
+        if not isinstance(self.limits, Mapping):
+            low, high = self.limits
             return dict.fromkeys(names, (low, high))
-        missing = [name for name in names if name not in self.bounds]
+        missing = [name for name in names if name not in self.limits]
         if missing:
             raise ValueError(
-                f"Expected bounds of every column, got none of {missing[0]!r}; add them."
+                f"Expected limits of every column, got none of {missing[0]!r}; add them."
             )
-        return {name: self.bounds[name] for name in names}
+        return {name: self.limits[name] for name in names}
 
     # -- with the data -----------------------------------------------------------------------
 
@@ -187,24 +240,24 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         """
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         seed = int.from_bytes(generator(self.random_state).bytes(16), "little")
-        names = list(getattr(self, "feature_names_in_", [])) or X.shape[1]
-        self.agreement_ = self.agreement(len(X), names, seed)
-        table = np.column_stack([X, y])
-        mixed = {
-            party: mix(self.agreement_, party, self._held(party, table))
-            for party in self.agreement_.parties
-        }
-        joint = self.agreement_.joint_guarantee()
-        self._release(
-            draw_all(self.agreement_, mixed),
-            joint,
-            whole_parameters(self.agreement_),
-            shapes(self.agreement_, self.agreement_.columns),
-        )
+        self.agreement_ = self.agreement(len(X), self._names(), seed)
+        self._release(np.column_stack([X, y]), _plan(self.agreement_))
         model = self.with_label(LABEL)
         order = [model.features.index(name) for name in self._names()]
         self.coef_, self.intercept_ = model.coef[order], model.intercept
         return self
+
+    def _study(self, data: FloatArray, plan: Plan) -> dict[str, Mixed]:
+        agreed = self.agreement_
+        return {party: mix(agreed, party, self._held(party, data)) for party in agreed.parties}
+
+    def _draw(
+        self, studied: dict[str, Mixed], plan: Plan, data: FloatArray, rng: np.random.Generator
+    ) -> dict[str, FloatArray]:
+        return draw_all(self.agreement_, studied, rng)
+
+    def _public(self, data: FloatArray) -> dict[str, Any]:
+        return whole_parameters(self.agreement_)
 
     def predict(self, X: Any) -> FloatArray:
         """Predict the label."""
@@ -224,11 +277,6 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         each = {party: self.agreement_.guarantee(party) for party in self.agreement_.parties}
         return each | {"joint": self.guarantee_}
 
-    @property
-    def relation(self) -> NeighbourRelation:
-        """What the joint guarantee is for."""
-        return NeighbourRelation.REPLACE
-
     def output_law(self, table: Any) -> Gaussian:
         """The law of all that is released about a table of features and label (for auditors)."""
         check_is_fitted(self, "release_")
@@ -241,7 +289,7 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
 
     def _names(self) -> list[str]:
         names = getattr(self, "feature_names_in_", None)
-        return [f"x{i}" for i in range(self.n_features_in_)] if names is None else list(names)
+        return _named(self.n_features_in_) if names is None else list(names)
 
     def _held(self, party: str, table: FloatArray) -> FloatArray:
         names = [*self._names(), LABEL]
@@ -256,3 +304,17 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
             return shown
         each = (f"<li>{escape(f'{k}: {v}')}</li>" for k, v in self.guarantees_.items())
         return f"{shown}<ul>{''.join(each)}</ul>"
+
+
+def _named(n_features: int) -> list[str]:
+    return [f"x{index}" for index in range(_validate.count("features", n_features))]
+
+
+def _plan(agreement: Agreement) -> Plan:
+    return Plan(
+        method="mixed rows",
+        noise_scale={party: agreement.noise_scale(party) for party in agreement.parties},
+        guarantee=agreement.joint_guarantee(),
+        shapes=shapes(agreement, agreement.columns),
+        reason="Rows that are mixed by public signs need as little noise as one row.",
+    )

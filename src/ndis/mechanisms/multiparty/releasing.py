@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,13 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee
-from ndis.mechanisms.multiparty.agreement import ENTRY_GRID, Agreement
+from ndis.mechanisms.multiparty.agreement import Agreement
 from ndis.mechanisms.publish import ask, publish
 from ndis.mechanisms.recompute import Implied
 from ndis.randomness import RandomState, add_noise, sign_product
 from ndis.release import Release, Shapes
-from ndis.tables import Rows, batches, track
+from ndis.tables import Rows, Table
+from ndis.tables.arrays import on_host
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,33 +39,51 @@ class Mixed:
     Attributes
     ----------
     rows : ndarray of shape (n_components, d)
-        Sums of entries with signs, exact, in half-widths.
+        Sums of entries with signs: exact integers, `units` of them to a half-width.
+    units : float
     ones : ndarray of shape (n_components,)
-        The same of a column of ones, which anybody can compute from the agreement.
+        The sums of a column of ones, which anybody can compute from the agreement.
     key_order : str or None
         Keyed hash of the keys in order.
     """
 
     rows: FloatArray
+    units: float
     ones: FloatArray
     key_order: str | None
 
 
 def mix(agreement: Agreement, party: str, source: Any, secret: str | None = None) -> Mixed:
-    """Read a party's table once and mix its rows; the matrix of signs is never held."""
-    names = agreement.party_columns(party)
-    wanted = [*names, *([agreement.key] if agreement.key else [])]
-    table = batches(source, wanted)
+    """Read a party's table once and mix its rows; the matrix of signs is never held.
+
+    Entries are integers of at most 2^20, and there are at most 2^32 rows: doubles hold all sums.
+    The first one is without signs.
+    """
+    recipe, key = agreement.recipe(party), agreement.key
+    more = () if key is None else (key,)
+    table = Table.open(source, [*recipe.columns, *more]).with_rows(Rows(recipe))
+    if key is not None and table.nameless:
+        raise ValueError(
+            f"Expected a table with the key {key!r}, got an array; hand over a data frame."
+        )
     keys = _Keys(agreement, secret)
-    recipe = Rows(names)
-
-    def blocks() -> Iterator[FloatArray]:
-        for batch in track(table, f"Mixing the rows of {party}", agreement.n_rows, size=len):
-            keys.add(batch)
-            yield from recipe.blocks(batch)
-
-    rows, ones = _mixed(agreement, _entries(agreement, names, blocks()))
-    return Mixed(rows, ones, keys.digest())
+    total = np.zeros((agreement.n_components, len(recipe.names) + 1))
+    n_rows = 0
+    assert table.rows is not None
+    for batch in table.batches(*more, what=f"Mixing the rows of {party}"):
+        keys.add(batch)
+        for block in table.rows.blocks(batch):
+            # The entries, dense and in this memory, wherever the block is.
+            entries = on_host(block.times(block.beside(np.eye(len(recipe.names))))).T
+            data = np.column_stack([entries, np.ones(len(entries))])
+            total[0] += data.sum(axis=0)
+            total[1:] += sign_product(agreement.seed, len(total) - 1, data, n_rows)
+            n_rows += len(data)
+            if n_rows > agreement.n_rows:
+                raise _wrong_count(agreement)
+    if n_rows != agreement.n_rows:
+        raise _wrong_count(agreement)
+    return Mixed(total[:, :-1], recipe.units, total[:, -1], keys.digest())
 
 
 def release_party(
@@ -85,7 +104,7 @@ def release_party(
     party : str
         Whose columns.
     source : table
-        Anything that `ndis.tables.batches` reads, with a row a person, in the common order.
+        Anything that `ndis.tables.Table.open` opens, one row for each person, in the common order.
     secret : str, optional
         Known to all parties and to nobody else: it hides the order of the keys from readers.
     random_state : int, Generator or None
@@ -149,7 +168,8 @@ def output_law(agreement: Agreement, party: str, source: Any) -> Gaussian:
 
     For auditors.
     """
-    mean = mix(agreement, party, source).rows.reshape(-1)
+    mixed = mix(agreement, party, source)
+    mean = (mixed.rows / mixed.units).reshape(-1)
     return Gaussian.isotropic(mean, _array_noise(agreement, party) ** 2)
 
 
@@ -224,63 +244,12 @@ def whole_parameters(agreement: Agreement) -> dict[str, Any]:
 
 
 def draw_all(
-    agreement: Agreement, mixed: dict[str, Mixed]
-) -> Callable[[np.random.Generator], dict[str, FloatArray]]:
+    agreement: Agreement, mixed: Mapping[str, Mixed], rng: np.random.Generator
+) -> dict[str, FloatArray]:
     """The noisy rows of all parties at once, for one process that stands for all."""
-
-    def draw(rng: np.random.Generator) -> dict[str, FloatArray]:
-        parts = [_noisy(agreement, party, mixed[party], rng) for party in agreement.parties]
-        return {
-            "rows": np.concatenate([part["rows"] for part in parts], axis=1),
-            "ones": parts[0]["ones"],
-        }
-
-    return draw
-
-
-# -- rows ------------------------------------------------------------------------------------
-
-
-def _entries(
-    agreement: Agreement, names: tuple[str, ...], blocks: Iterator[FloatArray]
-) -> Iterator[FloatArray]:
-    """Entries in half-widths from the middle, in [-1, 1], on a grid that makes sums exact."""
-    chosen = [agreement.columns.index(name) for name in names]
-    centre, half = agreement.centres[chosen], agreement.half_widths[chosen]
-    for block in blocks:
-        scaled = np.clip((block - centre) / half, -1.0, 1.0)
-        yield np.rint(scaled / ENTRY_GRID) * ENTRY_GRID
-
-
-def _mixed(agreement: Agreement, blocks: Iterator[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """The mixed rows, and those of a column of ones."""
-    total = _Sum(agreement)
-    n_rows = 0
-    for block in blocks:
-        if n_rows + len(block) > agreement.n_rows:
-            raise _wrong_count(agreement)
-        total.add(n_rows, block)
-        n_rows += len(block)
-    if n_rows != agreement.n_rows:
-        raise _wrong_count(agreement)
-    return total.result()
-
-
-class _Sum:
-    """Rows with signs, added up; the first sum is without signs."""
-
-    def __init__(self, agreement: Agreement) -> None:
-        self.agreement = agreement
-        self.product: Any = 0.0
-
-    def add(self, start: int, block: FloatArray) -> None:
-        data = np.column_stack([block, np.ones(len(block))])
-        signed = sign_product(self.agreement.seed, self.agreement.n_components - 1, data, start)
-        sums = data.sum(axis=0, keepdims=True)
-        self.product = self.product + np.concatenate([sums, signed])
-
-    def result(self) -> tuple[FloatArray, FloatArray]:
-        return self.product[:, :-1], self.product[:, -1]
+    parts = [_noisy(agreement, party, mixed[party], rng) for party in agreement.parties]
+    rows = np.concatenate([part["rows"] for part in parts], axis=1)
+    return {"rows": rows, "ones": parts[0]["ones"]}
 
 
 def _array_noise(agreement: Agreement, party: str) -> float:
@@ -291,10 +260,8 @@ def _array_noise(agreement: Agreement, party: str) -> float:
 def _noisy(
     agreement: Agreement, party: str, mixed: Mixed, rng: np.random.Generator
 ) -> dict[str, FloatArray]:
-    return {
-        "rows": add_noise(mixed.rows, _array_noise(agreement, party), rng),
-        "ones": mixed.ones,
-    }
+    noisy = add_noise(mixed.rows, mixed.units * _array_noise(agreement, party), rng)
+    return {"rows": noisy / mixed.units, "ones": mixed.ones}
 
 
 def _wrong_count(agreement: Agreement) -> ValueError:

@@ -93,11 +93,11 @@ def train(release: Release, label: str, features: Sequence[str] | None = None) -
             f"Expected distinct features, at least one, got {list(chosen)}; name each once."
         )
     used = [names.index(name) for name in (*chosen, label)]
-    # In half-widths, counted from the middle of every interval.
+    # In half-widths, counted from the middle of the limits.
     coef, intercept = _shrunken(agreement, release.arrays["rows"], release.arrays["ones"], used)
-    half, centre = agreement.half_widths[used], agreement.centres[used]
+    half, middle = agreement.half_widths[used], agreement.middles[used]
     coef = coef * half[-1] / half[:-1]
-    intercept = centre[-1] + half[-1] * intercept - float(coef @ centre[:-1])
+    intercept = middle[-1] + half[-1] * intercept - float(coef @ middle[:-1])
     return LinearModel(label, chosen, coef, intercept)
 
 
