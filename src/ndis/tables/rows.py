@@ -145,7 +145,7 @@ class Columns:
         n = len(self.names)
         # Without limits a number is cut where its square in grid units would overflow: there one
         # giant row would turn the sums of all others into nonsense.
-        most = 2.0**500 / self._units()
+        most = 2.0**500 / self.units
         low, high, bounded = np.full(n, -most), np.full(n, most), np.zeros(n, dtype=bool)
         place = int(self.intercept)
         for column in self.columns:
