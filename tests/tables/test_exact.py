@@ -1,5 +1,6 @@
 """Exact sums: what no order, cut or hardware can change."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -9,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from ndis.tables import Block, Columns, ExactSum, Residuals, Rows, Table, bounded
+from ndis.tables import Columns, ExactSum, Rows, Table, bounded
 from ndis.tables.exact import BLOCK_ROWS, GRID_NORM, Accumulator
+from ndis.tables.sums import CutGram, Pull, PullCounts, PullSum, row_norms
 from reading import opened
 
 
@@ -95,32 +97,81 @@ def test_exact_products_are_those_of_rational_arithmetic() -> None:
     assert integers(table.moments["gram"]) == [x for row in exact for x in row]
 
 
-def test_residuals_are_exact_and_bounded() -> None:
+def a_pull(d: int, n_labels: int) -> Pull:
+    """A metric with one direction of its own, away from zero; coefficients that matter."""
+    rng = np.random.default_rng(8)
+    direction, mean = np.linalg.qr(rng.normal(size=(d, d)))[0][:, 0], rng.normal(size=d) / (4 * d)
+    slopes = rng.normal(size=(d, n_labels)) / d
+    unit = 2.0**30
+    vectors = np.rint(np.column_stack([direction, mean, slopes]) * unit)
+    shifts = np.concatenate([[mean @ direction], [mean @ mean / 2], np.full(n_labels, 0.1)])
+    factors = np.full(n_labels + 2, 1.0 / unit / GRID_NORM)
+    return Pull(vectors, factors, shifts, np.array([0.25, 4.0, 0.01]), 1e-6)
+
+
+def test_clipped_gradients_are_exact_and_bounded() -> None:
     rng = np.random.default_rng(3)
     X, Y = rng.uniform(-1, 1, (9000, 4)), rng.uniform(-1, 1, (9000, 3))
-    rows = Rows(
-        Columns([f"x{i}" for i in range(4)], norm=2.0, intercept=True),
-        Columns(["y0", "y1", "y2"], norm=1.5),
-    )
+    names = [f"x{i}" for i in range(4)]
+    rows = Rows(Columns(names, norm=2.0), Columns(["y0", "y1", "y2"], norm=1.5))
     table = Table.open(X, labels=Y).with_rows(rows)
-    theta = np.round(rng.normal(size=(5, 3)) * 2**28)
-    gradient = Residuals(theta, 2.0**-29, 0.3 * GRID_NORM)
-    weights = []
-
-    def check(block: Block) -> None:
-        left = (block.labels - block.times(theta) * 2.0**-29) / (0.3 * GRID_NORM) * GRID_NORM
-        weights.append(bounded(np, left))
-        expected = left * np.minimum(1.0, GRID_NORM / np.linalg.norm(left, axis=0))
-        np.testing.assert_allclose(weights[-1], expected, atol=2.0)
-
-    whole = np.zeros((5, 3), dtype=object)
+    pull, unit = a_pull(4, 3), GRID_NORM / 2.0
+    whole, counts = np.zeros((5, 3), dtype=object), np.zeros(64)
     for block in table.blocks():
-        check(block)
-        whole += block.features.astype(np.int64).astype(object) @ weights[-1].T.astype(np.int64)
-    assert integers(table.sum(gradient)["gradient"]) == [int(x) for x in whole.ravel()]
-    lengths = [sum(int(w) ** 2 for w in column) for column in np.hstack(weights).T]
-    assert max(lengths) <= GRID_NORM**2
-    assert max(lengths) > GRID_NORM**2 * (1 - 1e-4)
+        left, size, length = pull.measure(block)
+        x = block.features / GRID_NORM
+        centred = x - pull.vectors[:, 1:2] / 2.0**30
+        along = pull.vectors[:, 0] / 2.0**30 @ centred
+        squared = 4.0 * np.sum(centred**2, axis=0) - 3.75 * along**2 + 0.01
+        np.testing.assert_allclose(length, np.sqrt(squared), rtol=1e-4)
+        assert np.all(length >= np.sqrt(squared) * (1 - 1e-9))
+        np.testing.assert_allclose(
+            left, block.labels / GRID_NORM - pull.vectors[:, 2:].T @ x / 2.0**30 + 0.1, atol=1e-9
+        )
+        weights = np.trunc(left * np.minimum(unit, 0.5 * unit / (size * length)))
+        ones = np.ones((1, block.n_rows))
+        whole += np.vstack([block.features, ones]).astype(np.int64).astype(object) @ weights.T
+        counts += np.histogram(size * length, 8 * 2.0 ** (np.arange(-64, 1) / 2))[0][::-1]
+        ours = PullSum(pull, 0.5, unit)(block)["gradient"]
+        np.testing.assert_allclose(ours, np.vstack([block.features, ones]) @ weights.T, atol=2e9)
+    assert table.sum(PullCounts(pull, 8.0))["products"].value.tolist() == counts.tolist()
+
+
+def test_a_row_moves_clipped_gradients_by_at_most_the_clip() -> None:
+    rng = np.random.default_rng(4)
+    names = [f"x{i}" for i in range(4)]
+    rows = Rows(Columns(names, norm=2.0), Columns(["y0", "y1"], norm=1.5))
+    pull, unit, longest = a_pull(4, 2), GRID_NORM / 2.0, 0.0
+    for clip in (0.01, 0.3):
+        X = rng.normal(size=(500, 4)) * 10.0 ** rng.uniform(-3, 2, (500, 1))
+        Y = rng.normal(size=(500, 2)) * 10.0 ** rng.uniform(-3, 2, (500, 1))
+        for block in Table.open(X, labels=Y).with_rows(rows).blocks():
+            length = pull.measure(block)[2]
+            for i in range(block.n_rows):
+                part = type(block)(block.features[:, i : i + 1], block.labels[:, i : i + 1])
+                weights = PullSum(pull, clip, unit)(part)["gradient"][-1]
+                moved = np.linalg.norm(weights) * length[i] / (clip * unit)
+                assert moved <= 1.0
+                longest = max(longest, moved)
+    assert longest > 0.99
+
+
+def test_cut_rows_keep_their_bound_and_histograms_count_every_row() -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(700, 3)) * 10.0 ** rng.uniform(-7, 1, (700, 1))
+    table = Table.open(X).with_rows(Rows(Columns(["x0", "x1", "x2"], norm=1.0)))
+    for unit, constant in ((1.0, 1000.0), (7.3, 2.0**19), (3000.0, 1.0)):
+        reach = float(math.isqrt(2**40 - int(constant) ** 2))
+        for block in table.blocks():
+            for i in range(block.n_rows):
+                part = type(block)(block.features[:, i : i + 1])
+                gram = CutGram(unit, reach, constant)(part)["gram"]
+                assert np.all(gram == np.rint(gram))
+                assert np.trace(gram) <= 2**40
+    norms = table.sum(row_norms)["norms"].value
+    assert norms.sum() == 700
+    expected = np.floor(-2 * np.log2(np.minimum(np.linalg.norm(X, axis=1), 1.0))).clip(0, 63)
+    assert norms[:20].tolist() == np.bincount(expected.astype(int), minlength=64)[:20].tolist()
 
 
 def test_sparse_rows_give_the_sums_of_dense_ones() -> None:
@@ -142,10 +193,10 @@ def test_sparse_rows_give_the_sums_of_dense_ones() -> None:
             # Centred values lie on a grid that is moved by less than half a step.
             tolerance = 0.0 if not recipe.middle.any() else 9000 * 2.0 * GRID_NORM
             np.testing.assert_allclose(ours.moments[name].value, total.value, atol=tolerance)
-        theta = rng.integers(-1000, 1000, (len(recipe.names), 1)).astype(np.float64)
-        gradient = Residuals(theta, 1e-3, GRID_NORM / 4)
-        left, right = (t.sum(gradient)["gradient"].value for t in (ours, expected))
-        np.testing.assert_allclose(left, right, atol=9000 * 2.0 * GRID_NORM)
+        gradient = PullSum(a_pull(len(recipe.names), 1), 0.5, GRID_NORM / 2.0)
+        for sums, name in ((gradient, "gradient"), (CutGram(1.0, 2.0**19, 1.0), "gram")):
+            left, right = (t.sum(sums)[name].value for t in (ours, expected))
+            np.testing.assert_allclose(left, right, atol=9000 * 4.0 * GRID_NORM)
 
 
 def test_the_same_bits_from_every_source() -> None:

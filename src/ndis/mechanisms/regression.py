@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,32 +14,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.gaussian import Gaussian
-from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.loss import QuadraticLoss
-from ndis.loss.least_squares import removal_loss
-from ndis.mechanisms.base import PrivateEstimator
-from ndis.mechanisms.regression_methods import METHODS, Method, Table, Task
+from ndis.mechanisms.base import Arrays, Forecast, Noise, Plan, TableEstimator, mean_shift
+from ndis.mechanisms.regression_methods import moments, newton
+from ndis.mechanisms.regression_methods.newton import LOOKS, MAX_ROUNDS
 from ndis.randomness import RandomState
-from ndis.tables import batches, leverages_and_residuals, read_gram
-from ndis.tables.rows import default_names
+from ndis.tables import GRID_NORM, Columns, Rows, Table
+from ndis.tables.sums import BINS
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
-    from ndis.mechanisms.regression_forecast import RegressionForecast
 
-# Between these, fourth powers of norms neither overflow nor vanish.
-_SMALLEST, _LARGEST = 1e-60, 1e60
-
-
-def _within_range(name: str, value: float) -> float:
-    bound = _validate.positive(name, value)
-    if not _SMALLEST <= bound <= _LARGEST:
-        raise ValueError(
-            f"Expected {name} between {_SMALLEST:g} and {_LARGEST:g}, got {name}={value!r}; "
-            "measure in other units."
-        )
-    return bound
+METHODS = ("newton", "noisy-gram")
+_REASONS = {
+    "newton": "In the benchmark it has the least error, or close to it, at all sizes and epsilons.",
+    "noisy-gram": "Noisy second moments serve for any regression among the same columns.",
+}
 
 
 @dataclass(frozen=True)
@@ -48,9 +38,14 @@ class Inference:
     Attributes
     ----------
     names : tuple of str
-    estimate, standard_error, lower, upper : ndarray of shape (n_coefficients,)
-        Estimates without shrinkage, so they may differ from `coef_`; standard errors of sampling
-        and privacy noise together; the ends of confidence intervals.
+    estimate, standard_error, lower, upper : ndarray of shape (n,), or (n_labels, n) for many labels
+        Estimates without shrinkage where the noise allows it; their standard errors; the ends of
+        the intervals.
+    coef : ndarray of the same shape
+        The fitted coefficients, which are drawn towards zero where little is known.
+    informed : ndarray of bool
+        Whether a column carries information at this budget: whether most of it lies where the
+        features stand out from the noise.
     """
 
     names: tuple[str, ...]
@@ -58,53 +53,69 @@ class Inference:
     standard_error: FloatArray
     lower: FloatArray
     upper: FloatArray
+    coef: FloatArray
+    informed: Any
+
+    def __str__(self) -> str:
+        """A line for each coefficient."""
+        n = len(self.names)
+        values = (self.estimate, self.standard_error, self.lower, self.upper, self.coef)
+        parts = [np.reshape(value, (-1, n)) for value in values]
+        lines = [f"{'':16}{'estimate':>12}{'error':>12}{'from':>12}{'to':>12}{'fitted':>12}"]
+        for label in range(len(parts[0])):
+            for index, name in enumerate(self.names):
+                numbers = "".join(f"{part[label, index]:12.4g}" for part in parts)
+                drowned = "" if self.informed[index] else "  (no information at this budget)"
+                lines.append(f"{name:16}{numbers}{drowned}")
+        return "\n".join(lines)
 
 
-class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     """Linear regression, private for every person with one row in the table.
 
     Parameters
     ----------
     epsilon, delta : float
-        The guarantee: epsilon >= 0, 0 < delta < 1, for the presence of one row.
-    data_norm : float
-        A public bound on the Euclidean norm of a whole row: features, label and, if there is
-        one, the 1 of the intercept. Longer rows are scaled down to it. The label's units are
-        free: measured so that its bound is small beside `data_norm`, it costs next to nothing.
+        The guarantee, for the presence of one row.
+    limits : mapping of str to (low, high), sequence of pairs, or "private", optional
+        Public limits of the columns, the label's too where they are named; for arrays one pair for
+        each feature. Values are clipped to them. "private", also instead of a pair: nobody knows
+        them, and a tenth of the squared budget finds them.
+    label_limits : (low, high), or sequence of pairs, optional
+        Public limits of the label, or of each label.
+    data_norm : float, optional
+        A public bound on the norm of a row of features (as scaled by `limits`, where there are
+        any); longer rows are scaled down to it. One of the two is needed.
     label_bound : float, optional
-        A public bound on the label's absolute value; larger labels are clipped. `data_norm` if
-        not given. "newton" and "adassp" use it, the others only clip.
+        A public bound on the absolute value of the label, or on the norm of many, instead of
+        limits; larger ones are clipped.
     method : str, default "auto"
-        "auto" is "newton", in the benchmark the best or close to it at all epsilons and sizes.
-        "newton" releases a noisy Hessian and `n_rounds` noisy gradients of residuals, clipped by
-        what has been released before, and reads the table `n_rounds` times. "noisy-gram" and
-        "adassp" (Wang 2018) read it once. "sketch" solves on a private projection; "als" releases
-        the solution of a sketched problem only, and "gaussian-limit" draws from the limit law of
-        that.
-    n_components : int, optional
-        Size of the sketch, for methods that have one.
-    n_rounds : int, default 3
-        Gradients of "newton".
+        "auto" is "newton": a noisy Hessian, and rounds of noisy gradients whose clipping is chosen
+        from what has been released before. "noisy-gram" reads the table once and releases second
+        moments.
+    n_rounds : int or "auto", default "auto"
+        Gradients of "newton"; "auto" decides by the released histogram of row norms.
+    max_rounds : int, default 20
+        The most that "auto" takes. It is public, and the budget does not depend on it.
     fit_intercept : bool, default True
-    columns, levels, clip
-        Which columns to read and how to make numbers of them, as in `ndis.tables.Rows`, for
-        tables with named columns; the label is among `columns` if they are given.
-    n_rows : int, optional
-        The number of rows, only where it is public. `inference` uses it.
-    random_state : int, SeedSequence, Generator or None
-        None is secret; everything else is repeatable and hence NOT private.
-    ledger : Ledger, optional
-        The budget to spend from.
+        Without an intercept, columns are scaled by limits and not centred.
+    columns, levels, n_rows
+        As for every table.
+    noise_scale, random_state, ledger
+        As everywhere.
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
+    coef_ : ndarray of shape (n_features,), or (n_labels, n_features)
+        In the table's own units.
+    intercept_ : float, or ndarray of shape (n_labels,)
+    feature_names_ : tuple of str
+        The columns' names, levels included.
     release_ : Release
         What may be published: the coefficients and what they were computed from.
     guarantee_ : Guarantee
-    noise_scale_ : float
-        For sketches the root of the ridge; else the noise on the diagonal of X^T X.
+    noise_scale_ : dict of str to float
+        Noise of the released sums, in units of what one row can change.
     n_features_in_ : int
 
     Examples
@@ -115,9 +126,9 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
     >>> X = rng.uniform(-1, 1, (50_000, 3))
     >>> y = X @ [1.0, -2.0, 0.5] + 0.3 + 0.1 * rng.standard_normal(50_000)
     >>> model = PrivateLeastSquares(
-    ...     epsilon=1.0, delta=1e-6, data_norm=5.0, label_bound=4.0, random_state=0
+    ...     epsilon=1.0, delta=1e-6, limits=[(-1, 1)] * 3, label_limits=(-4, 5), random_state=0
     ... ).fit(X, y)
-    >>> bool(np.abs(model.coef_ - [1.0, -2.0, 0.5]).max() < 0.1)
+    >>> bool(np.abs(model.coef_ - [1.0, -2.0, 0.5]).max() < 0.01)
     True
     >>> f"{model.score(X, y):.2f}"
     '0.99'
@@ -126,374 +137,372 @@ class PrivateLeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[mis
     def __init__(
         self,
         *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        limits: Any = None,
+        label_limits: Any = None,
         data_norm: float | None = None,
         label_bound: float | None = None,
         method: str = "auto",
-        n_components: int | None = None,
-        n_rounds: int = 3,
+        n_rounds: int | str = "auto",
+        max_rounds: int = MAX_ROUNDS,
         fit_intercept: bool = True,
         columns: Sequence[str] | None = None,
         levels: Mapping[str, Sequence[Any]] | None = None,
-        clip: Mapping[str, float] | None = None,
         n_rows: int | None = None,
+        noise_scale: Noise | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.limits = limits
+        self.label_limits = label_limits
         self.data_norm = data_norm
         self.label_bound = label_bound
         self.method = method
-        self.n_components = n_components
         self.n_rounds = n_rounds
+        self.max_rounds = max_rounds
         self.fit_intercept = fit_intercept
         self.columns = columns
         self.levels = levels
-        self.clip = clip
         self.n_rows = n_rows
+        self.noise_scale = noise_scale
         self.random_state = random_state
         self.ledger = ledger
 
     # -- before the data ---------------------------------------------------------------------
 
-    def calibrate(self, n_features: int) -> float:
-        """The noise that `fit` will use for so many features; needs no data.
+    def plan(self, size: Any = None, label: Any = None) -> Plan:
+        """What `fit` will do; needs no data.
 
         Parameters
         ----------
-        n_features : int
-            Without the intercept.
+        size : int, optional
+            How many features there are, where `limits` or `columns` do not name them.
+        label : str or sequence of str, optional
+            The names of the labels, where `limits` or `columns` name them; the last if not given.
+        """
+        return self._planned(self._rows_declared(size, label))
 
-        Returns
-        -------
-        noise_scale : float
-            As `noise_scale_`.
+    def _plan(self, rows: Rows) -> Plan:
+        method, target = self._method(), self._target(rows)
+        assert rows.labels is not None
+        d, K = len(rows.features.names), len(rows.labels.names)
+        one = K == 1
+        shapes: dict[str, tuple[int, ...]] = {
+            "coef": (d,) if one else (K, d),
+            "intercept": () if one else (K,),
+        }
+        if method == "newton":
+            shares = {"norms": newton.NORMS, "hessian": newton.HESSIAN}
+            shares["rounds"] = 1 - sum(shares.values())
+            parts = {name: (1.0, share) for name, share in shares.items()}
+            most = newton.most_rounds(*self._rounds())
+            shapes |= {
+                "norms": (BINS,),
+                "hessian": (d + 1, d + 1),
+                "products": (len(LOOKS), BINS),
+                "gradients": (most, d + 1, K),
+            }
+        else:
+            parts = {"moments": (moments.sensitivity_of(d), 1.0)}
+            shapes["moments"] = (d + 1 + K, d + 1 + K)
+        noise, loss = mean_shift(target, parts, self.noise_scale)
+        return Plan(method, noise, target.promise(loss, "add-remove"), shapes, _REASONS[method])
+
+    def forecast(
+        self,
+        size: Any = None,
+        n_rows: int | None = None,
+        *,
+        explained: tuple[float, float] = (0.2, 0.9),
+        label: Any = None,
+    ) -> Forecast:
+        """What the release will be good for, before any budget is spent; from public numbers.
+
+        The method runs on imagined tables, under assumptions that span what tables are like; the
+        range is over all of them.
+
+        Parameters
+        ----------
+        size : int, optional
+            How many features there are, where `limits` or `columns` do not name them.
+        n_rows : int, optional
+            Rows of the imagined tables; the declared `n_rows` if not given.
+        explained : (float, float), default (0.2, 0.9)
+            Between which shares of the label's variance the features explain, their R^2.
+        label : str or sequence of str, optional
+            The names of the labels, as in `plan`.
 
         Examples
         --------
         >>> from ndis import PrivateLeastSquares
         >>> model = PrivateLeastSquares(
-        ...     epsilon=1.0, delta=1 / 327_346, data_norm=1.0, method="gaussian-limit",
-        ...     n_components=1269, fit_intercept=False,
+        ...     epsilon=1.0, delta=1e-6, limits=[(0, 1)] * 3, label_limits=(0, 1)
         ... )
-        >>> model.calibrate(2) <= 8.44
+        >>> few, many = (model.forecast(n_rows=n).errors["R^2 lost"] for n in (500, 50_000))
+        >>> few[1] > many[1]
         True
         """
-        d = _validate.count("n_features", n_features) + bool(self.fit_intercept)
-        return self._method(d).noise_scale
+        from ndis.mechanisms.regression_forecast import forecast
 
-    def forecast(
-        self,
-        n_features: int,
-        n_rows: int | None = None,
-        *,
-        explained: float = 0.5,
-        label_spread: float | None = None,
-    ) -> RegressionForecast:
-        """The error to be expected, before any budget is spent, from public numbers only.
-
-        The method is run on an imagined table: rows of norm `data_norm`, features that are
-        uncorrelated and of equal size, none of them and no label clipped.
-
-        Parameters
-        ----------
-        n_features : int
-            Without the intercept.
-        n_rows : int, optional
-            Rows of the imagined table; the declared `n_rows` if not given.
-        explained : float, default 0.5
-            The share of the label's mean square that the features explain, their R^2.
-        label_spread : float, optional
-            Root mean square of the label; half of `label_bound` if not given.
-
-        Returns
-        -------
-        RegressionForecast
-
-        Examples
-        --------
-        >>> from ndis import PrivateLeastSquares
-        >>> model = PrivateLeastSquares(epsilon=1.0, delta=1e-6, data_norm=2.0, label_bound=1.0)
-        >>> few, many = (model.forecast(3, n_rows=n).lost for n in (1_000, 100_000))
-        >>> bool(1e-2 > few > 1e-3), bool(many < 1e-6)
-        (True, True)
-        """
-        from ndis.mechanisms import regression_forecast as imagined
-
-        d = _validate.count("n_features", n_features)
-        table = imagined.imagined_table(
-            _validate.count("n_rows", self.n_rows if n_rows is None else n_rows),
-            d,
-            intercept=bool(self.fit_intercept),
-            data_norm=self._data_norm(),
-            label_spread=0.5 * min(self._label_bound(), self._data_norm())
-            if label_spread is None
-            else _validate.positive("label_spread", label_spread),
-            explained=_validate.probability("explained", explained),
-        )
-        first = int(bool(self.fit_intercept))
-        return imagined.forecast(self._method(d + first), table, first)
+        rows = self._rows_declared(size, label)
+        n = _validate.count("n_rows", self.n_rows if n_rows is None else n_rows)
+        low, high = (_validate.probability("explained", share) for share in explained)
+        return forecast(self, self._plan(rows), rows, n, (low, high))
 
     # -- with the data -----------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> PrivateLeastSquares:
+    def _study(self, table: Table, plan: Plan) -> Any:
+        if plan.method == "newton" and table.once:
+            raise ValueError(
+                "Expected a table that can be read more than once, got one that cannot; hand over "
+                "the table itself, or take method='noisy-gram', which reads it once."
+            )
+        studied = newton.study(table) if plan.method == "newton" else moments.study(table)
+        self._check_rows(table.n_rows)
+        return studied
+
+    def _draw(self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator) -> Arrays:
+        assert table.rows is not None
+        assert isinstance(plan.noise_scale, Mapping)
+        noise = {name: scale for name, scale in plan.noise_scale.items() if name != "limits"}
+        released: dict[str, FloatArray] = {}
+        if plan.method == "newton":
+            n_rounds, max_rounds = self._rounds()
+            found, released = newton.draw(
+                table,
+                studied,
+                newton.Noise(**noise),
+                rng,
+                intercept=bool(self.fit_intercept),
+                n_rounds=n_rounds,
+                max_rounds=max_rounds,
+            )
+        else:
+            released["moments"] = moments.draw(studied, noise["moments"], rng)
+            found = self._found(released, noise, table.rows)
+        return {**_in_units(*found.curvature.slopes(found.theta), table.rows, self), **released}
+
+    def _finish(self, rows: Rows) -> None:
+        arrays = self.release_.arrays
+        self.coef_ = np.asarray(arrays["coef"], dtype=np.float64)
+        intercept = np.asarray(arrays["intercept"], dtype=np.float64)
+        self.intercept_ = float(intercept) if intercept.ndim == 0 else intercept
+        self.feature_names_ = rows.features.names
+        self._recipe_ = rows
+
+    def fit(self, X: Any, y: Any = None) -> PrivateLeastSquares:
         """Read the table, spend the budget, release the coefficients.
 
         Parameters
         ----------
-        X : array_like of shape (n_rows, n_features), or a table with named columns
-            A table is anything that `ndis.tables.batches` reads, the label's column included.
-        y : array_like of shape (n_rows,), or str
+        X : table
+            Anything that `ndis.tables.Table.open` opens, the label's column included if `y` names
+            it.
+        y : array_like of shape (n_rows,) or (n_rows, n_labels), or str
             The labels, or the name of the label's column.
         """
-        table = self._table(X, y)
-        d = len(table.gram.columns) - 1
-        method = self._method(d)
-        if method.passes > 1:
-            self._check_readable_again(table)
-        names = [table.gram.columns[i] for i in table.order]
-        parameters = {
-            "method": self._method_name(),
-            "data_norm": self.data_norm,
-            "label_bound": self._label_bound(),
-            "columns": names[:-1],
-            "label": names[-1],
-            "n_components": getattr(method, "n_components", None),
-            "n_rows": self.n_rows,
-            "noise_scale": method.noise_scale,
-        }
-        guarantee = Guarantee(
-            self.epsilon,
-            self.delta,
-            NeighbourRelation.ADD_REMOVE,
-            "proven",
-            method.loss,
-        )
-        self._release(lambda rng: method.draw(table, rng), guarantee, parameters, method.shapes(d))
-        coefficients = np.asarray(self.release_.arrays["coef"], dtype=np.float64)
-        first = int(bool(self.fit_intercept))
-        self.coef_ = coefficients[first:]
-        self.intercept_ = float(coefficients[0]) if first else 0.0
-        self.noise_scale_ = method.noise_scale
-        self.n_features_in_ = d - first
+        self._named_ = isinstance(y, str)
+        super().fit(X, y)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        return tags
+
     def predict(self, X: Any) -> FloatArray:
-        """Predicted labels of new rows, in the order of the features that were fitted.
+        """Predicted labels of new rows.
 
         Parameters
         ----------
-        X : array_like of shape (n_rows, n_features)
+        X : array_like of shape (n_rows, n_features), or a table with the features' columns
         """
         check_is_fitted(self, "release_")
-        rows = validate_data(self, X, reset=False, dtype=np.float64)
-        return np.asarray(rows @ self.coef_ + self.intercept_)
+        features = self._recipe_.features
+        if self._named_ and not isinstance(X, np.ndarray | list):
+            view = Table.open(X, features.columns).with_rows(Rows(features))
+            rows = np.hstack([block.features for block in view.blocks(raw=True)]).T
+        else:
+            rows = validate_data(self, X, reset=False, dtype=np.float64, accept_sparse="csr")
+        return np.asarray(rows @ self.coef_.T + self.intercept_)
 
-    def output_law(self, X: Any, y: Any) -> Gaussian:
-        """The Gaussian law of the coefficients, intercept first, for auditors.
+    # -- what is known about errors ------------------------------------------------------------
 
-        Only "gaussian-limit" has one.
-        """
-        table = self._table(X, y)
-        return self._method(len(table.gram.columns) - 1).law(table)
+    def inference(self, level: float = 0.95, *, population: bool = False) -> Inference:
+        """Intervals for every coefficient, from the release alone.
 
-    def removal_losses(self, X: Any, y: Any) -> QuadraticLoss:
-        """The loss of the coefficients for every row, row present first, in one more pass.
-
-        For auditors, and for "gaussian-limit" only: elsewhere the leverages do not tell all.
-        """
-        if self._method_name() != "gaussian-limit":
-            raise ValueError(
-                f"Expected method='gaussian-limit', got method={self.method!r}; "
-                "audit others by their output_law or by samples."
-            )
-        table = self._table(X, y)
-        d = len(table.gram.columns) - 1
-        method = self._method(d)
-        ridge = method.noise_scale**2
-        p, q = leverages_and_residuals(table.source, table.gram, table.label, ridge)
-        q = np.minimum(q, 1.0)
-        return removal_loss(q, np.minimum(p, q), d, getattr(method, "n_components", 1))
-
-    def inference(self, level: float = 0.95) -> Inference:
-        """Confidence intervals that count privacy noise and sampling, from the release alone.
+        They are for the coefficients of ordinary least squares on this table, values clipped to
+        their limits: they count the noise of privacy. With `population` they are for the law from
+        which rows were drawn, and count sampling too (equal variances).
 
         Parameters
         ----------
         level : float, default 0.95
-
-        Returns
-        -------
-        Inference
+        population : bool, default False
 
         Notes
         -----
-        Needs noisy second moments: methods "newton", "noisy-gram" and "sketch". With c =
-        (-coefficients, 1), the error of the solution of the noisy normal equations is to first
-        order X^{-1} (D c), D the error of the moments; its covariance is known for each method.
-        ("newton" counts coefficients from where its last gradients were taken.) To it is added the
-        sampling covariance s^2 X^{-1} of a regression with equal variances. The number of rows, for
-        s^2, is `n_rows`, or what the release says about it. Rows that were scaled down or clipped
-        are counted as they were used.
+        Along eigenvectors of the noisy Hessian that stand out from its noise, a Newton step without
+        shrinkage gives an unbiased estimate to first order, with the variance of the gradients'
+        noise and of the Hessian's along the way. Along others the coefficients stay as they are
+        fitted, with an error as large as residuals of this size allow. A column that lies there for
+        the most part is not `informed`, and its interval is wide.
         """
         check_is_fitted(self, "release_")
         share = _validate.probability("level", level)
-        arrays, known = self.release_.arrays, self.release_.parameters
-        if "moments" not in arrays and "gradients" not in arrays:
-            raise ValueError(
-                f"Expected a release with second moments, got that of method={known['method']!r}; "
-                "fit with method='newton', method='noisy-gram' or method='sketch'."
-            )
-        moments = self._released_moments()
-        X, b = moments[:-1, :-1], moments[:-1, -1]
-        if float(np.linalg.eigvalsh(X)[0]) <= 0:
-            raise ValueError(
-                "Expected features that stand out from the noise, got a release in which they do "
-                "not; leave columns out, or spend more."
-            )
-        inverse = np.linalg.inv(X)
-        estimate = inverse @ b
-        c = np.append(-estimate, 1.0)
-        privacy = self._noise_covariance(moments, c)[:-1, :-1]
-        n_rows = self._known_rows(moments)
-        variance = max(float(c @ moments @ c), 0.0) / max(n_rows - len(b), 1.0)
-        covariance = inverse @ privacy @ inverse + variance * inverse
-        error = np.sqrt(np.diag(covariance))
-        reach = float(norm.isf(0.5 * (1.0 - share))) * error
-        return Inference(
-            tuple(known["columns"]), estimate, error, estimate - reach, estimate + reach
-        )
-
-    def _released_moments(self) -> FloatArray:
-        """Noisy second moments of all columns, label last."""
-        arrays = self.release_.arrays
-        if "moments" in arrays:
-            return np.asarray(arrays["moments"], dtype=np.float64)
-        X = np.asarray(arrays["gram"], dtype=np.float64)
-        point, gradient, _ = self._last_gradients()
-        b = gradient + X @ point
-        squares = float(arrays["size"][1]) * min(self._label_bound(), self._data_norm()) ** 2
-        return np.block([[X, b[:, None]], [b[None, :], np.array([[squares]])]])
-
-    def _last_gradients(self) -> tuple[FloatArray, FloatArray, float]:
-        """Where the gradients of "newton" but the first were taken, they, and their noise.
-
-        Means by precision; the gradient is linear but for clipping. The first is taken at zero,
-        far from the others, and counts only if it is the only one.
-        """
-        arrays = self.release_.arrays
-        last = slice(1, None) if len(arrays["clips"]) > 1 else slice(None)
-        clips, points, gradients = (
-            np.asarray(arrays[name], dtype=np.float64)[last]
-            for name in ("clips", "points", "gradients")
-        )
-        weight = clips**-2.0 / np.sum(clips**-2.0)
-        scale = getattr(self._method(points.shape[1]), "gradient_scale", 0.0)
-        return weight @ points, weight @ gradients, scale / float(np.sqrt(np.sum(clips**-2.0)))
-
-    def _noise_covariance(self, moments: FloatArray, c: FloatArray) -> FloatArray:
-        """Covariance of D c, where D is the error of the released second moments."""
-        if "sketch" in self.release_.arrays:
-            # Wishart: Cov(D c) = (A c^T A c + A c c^T A) / r, with A the ridged moments.
-            r = self.release_.arrays["sketch"].shape[1]
-            A = moments + self.noise_scale_**2 * np.eye(len(c))
-            return np.asarray((A * float(c @ A @ c) + np.outer(A @ c, A @ c)) / r)
-        scale, identity = 0.5 * self.noise_scale_**2, np.eye(len(c))
-        if "gradients" in self.release_.arrays:
-            # The Hessian's noise counts by the distance from where gradients were taken.
-            point, _, noise = self._last_gradients()
-            moved = np.append(-c[:-1] - point, 0.0)
-            gradients = noise**2 * identity
-            return np.asarray(
-                scale * (float(moved @ moved) * identity + np.outer(moved, moved)) + gradients
-            )
-        # Symmetric noise: Cov(D c) = (|c|^2 I + c c^T) s^2 / 2.
-        return np.asarray(scale * (float(c @ c) * identity + np.outer(c, c)))
-
-    def _known_rows(self, moments: FloatArray) -> float:
-        if self.n_rows is not None:
-            return float(self.n_rows)
-        if "size" in self.release_.arrays:
-            return float(self.release_.arrays["size"][0])
+        known = self.release_
+        rows = self._recipe_
+        found = self._found(known.arrays, known.parameters["noise_scale"], rows)
+        theta, variance, resolved = _unshrunk(found, population)
+        bend = found.curvature
+        estimate, constant = bend.slopes(theta)
+        squared = bend.vectors**2
+        errors = np.sqrt(squared @ variance[:-1])
+        # The intercept is where the fitted line meets zero in the table's units.
+        assert rows.labels is not None
+        d, K = errors.shape
+        unit = rows.features.scale[:, None] / rows.labels.scale[None, :]
+        zero = bend.mean + rows.features.middle * rows.features.scale / GRID_NORM
+        leans = (bend.vectors.T @ zero) ** 2
+        at_zero = np.sqrt(variance[-1] + leans @ variance[:-1]) * GRID_NORM / rows.labels.scale
+        placed = _in_units(estimate, constant, rows, self)
+        informed = squared @ resolved > 0.5
+        estimate, errors = np.reshape(placed["coef"], (K, d)), (errors * unit).T
+        coef = np.reshape(self.coef_, (K, d))
+        names = rows.features.names
         if self.fit_intercept:
-            return float(moments[0, 0])
-        raise ValueError(
-            "Expected to know about how many rows there are, got neither n_rows nor an intercept; "
-            "declare n_rows if it is public, or fit an intercept."
+            names = ("intercept", *names)
+            estimate = np.column_stack([np.reshape(placed["intercept"], K), estimate])
+            errors = np.column_stack([at_zero, errors])
+            coef = np.column_stack([np.reshape(self.intercept_, K), coef])
+            informed = np.append(bool(leans @ resolved >= 0.5 * leans.sum()), informed)
+        reach = float(norm.isf(0.5 * (1.0 - share))) * errors
+        one: Any = 0 if K == 1 else slice(None)
+        return Inference(
+            names,
+            estimate[one],
+            errors[one],
+            (estimate - reach)[one],
+            (estimate + reach)[one],
+            coef[one],
+            informed,
         )
+
+    def _found(self, arrays: Mapping[str, Any], noise: Mapping[str, float], rows: Rows) -> Any:
+        """What the released sums lead to: post-processing, done again from a release."""
+        assert rows.labels is not None
+        d, K, intercept = len(rows.features.names), len(rows.labels.names), bool(self.fit_intercept)
+        if "moments" in arrays:
+            return moments.Solution(np.asarray(arrays["moments"]), noise["moments"], d, intercept)
+        own = newton.Noise(noise["norms"], noise["hessian"], noise["rounds"])
+        start = newton.Descent(np.asarray(arrays["norms"]), own, d, K, intercept, *self._rounds())
+        return start.run({name: np.asarray(array) for name, array in arrays.items()})
 
     # -- parts -------------------------------------------------------------------------------
 
-    def _method_name(self) -> str:
+    def _method(self) -> str:
         name = _validate.one_of("method", self.method, ["auto", *METHODS])
         return "newton" if name == "auto" else name
 
-    def _data_norm(self) -> float:
-        if self.data_norm is None:
+    def _rounds(self) -> tuple[int | str, int]:
+        most = _validate.count("max_rounds", self.max_rounds, newton.MIN_ROUNDS)
+        if isinstance(self.n_rounds, str):
+            return _validate.one_of("n_rounds", self.n_rounds, ["auto"]), most
+        return _validate.count("n_rounds", self.n_rounds), most
+
+    def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
+        if not labels:
             raise ValueError(
-                "Expected data_norm, a public bound on the norm of a row [x, y], got None; "
-                "derive it from limits of the columns, or pay for it with PrivateNorm."
+                "Expected labels, got none; pass them as y, or name their column in y. "
+                "This estimator requires y to be passed, but the target y is None."
             )
-        return _within_range("data_norm", self.data_norm)
+        names = [name for name in table.columns if name not in labels]
+        features = self._recipe(names, self._limits_of(names, labels), table.widths)
+        return self._both(features, labels)
 
-    def _label_bound(self) -> float:
-        bound = self._data_norm() if self.label_bound is None else self.label_bound
-        return _within_range("label_bound", bound)
+    def _rows_declared(self, size: int | None, label: Any = None) -> Rows:
+        labels = [label] if isinstance(label, str) else list(label or [])
+        names = self.columns
+        if names is None and isinstance(self.limits, Mapping):
+            names = [*self.limits, *(self.levels or {})]
+        if names is None:
+            features = self._declared(size)
+            return self._both(features, labels or ["y"])
+        labels = labels or [name for name in names if name not in (self.levels or {})][-1:]
+        left = [name for name in names if name not in labels]
+        return self._both(self._recipe(left, self._limits_of(left, labels)), labels)
 
-    def _method(self, n_features: int) -> Method:
-        data_norm = self._data_norm()
-        components = self.n_components
-        task = Task(
-            _validate.non_negative("epsilon", self.epsilon),
-            _validate.probability("delta", self.delta),
-            n_features,
-            data_norm,
-            min(self._label_bound(), data_norm),
-            None if components is None else _validate.count("n_components", components),
-            _validate.count("n_rounds", self.n_rounds),
-        )
-        return METHODS[self._method_name()](task)
+    def _both(self, features: Columns, labels: Sequence[str]) -> Rows:
+        """Features and labels; a record's labels shrink with it if that keeps the relation."""
+        return Rows(features, self._labels(labels), weighted=not self.fit_intercept)
 
-    def _table(self, X: Any, y: Any) -> Table:
-        """The Gram matrix of [features, label], from one pass."""
-        self._method_name()  # a wrong name is told before any data are read
-        if isinstance(y, str):
-            source, label, columns = X, y, self.columns
-            names = batches(source, columns, levels=self.levels).columns
-            if label not in names:
-                raise ValueError(
-                    f"Expected the label to be one of {', '.join(map(repr, names))}, got "
-                    f"{label!r}; name a column of the table."
-                )
-        else:
-            rows, labels = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-            features = getattr(self, "feature_names_in_", default_names(rows.shape[1]))
-            label = "y"
-            while label in features:
-                label += "_"
-            source = np.column_stack([rows, np.asarray(labels, dtype=np.float64)])
-            columns = (*map(str, features), label)
-        gram = read_gram(
-            source,
-            self._data_norm(),
-            columns=columns,
-            levels=self.levels,
-            clip={**(self.clip or {}), label: self._label_bound()},
-            intercept=bool(self.fit_intercept),
-        )
-        if self.n_rows is not None and gram.n_rows != _validate.count("n_rows", self.n_rows):
+    def _recipe(
+        self, names: Sequence[str], limits: Any, widths: Mapping[str, int] | None = None
+    ) -> Columns:
+        levels = {name: known for name, known in (self.levels or {}).items() if name in names}
+        wide = {name: width for name, width in (widths or {}).items() if name in names}
+        # A constant is added to the sums themselves, where it costs next to nothing.
+        centred = bool(self.fit_intercept)
+        return Columns(names, levels, limits, self.data_norm, centred=centred, widths=wide)
+
+    def _labels(self, names: Sequence[str]) -> Columns:
+        limits = self._label_limits(names)
+        if (limits is None) == (self.label_bound is None):
+            what = "none" if limits is None else "both"
             raise ValueError(
-                f"Expected a table of {self.n_rows} rows, as declared public, got another number; "
-                "correct n_rows, or leave it out to keep it private."
+                f"Expected limits of the label or label_bound, got {what}; pass label_limits, its "
+                "least and largest value (or name it in limits), or label_bound."
             )
-        return Table(source, gram, label)
+        bound = self.label_bound
+        bound = None if bound is None else _validate.positive("label_bound", bound)
+        return Columns(names, limits=limits, norm=bound, centred=bool(self.fit_intercept))
 
-    def _check_readable_again(self, table: Table) -> None:
-        rows = table.gram.rows
-        if next(iter(batches(table.source, rows.columns, levels=rows.levels)), None) is None:
-            raise ValueError(
-                "Expected a table that can be read more than once, got one that cannot; "
-                "hand over the table itself, or take method='adassp', which reads it once."
-            )
+    def _public(self, data: Table) -> dict[str, Any]:
+        assert data.rows is not None
+        assert data.rows.labels is not None
+        return {**super()._public(data), "label": list(data.rows.labels.columns)}
+
+    @classmethod
+    def from_public(cls, parameters: Mapping[str, Any], delta: float) -> Plan:
+        """The plan that the parameters of a certificate imply, at the noise that they state."""
+        own = {k: v for k, v in parameters.items() if k in cls._get_param_names()}
+        return cls(**{**own, "delta": delta}).plan(label=parameters.get("label"))
+
+
+def _in_units(
+    slopes: FloatArray, constants: FloatArray, rows: Rows, model: PrivateLeastSquares
+) -> Arrays:
+    """Coefficients and intercept in the table's own units, from those of the grid."""
+    features, labels = rows.features, rows.labels
+    assert labels is not None
+    coef = slopes * features.scale[:, None] / labels.scale[None, :]
+    intercept = labels.middle + constants * GRID_NORM / labels.scale - features.middle @ coef
+    if not model.fit_intercept:
+        intercept = np.zeros_like(intercept)
+    one = len(labels.names) == 1
+    return {"coef": coef[:, 0] if one else coef.T, "intercept": intercept[0] if one else intercept}
+
+
+def _unshrunk(found: Any, population: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Coefficients along eigenvectors without shrinkage, their variances, and where both hold."""
+    bend = found.curvature
+    d = len(bend.mean)
+    edge = bend.scale * math.sqrt(2 * d)
+    resolved = np.append(bend.noisy_values > 2.0 * edge, True)
+    values = np.maximum(bend.values, 0.25 * bend.scale)[:, None]
+    theta = found.theta
+    for _ in range(2):
+        here, variance = found.known(theta)
+        theta = np.where(resolved[:, None], theta + here / values, theta)
+    _, variance = found.known(theta)
+    residual = found.residual_variance / theta.shape[1]
+    errors = variance / values**2
+    hidden = errors + residual / values
+    errors = np.where(resolved[:, None], hidden if population else errors, 4.0 * hidden)
+    if not bend.constant:
+        errors[-1] = 0.0
+    return theta, errors, resolved[:-1].astype(np.float64)

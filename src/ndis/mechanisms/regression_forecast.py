@@ -1,100 +1,93 @@
-"""The error of private least squares before any budget is spent, from public numbers only.
+"""What private least squares will be good for, before any budget is spent.
 
-A mechanism is run on the second moments of a table that is imagined: rows of full length whose
-features, uncorrelated and of equal size, explain a given share of the label. Nothing else than its
-own noise, ridge and choices decides the error; no row of it is clipped.
+The method itself runs on imagined tables. They differ in what nobody knows beforehand: how much of
+the limits the values use, how correlated the columns are, how much of the label they explain. What
+it loses against ordinary least squares is a number for each; the forecast is their range.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+import itertools
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.mechanisms.regression_methods import Method, Table
-from ndis.tables import Gram, Rows
-from ndis.tables.rows import default_names
+from ndis.mechanisms.base import Forecast, Plan
+from ndis.tables import Columns, Rows, Table, track
 
-# Runs on the imagined table.
-_RUNS = 100
+if TYPE_CHECKING:
+    from ndis.mechanisms.regression import PrivateLeastSquares
 
-
-@dataclass(frozen=True)
-class RegressionForecast:
-    """Errors to be expected of a private regression.
-
-    Attributes
-    ----------
-    noise_scale : float
-        The method's noise, in its own terms.
-    coefficient_error : float
-        Root mean squared distance from the coefficients of an ordinary regression, over their norm.
-    lost : float
-        The part of the label's mean square that is no longer explained: what R^2 loses.
-    """
-
-    noise_scale: float
-    coefficient_error: float
-    lost: float
+# An imagined table has at most so many rows; more real ones count as less noise.
+_ROWS = 5_000
+_RUNS = 2
+# Standard deviations as shares of the limits' half-width; shares of a common factor in the columns.
+_FEATURES, _LABEL, _COMMON = (0.08, 0.5), (0.05, 0.5), (0.0, 0.9)
 
 
-class ImaginedTable(Table):
-    """Second moments without rows: residuals are whatever they are, none is clipped."""
-
-    def gradient(self, theta: FloatArray, clip: float) -> FloatArray:
-        """X^T (y - X theta)."""
-        return np.asarray(self.moments[:-1, -1] - self.moments[:-1, :-1] @ theta)
-
-
-def imagined_table(
-    n_rows: int,
-    n_features: int,
-    *,
-    intercept: bool,
-    data_norm: float,
-    label_spread: float,
-    explained: float,
-) -> ImaginedTable:
-    """Rows of norm `data_norm` on average; features and label of mean zero.
-
-    Examples
-    --------
-    >>> from ndis.mechanisms.regression_forecast import imagined_table
-    >>> table = imagined_table(
-    ...     100, 2, intercept=True, data_norm=2.0, label_spread=1.0, explained=0.5
-    ... )
-    >>> table.moments.diagonal().tolist()
-    [100.0, 100.0, 100.0, 100.0]
-    """
-    left = data_norm**2 - label_spread**2 - bool(intercept)
-    if left <= 0:
-        raise ValueError(
-            f"Expected data_norm to leave room for features beside the label and the intercept, "
-            f"got {data_norm} beside labels of size {label_spread}; raise it, or measure the "
-            "label in larger units."
-        )
-    names = (*default_names(n_features), "label")
-    rows = Rows(names, intercept=intercept, row_norm=data_norm)
-    first = int(intercept)
-    size = np.full(n_features + first + 1, left / n_features)
-    size[:first], size[-1] = 1.0, label_spread**2
-    moments = np.diag(size)
-    moments[first:-1, -1] = moments[-1, first:-1] = (
-        label_spread * math.sqrt(explained * left) / n_features
+def forecast(
+    model: PrivateLeastSquares, plan: Plan, rows: Rows, n_rows: int, explained: tuple[float, float]
+) -> Forecast:
+    """The range of what R^2 loses, over imagined tables."""
+    assert rows.labels is not None
+    assert isinstance(plan.noise_scale, dict)
+    n = min(n_rows, _ROWS)
+    quiet = Plan(
+        plan.method,
+        {name: scale * n / n_rows for name, scale in plan.noise_scale.items()},
+        plan.guarantee,
+        plan.shapes,
+        plan.reason,
     )
-    return ImaginedTable(None, Gram(n_rows * moments, n_rows, rows), "label")
+    d, K = len(rows.features.names), len(rows.labels.names)
+    features = [f"x{index}" for index in range(d)]
+    labels = ["y"] if K == 1 else [f"y{index}" for index in range(K)]
+    recipe = Rows(Columns(features, norm=1.0), Columns(labels, norm=1.0))
+    rng, lost = np.random.default_rng(0), []
+    cases = list(itertools.product(_FEATURES, _LABEL, _COMMON, explained))
+    for width, spread, common, share in track(cases, "Imagining tables"):
+        X, Y = imagined(d, K, n, width, spread, common, share, rng)
+        table = Table.open(X, [*features, *labels], labels=Y, label="y").with_rows(recipe)
+        ones = np.column_stack([X, np.ones(n)]) if model.fit_intercept else X
+        best = _left(ones, Y, np.linalg.lstsq(ones, Y, rcond=None)[0])
+        runs = []
+        for _ in range(_RUNS):
+            drawn = model._draw(model._study(table, quiet), quiet, table, rng)
+            coef, constant = np.reshape(drawn["coef"], (K, d)), np.reshape(drawn["intercept"], K)
+            runs.append(_left(X, Y, coef.T, constant))
+        lost.append(max(float(np.mean(runs)) - best, 0.0))
+    return Forecast(
+        {"R^2 lost": (min(lost), max(lost))},
+        (
+            f"{n_rows:,} rows",
+            f"columns use {_FEATURES[0]:.0%} to {_FEATURES[1]:.0%} of half their limits",
+            f"labels {_LABEL[0]:.0%} to {_LABEL[1]:.0%}",
+            f"{_COMMON[0]:.0%} to {_COMMON[1]:.0%} of the columns' variance in common",
+            f"R^2 of {explained[0]:g} to {explained[1]:g}",
+        ),
+    )
 
 
-def forecast(method: Method, table: ImaginedTable, first: int) -> RegressionForecast:
-    """Run a method on an imagined table, whose first columns are no features, and compare."""
-    rng = np.random.default_rng(0)
-    X, b = table.moments[:-1, :-1], table.moments[:-1, -1]
-    best = np.linalg.solve(X, b)
-    draws = np.array([method.draw(table, rng)["coef"] for _ in range(_RUNS)])
-    away = draws - best
-    lost = np.einsum("ni,ij,nj->n", away, X, away) / table.moments[-1, -1]
-    distance = np.mean(np.sum(away[:, first:] ** 2, axis=1))
-    error = math.sqrt(float(distance)) / float(np.linalg.norm(best[first:]))
-    return RegressionForecast(float(method.noise_scale), error, float(lost.mean()))
+def imagined(
+    d: int,
+    K: int,
+    n_rows: int,
+    width: float,
+    spread: float,
+    common: float,
+    explained: float,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Features and labels in units of their bounds."""
+    shared, own = rng.standard_normal((n_rows, 1)), rng.standard_normal((n_rows, d))
+    X = np.sqrt(common) * shared + np.sqrt(1 - common) * own
+    signal = X @ rng.standard_normal((d, K))
+    signal /= np.sqrt(np.mean(signal**2, axis=0))
+    Y = np.sqrt(explained) * signal + np.sqrt(1 - explained) * rng.standard_normal((n_rows, K))
+    return width / np.sqrt(d) * X, spread / np.sqrt(K) * Y
+
+
+def _left(X: FloatArray, Y: FloatArray, coef: Any, constant: FloatArray | float = 0) -> float:
+    """The share of the labels' squares that is not explained."""
+    return float(np.sum((Y - X @ coef - constant) ** 2) / np.sum(Y**2))

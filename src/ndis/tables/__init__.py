@@ -6,7 +6,7 @@ from ndis.tables.exact import GRID_NORM, MOST_ROWS, ExactSum
 from ndis.tables.leverage import leverage_error, leverages
 from ndis.tables.progress import track
 from ndis.tables.rows import PRIVATE, Columns, Rows
-from ndis.tables.sums import Below, Residuals, Scores, bounded, contrasts, moments, unclassified
+from ndis.tables.sums import Below, Scores, bounded, contrasts, moments, unclassified
 from ndis.tables.table import Table
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "Columns",
     "Edges",
     "ExactSum",
-    "Residuals",
     "Rows",
     "Scores",
     "Table",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndis._validate import FloatArray
+from ndis.tables.arrays import beside
 from ndis.tables.blocks import Block
 from ndis.tables.exact import GRID_NORM, ExactSum
 from ndis.tables.functions import exp_minus, softmax
@@ -49,15 +49,40 @@ def read_moments(table: Table) -> dict[str, ExactSum]:
 
 # Counted are norms between 2^20 2^(-k/2) and the next, k = 0, ..., 23; the last bin has the rest.
 NORM_BINS = 24
+# A histogram has so many bins, each half an octave wide, below a public bound.
+BINS = 64
+# Products of a row with vectors of integers this long are exact: 2^20 times 2^32 is 2^52.
+VECTOR_NORM = 2.0**32
+# What is computed of a row in a few steps is lowered by this, more than their roundings.
+_BELOW = 1.0 - 2.0**-40
 
 
 def count_norms(block: Block) -> Mapping[str, Any]:
     """How many rows have which norm: one row adds one to one bin."""
-    xp, squares = block.xp, block.squares()
-    ends = [2.0**40 * 2.0**-k for k in range(1, NORM_BINS)]
-    above = [xp.sum(xp.astype(squares > end, xp.float64)) for end in ends]
-    counts = [above[0], *(b - a for a, b in pairwise(above))]
-    return {"norms": xp.stack([*counts, block.n_rows - above[-1]])}
+    return {"norms": tally(block.xp, block.squares(), float(GRID_NORM) ** 2, 2.0, NORM_BINS)}
+
+
+def row_norms(block: Block) -> Mapping[str, Any]:
+    """How many rows have which norm: bin j counts norms within 2^-(j+1)/2 and 2^-j/2 of the grid's.
+
+    Squared norms are integers, and the edges of the bins are powers of two.
+    """
+    return {"norms": tally(block.xp, block.squares(), float(GRID_NORM) ** 2, 2.0)}
+
+
+def tally(xp: Any, values: Any, top: float, ratio: float, n_bins: int = BINS) -> Any:
+    """Counts of values in bins of that ratio, downwards from `top`; the last takes all the rest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tally(np, np.array([8.0, 5.0, 4.0, 0.0]), 8.0, 2.0)[[0, 1, -1]].tolist()
+    [2.0, 1.0, 1.0]
+    """
+    edges = beside(top * ratio ** -np.arange(n_bins - 1.0, 0.0, -1.0), values)
+    below = xp.astype(xp.searchsorted(xp.sort(values), edges, side="right"), xp.float64)
+    ends = beside(np.array([float(values.shape[0])]), values)
+    return xp.flip(xp.concat([below, ends]) - xp.concat([0.0 * ends, below]))
 
 
 @dataclass(frozen=True)
@@ -84,28 +109,118 @@ class Below:
 
 
 @dataclass(frozen=True)
-class Residuals:
-    """Sum of x clip(y - x theta): the gradient of least squares, with clipped residuals.
+class CutGram:
+    """Sum of (u, c)(u, c)^T: u the row times `unit`, cut to norm `reach`; c a constant.
 
     Parameters
     ----------
-    theta : ndarray of shape (n_features, n_labels)
-        Coefficients as integers: a prediction is ``scale * theta x`` in grid units of the label.
-    scale : float
-    clip : float
-        Residual vectors longer than this, in grid units of the label, are scaled down to it.
+    unit : float
+    reach, constant : float
+        Whole numbers with reach^2 + constant^2 <= 2^40.
     """
 
-    theta: FloatArray
-    scale: float
-    clip: float
+    unit: float
+    reach: float
+    constant: float
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
-        """The sum over a block, in units of clip / 2^20."""
+        """The sum over a block: a row's term has norm 2^40 at most."""
+        xp, rows = block.xp, block.dense()
+        length = xp.sqrt(xp.clip(block.squares(), 1.0, None))
+        room = self.reach * (1.0 - 2.0**-50) - 0.5 * float(np.sqrt(rows.shape[0]))
+        cut = xp.round(rows * xp.clip(room / length, None, self.unit))
+        last = xp.zeros_like(cut[:1, :]) + self.constant
+        long = xp.concat([cut, last], axis=0)
+        return {"gram": long @ long.T}
+
+
+@dataclass(frozen=True)
+class Pull:
+    """How much a row pulls at the coefficients: its residuals, and its length in a metric.
+
+    A row x (in units of 2^20) has the length |z|, z = (M (x - m), c), M = w_0 off a few orthonormal
+    directions u and w_u along them. Vectors are integers, so that their products with rows are
+    exact; what follows is elementwise and in a fixed order, so that it depends on the row alone.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n_features, n_directions + 1 + n_labels)
+        Integers, of norm at most 2^32: the directions, the centre m, the coefficients.
+    factors, shifts : ndarray of shape (n_directions + 1 + n_labels,)
+        A product times its factor less its shift is u (x - m), x m - m^2/2, a prediction.
+    weights : ndarray of shape (n_directions + 2,)
+        w_u^2, w_0^2, and c^2 with what covers all that is rounded.
+    more : float
+        Added to the length: covers what the owner of the metric rounds.
+    """
+
+    vectors: FloatArray
+    factors: FloatArray
+    shifts: FloatArray
+    weights: FloatArray
+    more: float
+
+    def measure(self, block: Block) -> tuple[Any, Any, Any]:
+        """Residuals in units of 2^20, their lengths, and an upper bound on |z|."""
+        xp, n = block.xp, len(self.weights) - 2
+        products = block.times(block.beside(self.vectors))
+        products = products * block.beside(self.factors[:, None])
+        products = products - block.beside(self.shifts[:, None])
+        rest = block.squares() * 2.0**-40 - 2.0 * products[n, :]
+        along = 0.0 * rest
+        for index in range(n):
+            square = products[index, :] * products[index, :]
+            rest, along = rest - square, along + float(self.weights[index]) * square
+        z = along + float(self.weights[n]) * xp.clip(rest, 0.0, None) + float(self.weights[n + 1])
+        left = block.labels * (1.0 / GRID_NORM) - products[n + 1 :, :]
+        return left, xp.sqrt(_ordered_squares(xp, left)), xp.sqrt(z) / _BELOW + self.more
+
+
+@dataclass(frozen=True)
+class PullCounts:
+    """How many rows pull how much, |z| |r|, in half octaves below `top`."""
+
+    pull: Pull
+    top: float
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """The counts of a block."""
+        _, size, length = self.pull.measure(block)
+        return {"products": tally(block.xp, size * length, self.top, float(np.sqrt(2.0)))}
+
+
+@dataclass(frozen=True)
+class PullSum:
+    """Sum of (x, 1) w^T, w the residuals scaled down to |z| |w| <= clip: a clipped gradient.
+
+    Weights are integers, 1/unit of the label's bound each, rounded towards zero.
+    """
+
+    pull: Pull
+    clip: float
+    unit: float
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """The sum over a block; the last row of it belongs to the constant."""
         xp = block.xp
-        fitted = block.times(block.beside(self.theta)) * self.scale
-        left = (block.labels - fitted) * (GRID_NORM / self.clip)
-        return {"gradient": block.combine(bounded(xp, left))}
+        left, size, length = self.pull.measure(block)
+        most = xp.clip(self.clip * self.unit / length, None, float(GRID_NORM)) * _BELOW
+        weights = xp.trunc(left * xp.clip(most / xp.clip(size, 1e-300, None), None, self.unit))
+        total = xp.sum(weights, axis=1)
+        return {"gradient": xp.concat([block.combine(weights), total[None, :]], axis=0)}
+
+
+@dataclass(frozen=True)
+class JointGram:
+    """Sum of (x, c, y)(x, c, y)^T for features x, a whole number c of at most 2^20 and labels y."""
+
+    constant: float
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """The sum over a block."""
+        last = block.xp.zeros_like(block.labels[:1, :]) + self.constant
+        long = block.xp.concat([block.dense(), last, block.labels], axis=0)
+        return {"gram": long @ long.T}
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,10 @@
-"""How private least squares is done, method by method, each like its algorithm's box.
+"""How private least squares is done, method by method, a file each.
 
-Rows are [x, y]: features, intercept included, and label, with |[x, y]| <= l = data_norm and
-|y| <= Y = label_bound. Two kinds of method, a file each:
+Features x and labels y are on the grid, each of norm at most 2^20, or 1 in its units.
 
-* *sketches* add a ridge to the table and release (or solve) Gaussian combinations of its rows;
-* *moments* add Gaussian noise to X^T X, X^T y and the like: one mean shift, however many parts.
+* *newton* (the default) releases a noisy Hessian and clipped gradients in its metric, in rounds;
+* *moments* releases second moments of features and labels once, with noise;
+* *sketches* add a ridge to the table and release (or solve) Gaussian combinations of its rows.
 
-A method says what its worst-case loss is, finds the least noise, and draws. What it draws is on
-the release grid, and everything computed from that is post-processing. The proofs are in
-docs/proofs/least-squares.md.
+What is computed from that is post-processing. The proofs are in docs/proofs/least-squares.md.
 """
-
-from ndis.mechanisms.regression_methods.base import Method, Table, Task
-from ndis.mechanisms.regression_methods.moments import Moments, Newton, NoisyGram
-from ndis.mechanisms.regression_methods.sketches import GaussianLimit, Sketch, SketchAndSolve
-
-__all__ = ["METHODS", "Method", "Table", "Task"]
-
-METHODS: dict[str, type[Method]] = {
-    "newton": Newton,
-    "noisy-gram": NoisyGram,
-    "adassp": Moments,
-    "gaussian-limit": GaussianLimit,
-    "sketch": Sketch,
-    "als": SketchAndSolve,
-}

@@ -1,0 +1,527 @@
+"""Newton's method on noisy sums: clipped gradients in the metric of a noisy Hessian.
+
+Rows x have norm at most 1 and labels y too (grid units over 2^20). Everything that reads rows is a
+sum with Gaussian noise, and the squared shifts of all of them add up to the total D^2:
+
+    norms      a histogram of row norms                           NORMS D^2
+    hessian    sum of (x', c)(x', c)^T, x' cut to norm L          HESSIAN D^2
+    products   histograms of q = |z| |r| before a few rounds      PRODUCTS D^2 each
+    gradients  sum of z r^T min(1, clip/q), T of them             the rest, in equal parts
+
+z is the row in the metric of the Hessian, r its residuals. How many rounds there are, and so how
+many histograms, is decided by the first histogram alone. All else is post-processing: `Descent`
+needs nothing but what was released, and can be run again from a release.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from ndis._validate import FloatArray
+from ndis.calibration import ROUND_UP
+from ndis.randomness import add_noise, add_symmetric_noise
+from ndis.tables import GRID_NORM, ExactSum, Table
+from ndis.tables.sums import (
+    BINS,
+    VECTOR_NORM,
+    CutGram,
+    Pull,
+    PullCounts,
+    PullSum,
+    row_norms,
+)
+
+# Shares of D^2; a histogram of products stands before these rounds.
+NORMS, HESSIAN, PRODUCTS = 0.03, 0.15, 0.02
+LOOKS = (0, 1, 3, 7, 15)
+MIN_ROUNDS, MAX_ROUNDS = 3, 20
+
+# A bin counts if it stands out by so many deviations.
+_SEEN = 3.0
+# The Hessian may lose so many times more rows than is best for its bias: what it loses only slows.
+_MORE_CUT = 10.0
+# So many directions have a scale of their own in the metric; a row's length there is cheap then.
+_METRIC_RANK = 8
+# Noise of this share of the residuals is not worth a bias.
+_NEGLIGIBLE = 0.002
+# How strong the signal may be, in units of "the columns explain everything".
+_SIGNAL = np.geomspace(1e-4, 1e4, 41)
+_LOG_PRIOR = np.minimum(np.log(_SIGNAL), 0) - 0.5 * np.maximum(np.log(_SIGNAL), 0)
+
+_EDGES = 2.0 ** (-np.arange(BINS + 1) / 2)
+_SQUARES = _EDGES[:-1] ** 2 * 0.5 / math.log(2)  # the mean square in a bin, if log-uniform there
+
+
+def most_rounds(n_rounds: int | str, max_rounds: int) -> int:
+    """How many gradients there are at most."""
+    return max_rounds if isinstance(n_rounds, str) else n_rounds
+
+
+class Histogram:
+    """Noisy counts in half octaves below `top`, and what they say about where values lie."""
+
+    def __init__(
+        self, noisy: FloatArray, top: float, scale: float, expected: float | None = None
+    ) -> None:
+        self.top, self.scale = top, scale
+        # Bins far from where values are expected must stand out by more: they would cost more.
+        away = np.arange(BINS) - (0.0 if expected is None else 2 * math.log2(top / expected))
+        self.counts = np.where(noisy > np.sqrt(_SEEN**2 + np.abs(away)) * scale, noisy, 0.0)
+        seen = np.nonzero(self.counts)[0]
+        self.empty = len(seen) == 0
+        if self.empty:
+            self.total = _SEEN**2 * scale  # about the most that can hide
+        else:  # bins beside those seen hold rows too
+            near = float(noisy[max(seen[0] - 1, 0) : seen[-1] + 4].sum())
+            self.total = max(near, float(self.counts.sum()))
+
+    def above(self, rows: float) -> float:
+        """The value that so many rows exceed, among what is seen."""
+        tail = np.concatenate([[0.0], np.cumsum(self.counts)])
+        if rows >= tail[-1]:
+            return self.top * float(_EDGES[np.nonzero(self.counts)[0][-1] + 1])
+        k = int(np.searchsorted(tail, rows, side="right")) - 1
+        share = (rows - tail[k]) / (tail[k + 1] - tail[k])
+        return self.top * float(2.0 ** (-(k + share) / 2))
+
+    def quantile(self, rows: float) -> float:
+        """The same, beyond what is seen too: there logarithms of values follow normal scores."""
+        n = float(self.counts.sum())
+        rows, visible = min(rows, n / 2), _SEEN * self.scale
+        if rows >= visible:
+            return self.above(rows)
+
+        def score(tail: float) -> float:
+            return float(norm.isf(min(tail / n, 0.5)))
+
+        near = min(visible, n / 4)
+        wide = min(max(4 * near, n / 4), n / 2)
+        slope = math.log(self.above(near) / self.above(wide)) / (score(near) - score(wide))
+        beyond = math.exp(slope * max(score(rows) - score(near), 0.0))
+        return min(self.above(near) * beyond, self.top)
+
+    def mean_square(self, cap: float) -> float:
+        """The mean square of the values, each cut to `cap`."""
+        if self.empty:
+            return cap * cap / 4
+        squares = np.minimum(_SQUARES * self.top**2, cap * cap)
+        return float(squares @ self.counts) / float(self.counts.sum())
+
+
+def cleaned(values: FloatArray, scale: float) -> FloatArray:
+    """What a matrix is along eigenvectors of itself with noise, by Stein's identity."""
+    gap = values[:, None] - values[None, :]
+    leaned = scale**2 * np.sum(gap / (gap**2 + scale**2), axis=1)
+    return np.asarray(np.maximum(values - leaned, 0.0))
+
+
+class Curvature:
+    """A noisy Hessian of rows and a constant: centre, eigenvectors, what is known along them.
+
+    Parameters
+    ----------
+    noisy : ndarray of shape (d + 1, d + 1)
+        Sum of (x, constant)(x, constant)^T with symmetric noise.
+    scale : float
+        The noise on its diagonal.
+    constant : float
+    rows, rows_scale : float
+        About how many rows there are, and the noise in that.
+    square : float
+        The mean square of a row.
+    intercept : bool
+        Whether a constant is asked for. Without one it is still fitted beside the columns, unless
+        they can stand in for it: residuals without it would be far too long.
+    """
+
+    def __init__(
+        self,
+        noisy: FloatArray,
+        scale: float,
+        constant: float,
+        rows: float,
+        rows_scale: float,
+        square: float,
+        intercept: bool,
+    ) -> None:
+        d = len(noisy) - 1
+        self.scale, self.rows = scale, rows
+        sums, sums_scale = noisy[:-1, -1] / constant, scale / (math.sqrt(2) * constant)
+        mean = sums / rows if sums @ sums > 4 * d * sums_scale**2 else np.zeros(d)
+        mean = mean / max(1.0, float(np.linalg.norm(mean)))
+        self.rho = min(scale * math.sqrt(d / 2), max(rows * square, scale))
+        self.constant = intercept or not self._explain(noisy[:-1, :-1], rows * mean)
+        self.mean = mean if self.constant else np.zeros(d)
+        centred = noisy[:-1, :-1] - rows * np.outer(self.mean, self.mean)
+        self.noisy_values, self.vectors = np.linalg.eigh(centred)
+        values = cleaned(self.noisy_values, scale)
+        metric, self.own = values, np.ones(d, dtype=bool)
+        if d > _METRIC_RANK:
+            rest = np.sort(values)[: d - _METRIC_RANK]
+            self.own = values > rest[-1]
+            metric = np.where(self.own, values, rest.mean())
+        self.metric = np.append(
+            (metric + self.rho) ** -0.5, rows**-0.5 if self.constant else 0.0
+        )  # standard deviations of the rows' z: their lengths are about equal in every direction
+        self.values = np.append(values, rows)
+        self.lever = float(np.sum(self.values * self.metric**2)) / rows  # mean of |z|^2
+        # Errors of the Hessian: A t is known but for this variance times |t|^2.
+        self.errors = np.append(np.full(d, scale**2 / 2 * (1 + 1 / d)), sums_scale**2)
+        self.row_errors = np.append(np.full(d, sums_scale**2), 10 * rows_scale**2)
+
+    def _explain(self, hessian: FloatArray, sums: FloatArray) -> bool:
+        """Whether the columns explain more than half of a constant, as far as noise lets see."""
+        values, vectors = np.linalg.eigh(hessian)
+        explained = (vectors.T @ sums) ** 2 / (cleaned(values, self.scale) + self.rho)
+        return float(np.sum(explained)) > self.rows / 2
+
+    def slopes(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Coefficients of the rows as they are, and constants, of those along eigenvectors."""
+        slopes = self.vectors @ theta[:-1]
+        return slopes, theta[-1] - self.mean @ slopes
+
+    def step(
+        self, theta: FloatArray, gradient: FloatArray, variance: FloatArray, unit: float, y2: float
+    ) -> FloatArray:
+        """Newton, damped where noise hides curvature, to the posterior mean over signal strengths.
+
+        Where a direction has curvature m, and rho more may hide in it, a coefficient of prior
+        variance t has a gradient of variance m (m + rho) t. How strong the signal is, is read off
+        the gradients themselves, R^2 being uniform beforehand.
+        """
+        d = len(theta) - 1
+        m, v, here = self.values[:d, None], variance[:d], gradient[:d]
+        both = m * (m + self.rho)
+        prior = (unit * _SIGNAL)[:, None, None]
+        total = both * prior + v
+        like = -0.5 * np.sum(np.log(total) + (here + m * theta[:d]) ** 2 / total, axis=1)
+        like = like + _LOG_PRIOR[:, None]
+        weights = np.exp(like - like.max(axis=0))
+        weights /= weights.sum(axis=0)
+        noise = v / prior
+        move = np.einsum("gk,gik->ik", weights, (m * here - noise * theta[:d]) / (both + noise))
+        rows, hidden = self.rows, variance[-1] / y2
+        last = (rows * gradient[-1] - hidden * theta[-1]) / (rows**2 + hidden)
+        moved = np.vstack([theta[:d] + move, theta[-1:] + last])
+        if not self.constant:
+            moved[-1] = 0.0
+        return moved
+
+    def combine(
+        self, points: FloatArray, gradients: FloatArray, variances: FloatArray, theta: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """The gradient at theta from gradients elsewhere: best linear unbiased, each direction.
+
+        With weights w that sum to one, sum w (g_t + A (theta_t - theta)) has the variance
+        sum w^2 v_t + h |theta - sum w theta_t|^2: noise of gradients, and of the Hessian between.
+        """
+        away = points - theta
+        slopes = np.einsum("tik,sik->kts", away[:, :-1], away[:, :-1])
+        constants = np.einsum("tk,sk->kts", away[:, -1], away[:, -1])
+        matrix = self.errors[None, :, None, None] * slopes[:, None]
+        matrix = matrix + self.row_errors[None, :, None, None] * constants[:, None]
+        own = variances[None, :] / self._widths()[:, None] ** 2
+        matrix = matrix + np.eye(len(variances)) * own[None, :, None, :]
+        weights = np.linalg.solve(matrix, np.ones((*matrix.shape[:3], 1)))[..., 0]
+        variance = 1 / weights.sum(axis=2)
+        weights = weights * variance[..., None]
+        carried = gradients + self.values[None, :, None] * away
+        return np.einsum("kit,tik->ik", weights, carried), variance.T
+
+    def _widths(self) -> FloatArray:
+        return np.where(self.metric > 0, self.metric, 1.0)
+
+    # -- the metric on the grid --------------------------------------------------------------
+
+    @property
+    def _base(self) -> float:
+        """The weight of directions that have none of their own."""
+        rest = self.metric[:-1][~self.own]
+        return float(rest[0] if len(rest) else self.metric[:-1].min())
+
+    @property
+    def most(self) -> float:
+        """The largest weight of a direction."""
+        return float(self.metric[:-1].max())
+
+    @property
+    def longest(self) -> float:
+        """No row is longer than this in the metric."""
+        far = 1.0 + float(np.linalg.norm(self.mean))
+        return math.hypot(far * self.most, float(self.metric[-1]))
+
+    def pull(self, theta: FloatArray) -> Pull:
+        """Residuals and lengths of rows at theta (see `ndis.tables.sums.Pull`).
+
+        Vectors of integers are off by sqrt(d)/2 of 2^32, so that each product is off by at most
+        e = sqrt(d) 2^-32 with what is rounded after it. Of |z|^2 = w_0^2 (|x - m|^2 - sum a_u^2) +
+        sum w_u^2 a_u^2, with |a_u| <= 2 and at most eight directions, that is less than
+        most^2 (10 * 8 + 3) e < most^2 sqrt(d) 2^-25.
+        """
+        d, own = len(self.mean), self.own
+        slopes, constants = self.slopes(theta)
+        wanted = np.column_stack([self.vectors[:, own], self.mean, slopes])
+        length = np.linalg.norm(wanted, axis=0)
+        unit = np.where(
+            length > 0, (VECTOR_NORM - math.sqrt(d)) / np.where(length > 0, length, 1), 1.0
+        )
+        shifts = [self.mean @ self.vectors[:, own], [0.5 * (self.mean @ self.mean)], -constants]
+        weights = [*self.metric[:-1][own], self._base]
+        last = self.metric[-1] ** 2 + self.most**2 * math.sqrt(d) * 2.0**-25
+        return Pull(
+            np.rint(wanted * unit),
+            1.0 / (unit * GRID_NORM),
+            np.concatenate(shifts),
+            np.append(np.square(weights), last),
+            self.most * (d + 1) * 2.0**-31,
+        )
+
+    def whitener(self) -> tuple[FloatArray, float]:
+        """Integers that turn sums of (k, 1) w^T, k on the grid, into those of z w^T; their unit.
+
+        An entry is off by less than one, so that for a row the product is off by less than
+        (d + 1) 2^20 units, which is most (d + 1) 2^-32: `pull` adds twice as much to its length.
+        """
+        d, metric, base = len(self.mean), self.metric, self._base
+        vectors = self.vectors[:, self.own]
+        M = base * np.eye(d) + (vectors * (metric[:-1][self.own] - base)) @ vectors.T
+        whole = np.zeros((d + 1, d + 1))
+        whole[:d, :d], whole[:d, d], whole[d, d] = M / GRID_NORM, -M @ self.mean, metric[-1]
+        unit = 2.0**52 / self.most
+        return np.rint(whole * unit), unit
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise of a plan, for sums that a row moves by one: the histogram, the Hessian, rounds."""
+
+    norms: float
+    hessian: float
+    rounds: float  # of one gradient, were it alone
+
+    def look(self) -> float:
+        """The noise of a histogram of products."""
+        return self.rounds / math.sqrt(PRODUCTS / (1 - NORMS - HESSIAN)) * ROUND_UP
+
+    def gradient(self, n_looks: int) -> float:
+        """That of all gradients together."""
+        left = 1 - PRODUCTS * n_looks / (1 - NORMS - HESSIAN)
+        return self.rounds / math.sqrt(left) * ROUND_UP
+
+
+class Descent:
+    """From what is released, in order, to coefficients: `cut`, `bend`, then `look` and `learn`.
+
+    Parameters
+    ----------
+    norms : ndarray
+        The noisy histogram of row norms.
+    noise : Noise
+    n_features, n_labels : int
+    intercept : bool
+    n_rounds : int or "auto"
+    max_rounds : int
+    """
+
+    curvature: Curvature
+
+    def __init__(
+        self,
+        norms: FloatArray,
+        noise: Noise,
+        n_features: int,
+        n_labels: int,
+        intercept: bool,
+        n_rounds: int | str,
+        max_rounds: int,
+    ) -> None:
+        self.noise, self._d, self._K, self._intercept = noise, n_features, n_labels, intercept
+        self._norms = Histogram(norms, 1.0, noise.norms)
+        rows, d = self._norms.total, n_features
+        if isinstance(n_rounds, str):
+            paying = MIN_ROUNDS if self._norms.empty else rows * self._mu() / math.sqrt(d)
+            n_rounds = int(min(max(paying, MIN_ROUNDS), max_rounds))
+        self.n_rounds = n_rounds
+        self.looks = [t for t in LOOKS if t < n_rounds]
+        self.gradient_scale = noise.gradient(len(self.looks))
+        # Rows cut to this length: with s sqrt(2 d) rows cut, bias and noise would be equal.
+        most = min(_MORE_CUT * noise.hessian * math.sqrt(2 * d), rows / 2)
+        self.cut = 0.5 if self._norms.empty else self._norms.above(most)
+        self._square = self._norms.mean_square(self.cut)
+        self.constant = math.sqrt(self._square / d)  # as long as a column
+        self.theta = np.zeros((d + 1, n_labels))
+        self.points = np.zeros((0, d + 1, n_labels))
+        self.gradients, self.variances = self.points, np.zeros(0)
+        self.clip = math.inf
+
+    def _mu(self) -> float:
+        n = self.noise
+        return math.sqrt(n.norms**-2.0 + n.hessian**-2.0 + n.rounds**-2.0)
+
+    def bend(self, hessian: FloatArray) -> None:
+        """The noisy Hessian of cut rows."""
+        scale = self.noise.hessian * (self.cut**2 + self.constant**2)
+        self.curvature = Curvature(
+            hessian,
+            scale,
+            self.constant,
+            self._norms.total,
+            self._norms.scale,
+            self._square,
+            self._intercept,
+        )
+
+    @property
+    def top(self) -> float:
+        """No row pulls more than this at the present coefficients."""
+        return self.curvature.longest * self.longest
+
+    @property
+    def longest(self) -> float:
+        """No residual is longer than this at the present coefficients."""
+        away = np.linalg.norm(self.theta[:-1]) * (1.0 + np.linalg.norm(self.curvature.mean))
+        return 1.0 + float(away + np.linalg.norm(self.theta[-1]))
+
+    def look(self, products: FloatArray) -> None:
+        """A noisy histogram of products: a clip that costs as much in bias as in noise.
+
+        That is, if all clipped rows pulled the same way.
+        """
+        first = math.isinf(self.clip)
+        lever, rows, K = self.curvature.lever, self._norms.total, self._K
+        seen = Histogram(products, self.top, self.noise.look(), math.sqrt(lever))
+        if first:
+            self._y2 = 0.25 if seen.empty else min(seen.mean_square(self.top) / lever, 1.0)
+            self._unit = self._y2 / self._square / K  # variance if the columns explain everything
+            self._sigma2 = self._y2
+            if seen.empty:
+                self.clip = 0.5 * math.sqrt(lever)
+        if not seen.empty:
+            self._sigma2 = seen.mean_square(self.top) / lever
+            found = seen.quantile(self.gradient_scale * math.sqrt((self._d + 1) * K))
+            least = math.sqrt(_NEGLIGIBLE * self._sigma2 * rows / (self._d * K))
+            self.clip = min(self.clip, max(found, least / self.gradient_scale))
+
+    @property
+    def scale(self) -> float:
+        """The noise of a gradient that a row moves by one."""
+        return self.gradient_scale * math.sqrt(self.n_rounds) * ROUND_UP
+
+    def learn(self, gradient: FloatArray) -> None:
+        """A noisy clipped gradient, as a sum of z r^T: all that is known of it here, and a step."""
+        bend = self.curvature
+        along = np.vstack([bend.vectors.T @ gradient[:-1], gradient[-1:]])
+        along = along / np.where(bend.metric > 0, bend.metric, 1.0)[:, None]
+        self.points = np.concatenate([self.points, self.theta[None]])
+        self.gradients = np.concatenate([self.gradients, along[None]])
+        self.variances = np.append(self.variances, (self.scale * self.clip) ** 2)
+        here, variance = self.known(self.theta)
+        sampling = self._sigma2 / self._K * bend.values[:, None]
+        self.theta = bend.step(
+            self.theta, here, variance + sampling, self._unit, self._y2 / self._K
+        )
+
+    def known(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The gradient at some coefficients as far as it is known, and its variance."""
+        return self.curvature.combine(self.points, self.gradients, self.variances, theta)
+
+    @property
+    def residual_variance(self) -> float:
+        """About the mean square of a residual vector."""
+        return self._sigma2
+
+    @property
+    def label_square(self) -> float:
+        """About the mean square of a vector of labels."""
+        return self._y2
+
+    def run(self, released: Mapping[str, FloatArray]) -> Descent:
+        """All of it again, from a release."""
+        self.bend(released["hessian"])
+        for t in range(self.n_rounds):
+            if t in self.looks:
+                self.look(released["products"][self.looks.index(t)])
+            self.learn(released["gradients"][t])
+        return self
+
+
+def cut_gram(descent: Descent, table: Table, rng: np.random.Generator) -> FloatArray:
+    """The noisy Hessian of rows cut to the length that was found, and a constant."""
+    unit = GRID_NORM / math.hypot(descent.cut, descent.constant)
+    last = float(math.floor(descent.constant * unit))
+    reach = float(math.isqrt(GRID_NORM**2 - int(last) ** 2))
+    sums = table.sum(CutGram(unit / GRID_NORM, reach, last), what="Reading for the Hessian")
+    noise = descent.noise.hessian * float(GRID_NORM) ** 2
+    return np.asarray(add_symmetric_noise(sums["gram"], noise, rng) / unit**2)
+
+
+def clipped_gradient(descent: Descent, table: Table, rng: np.random.Generator) -> FloatArray:
+    """A noisy gradient, as a sum of z r^T.
+
+    Sums of (k, 1) w^T are exact integers. Their product with the whitener is too, and moves with a
+    row by clip unit_z unit_w at most. It is rounded down to fewer bits, which adds at most one to
+    each entry.
+    """
+    bend = descent.curvature
+    unit = GRID_NORM / descent.longest
+    pull = PullSum(bend.pull(descent.theta), descent.clip, unit)
+    total = table.sum(pull, what="Reading for a gradient")["gradient"]
+    whitener, unit_z = bend.whitener()
+    moved = descent.clip * unit * unit_z * ROUND_UP
+    bits = max(math.frexp(moved)[1] - 40, 0)
+    product = (_integers(whitener) @ _integers(total)) >> bits
+    most = math.ldexp(moved, -bits) + math.sqrt(product.size)
+    noisy = add_noise(product, descent.scale * most * ROUND_UP, rng)
+    return np.asarray(np.ldexp(noisy, bits) / (unit * unit_z))
+
+
+def _integers(values: FloatArray | ExactSum) -> Any:
+    """Whole numbers as Python's, of any size."""
+    if isinstance(values, ExactSum):
+        high, low = values.high.astype(object), values.low.astype(object)
+        return np.asarray(high * 2**26 + low)
+    return np.asarray([[int(x) for x in row] for row in values], dtype=object)
+
+
+def draw(
+    table: Table,
+    counts: ExactSum,
+    noise: Noise,
+    rng: np.random.Generator,
+    *,
+    intercept: bool,
+    n_rounds: int | str,
+    max_rounds: int,
+) -> tuple[Descent, dict[str, FloatArray]]:
+    """Everything that is released, in order, and where it leads."""
+    assert table.rows is not None
+    assert table.rows.labels is not None
+    d, K = len(table.rows.features.names), len(table.rows.labels.names)
+    norms = add_noise(counts, noise.norms, rng)
+    descent = Descent(norms, noise, d, K, intercept, n_rounds, max_rounds)
+    hessian = cut_gram(descent, table, rng)
+    descent.bend(hessian)
+    most = most_rounds(n_rounds, max_rounds)
+    products, gradients = np.zeros((len(LOOKS), BINS)), np.zeros((most, d + 1, K))
+    for t in range(descent.n_rounds):
+        if t in descent.looks:
+            pulls = PullCounts(descent.curvature.pull(descent.theta), descent.top)
+            seen = table.sum(pulls, what="Reading for a clip")["products"]
+            index = descent.looks.index(t)
+            products[index] = add_noise(seen, noise.look(), rng)
+            descent.look(products[index])
+        gradients[t] = clipped_gradient(descent, table, rng)
+        descent.learn(gradients[t])
+    released = {"norms": norms, "hessian": hessian, "products": products, "gradients": gradients}
+    return descent, released
+
+
+def study(table: Table) -> ExactSum:
+    """The exact histogram of row norms: the first pass, in which all that can fail fails."""
+    return table.sum(row_norms, what="Reading row norms")["norms"]
