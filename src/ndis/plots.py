@@ -67,7 +67,12 @@ def figure() -> "tuple[Figure, Axes]":
     return new, new.add_subplot()
 
 
-def curve(losses: HasLogDelta | Mapping[str, HasLogDelta], epsilons: ArrayLike) -> "Figure":
+def curve(
+    losses: HasLogDelta | Mapping[str, HasLogDelta],
+    epsilons: ArrayLike,
+    *,
+    marked: ArrayLike = (),
+) -> "Figure":
     """Draw delta against epsilon, delta on a logarithmic scale.
 
     Parameters
@@ -76,6 +81,8 @@ def curve(losses: HasLogDelta | Mapping[str, HasLogDelta], epsilons: ArrayLike) 
         What to draw. An exact zero of delta has no place on the scale and is left out.
     epsilons : array_like of shape (n,)
         Where to evaluate.
+    marked : array_like of shape (k,)
+        Where to put a mark on each curve.
 
     Returns
     -------
@@ -93,15 +100,22 @@ def curve(losses: HasLogDelta | Mapping[str, HasLogDelta], epsilons: ArrayLike) 
     named = losses if isinstance(losses, Mapping) else {"": losses}
     with style():
         new, axes = figure()
+        points = np.asarray(marked, dtype=np.float64)
         for label, loss in named.items():
-            # Drawn from ln delta, so that the curve goes on below the smallest double.
-            heights = np.asarray(loss.log_delta(grid)) / math.log(10)
-            axes.plot(grid, np.where(np.isfinite(heights), heights, np.nan), label=label)
+            (line,) = axes.plot(grid, _heights(loss, grid), label=label)
+            if points.size:
+                axes.plot(points, _heights(loss, points), "o", color=line.get_color())
         axes.set_xlabel("epsilon")
         axes.set_ylabel("delta")
         axes.yaxis.set_major_formatter(lambda height, _: f"$10^{{{height:g}}}$")
         _add_legend(new, named)
     return new
+
+
+def _heights(loss: HasLogDelta, epsilons: Any) -> Any:
+    """log10 delta, from ln delta, so that a curve goes on below the smallest double."""
+    heights = np.asarray(loss.log_delta(epsilons)) / math.log(10)
+    return np.where(np.isfinite(heights), heights, np.nan)
 
 
 def tradeoff(

@@ -1,6 +1,7 @@
 """``ndis calibrate``: how much noise a guarantee costs, before there are data."""
 
-import math
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ndis.cli.console import AsJson, echo, picture, print_json, print_table
-from ndis.cli.kinds import KINDS, Kind
-from ndis.cli.mistakes import Commands
+from ndis.cli.kinds import Kind, add_group
 from ndis.cli.settings import Config, Settings, read_settings, with_options
 
 # Multiples of the epsilon that was asked for.
@@ -20,54 +20,53 @@ Picture = Annotated[Path | None, picture("Write noise against epsilon")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    group = typer.Typer(
-        cls=Commands, no_args_is_help=True, help="Find the least noise that keeps a guarantee."
-    )
-    for name, kind in KINDS.items():
-        options = [*kind.parameters, *kind.sizes]
-        group.command(name)(with_options(_command(kind, options), options, name, kind.summary))
-    app.add_typer(group, name="calibrate")
+    add_group(app, "calibrate", _command, "Find the least noise that keeps a guarantee.")
 
 
-def _command(kind: Kind, options: list[str]) -> Any:
+def _command(kind: Kind) -> Any:
+    options, needed = kind.parameters | kind.sizes, kind.needed()
+
     def calibrate(
         flags: Mapping[str, Any],
         config: Config = None,
         plot: Picture = None,
         as_json: AsJson = False,
     ) -> None:
-        from ndis.calibration import meets
-
         settings = read_settings(flags, options, config)
-        epsilon = float(settings.need("epsilon"))
-        noise = kind.noise(settings)
-        around = [(factor * epsilon, _noise_at(kind, settings, factor)) for factor in _AROUND]
-        loss = kind.loss(settings)
-        kept = None if loss is None else meets(loss, epsilon, settings["delta"])
+        settings.need(f"ndis calibrate {kind.name}", *needed)
+        plan = kind.plan(settings)
         if plot is not None:
             _draw(kind, settings, plot)
         if as_json:
-            document = {"epsilon": epsilon, "delta": settings["delta"], "noise_scale": noise}
-            promise = kind.promise(settings)
-            planned = None if promise is None else promise.to_dict()
-            print_json(document | {"kept": kept, "guarantee": planned})
+            print_json(
+                {
+                    "epsilon": settings["epsilon"],
+                    "delta": settings["delta"],
+                    "method": plan.method,
+                    "reason": plan.reason,
+                    "noise_scale": plan.noise_scale,
+                    "guarantee": plan.guarantee.to_dict(),
+                }
+            )
             return
-        rows = [[f"{e:g}", "-" if value is None else f"{value:.6g}"] for e, value in around]
+        epsilon = settings["epsilon"]
+        around = [factor * epsilon for factor in _AROUND] if epsilon else [0.0]
+        noises = [_by_name(kind.plan(settings, epsilon=each).noise_scale) for each in around]
         print_table(
-            f"Noise at delta {settings['delta']:g}",
-            ["epsilon", "noise scale"],
-            rows if epsilon else [["0", f"{noise:.6g}"]],
+            f"Noise at delta {settings['delta']:g}, method {plan.method}",
+            ["epsilon", *noises[0]],
+            [
+                [f"{each:g}", *(f"{noise:.6g}" for noise in named.values())]
+                for each, named in zip(around, noises, strict=True)
+            ],
         )
-        if kept is not None:
-            verb = "is proven to keep" if kept else "does NOT keep"
-            echo(f"The privacy loss at this noise {verb} delta <= {settings['delta']:g}.")
+        echo(f"{plan.reason}\n{plan.guarantee}")
 
-    return calibrate
+    return with_options(calibrate, options, kind.name, kind.summary, needed)
 
 
-def _noise_at(kind: Kind, settings: Settings, factor: float) -> float | None:
-    noise = kind.noise(Settings(settings | {"epsilon": factor * settings["epsilon"]}))
-    return noise if math.isfinite(noise) else None
+def _by_name(noise: Any) -> Mapping[str, float]:
+    return noise if isinstance(noise, Mapping) else {"noise scale": noise}
 
 
 def _draw(kind: Kind, settings: Settings, plot: Path) -> None:
@@ -75,9 +74,8 @@ def _draw(kind: Kind, settings: Settings, plot: Path) -> None:
 
     from ndis import plots
 
-    centre = settings["epsilon"] or 1.0
-
     def noise(epsilon: float) -> float:
-        return kind.noise(Settings(settings | {"epsilon": epsilon}))
+        return next(iter(_by_name(kind.plan(settings, epsilon=epsilon).noise_scale).values()))
 
+    centre = settings["epsilon"] or 1.0
     plots.compare({"": noise}, centre * np.geomspace(0.1, 10.0, 21)).savefig(plot)

@@ -41,7 +41,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 Sign = Annotated[Path | None, typer.Option(help="Sign it with this Ed25519 key (PEM).")]
 
 _FORESEEN = (ValueError, TypeError, OSError, ImportError, LookupError)
-# What errors of the ledger call by their Python names, as a user of the command line knows it.
+# What errors call by its Python name, as a user of the command line knows it.
 _IN_OPTIONS = {
     r"make one with `Ledger\.create`": "start one with `ndis ledger init`",
     r"open it with `Ledger`, or choose another": "choose another",
@@ -50,6 +50,16 @@ _IN_OPTIONS = {
     r"leave random_state unset": "leave out --seed",
     r"convert it \(such as with `to_replace`\), or use": "pass another --relation, or use",
     r"call `plan` with all guarantees": "fill it with `ndis ledger plan`",
+    r"header=False and names\b": "--no-header and --names",
+    r"\(drop_missing=True\)": "with --drop-missing",
+    r"\b(header|drop_missing)=True": r"--\1",
+    r"\b(header|drop_missing)=False": r"--no-\1",
+    r"\b(delimiter|encoding)=('[^']*')": r"--\1 \2",
+    r"\bin columns or limits\b": "with --columns or --limits",
+    r"\bpass limits\b": "pass --limits",
+    r"\bamong columns\b": "among --columns",
+    r"\b(list its levels) in levels": r"\1 with --levels",
+    r"\b(data_norm|label_bound|label_limits|n_components|n_rows|max_rows|n_rounds)\b(?!=)": r"--\1",
 }
 _SHOWN = {"debug": False}
 _PICTURES = (".png", ".svg", ".pdf")
@@ -113,6 +123,7 @@ def _told(error: Exception) -> str:
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     for python, option in _IN_OPTIONS.items():
         text = re.sub(python, option, text)
+    text = re.sub(r"--[a-z_]+", lambda flag: flag[0].replace("_", "-"), text)
     notes = getattr(error, "__notes__", [])
     return " ".join(" ".join([text, *notes]).split()) or type(error).__name__
 
@@ -150,7 +161,12 @@ def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
 
 
 def print_table(
-    title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, wrap: bool = False
+    title: str,
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    wrap: bool = False,
+    err: bool = False,
 ) -> None:
     """Print a table of strings: numbers aligned to the right, or sentences that wrap."""
     from rich import box
@@ -167,4 +183,4 @@ def print_table(
         )
     for row in rows:
         table.add_row(*map(_lines, row))
-    Console(markup=False, emoji=False, highlight=False).print(table)
+    Console(markup=False, emoji=False, highlight=False, stderr=err).print(table)

@@ -1,5 +1,6 @@
 """``ndis curve``: delta against epsilon for a composition of Gaussian pairs."""
 
+import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,7 @@ import typer
 from ndis.cli.console import AsJson, picture, print_json, print_table
 
 if TYPE_CHECKING:
+    from ndis.gaussian import Gaussian
     from ndis.loss import Profile
 
 Picture = Annotated[Path | None, picture("Write the curve")]
@@ -29,7 +31,14 @@ def curve(
         list[float] | None,
         typer.Option(help="Leverage of a record in a sketch; repeat to compose several."),
     ] = None,
-    components: Annotated[int, typer.Option(help="Columns of each sketch.")] = 1,
+    n_components: Annotated[int, typer.Option(help="Columns of each sketch.")] = 1,
+    pair: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help='JSON file with two Gaussian laws, {"P": {"mean": [...], "cov": [[...]]}, "Q": '
+            "{...}}; repeat to compose several."
+        ),
+    ] = None,
     times: Annotated[int, typer.Option(help="Compose the whole this many times.")] = 1,
     epsilon: Annotated[
         list[float] | None, typer.Option(help="Where to evaluate; repeat for several.")
@@ -38,13 +47,14 @@ def curve(
     as_json: AsJson = False,
 ) -> None:
     """Show the privacy curve delta(epsilon), the worse of record present and record absent."""
-    worst = _worst_case(shift or [], leverage or [], components, times)
+    worst = _worst_case(shift or [], leverage or [], n_components, pair or [], times)
     epsilons = sorted(epsilon or _DEFAULT_EPSILONS)
     log_deltas = [float(worst.log_delta(value)) for value in epsilons]
     if plot is not None:
         from ndis import plots
 
-        plots.curve(worst, epsilons).savefig(plot)
+        grid = _smooth(epsilons)
+        plots.curve(worst, grid, marked=epsilon or ()).savefig(plot)
     if as_json:
         print_json(
             {
@@ -65,19 +75,47 @@ def curve(
     )
 
 
+def _smooth(epsilons: list[float]) -> list[float]:
+    """So many points that a curve has no corners, around those that were asked for."""
+    low, high = min(0.0, epsilons[0]), max(2.0 * epsilons[-1], 1.0)
+    return [low + (high - low) * step / 200 for step in range(201)]
+
+
 def _worst_case(
-    shifts: list[float], leverages: list[float], components: int, times: int
+    shifts: list[float], leverages: list[float], n_components: int, pairs: list[Path], times: int
 ) -> "Profile":
     """Compose the losses and take the worse of both directions."""
+    from ndis.gaussian import profile
     from ndis.loss import Profile, QuadraticLoss
 
     losses = [QuadraticLoss.from_shift(distance) for distance in shifts]
-    losses += [QuadraticLoss.from_leverage(p, components) for p in leverages]
-    if not losses:
+    losses += [QuadraticLoss.from_leverage(p, n_components) for p in leverages]
+    profiles = [Profile.both(loss) for loss in losses]
+    profiles += [profile(*read_pair(path)) for path in pairs]
+    if not profiles:
         raise ValueError(
-            "Expected at least one loss, got none; pass --shift DISTANCE or --leverage P."
+            "Expected at least one loss, got none; pass --shift DISTANCE, --leverage P or "
+            "--pair FILE."
         )
-    total = losses[0]
-    for loss in losses[1:]:
-        total = total + loss
-    return Profile.both(times * total)
+    total = profiles[0]
+    for each in profiles[1:]:
+        total = total + each
+    return total * times
+
+
+def read_pair(path: Path) -> "list[Gaussian]":
+    """The two laws in a JSON file."""
+    from ndis.gaussian import Gaussian
+
+    try:
+        content = json.loads(path.read_text())
+        return [Gaussian(content[name]["mean"], content[name]["cov"]) for name in ("P", "Q")]
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"Expected two laws at {path}, got no such file; check the path."
+        ) from None
+    except (KeyError, TypeError, json.JSONDecodeError):
+        raise ValueError(
+            f'Expected {{"P": {{"mean": [...], "cov": [[...]]}}, "Q": {{...}}}} in {path}, got '
+            "something else; give both laws."
+        ) from None

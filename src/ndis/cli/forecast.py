@@ -1,14 +1,15 @@
 """``ndis forecast``: the error to be expected, before any budget is spent."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ndis.cli.console import AsJson, picture, print_json, print_table
-from ndis.cli.kinds import KINDS, Kind
-from ndis.cli.mistakes import Commands
+from ndis.cli.console import AsJson, echo, picture, print_json, print_table
+from ndis.cli.kinds import Kind, add_group
 from ndis.cli.settings import Config, Settings, read_settings, with_options
 
 Picture = Annotated[Path | None, picture("Write error against epsilon")]
@@ -16,16 +17,13 @@ Picture = Annotated[Path | None, picture("Write error against epsilon")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    group = typer.Typer(
-        cls=Commands, no_args_is_help=True, help="Tell the error of a release beforehand."
-    )
-    for name, kind in KINDS.items():
-        options = list(dict.fromkeys([*kind.parameters, *kind.expectations]))
-        group.command(name)(with_options(_command(kind, options), options, name, kind.summary))
-    app.add_typer(group, name="forecast")
+    add_group(app, "forecast", _command, "Tell the error of a release beforehand.")
 
 
-def _command(kind: Kind, options: list[str]) -> Any:
+def _command(kind: Kind) -> Any:
+    options = kind.parameters | kind.sizes | kind.expectations
+    needed = kind.needed(*(("n_rows",) if kind.source == "table" else ()))
+
     def forecast(
         flags: Mapping[str, Any],
         config: Config = None,
@@ -33,20 +31,23 @@ def _command(kind: Kind, options: list[str]) -> Any:
         as_json: AsJson = False,
     ) -> None:
         settings = read_settings(flags, options, config)
-        errors = kind.forecast(settings)
+        settings.need(f"ndis forecast {kind.name}", *needed)
+        expected = kind.forecast(settings)
         if plot is not None:
-            _draw(kind, settings, list(errors)[-1], plot)
+            _draw(kind, settings, next(iter(expected.errors)), plot)
         if as_json:
-            print_json({name.replace(" ", "_"): value for name, value in errors.items()})
+            ranges = {name: list(error) for name, error in expected.errors.items()}
+            print_json({"errors": ranges, "assumptions": list(expected.assumptions)})
             return
-        promise = f"epsilon {settings['epsilon']:g}, delta {settings['delta']:g}"
         print_table(
-            f"To be expected at {promise}",
-            ["quantity", "expected"],
-            [[name, f"{value:.6g}"] for name, value in errors.items()],
+            f"To be expected at epsilon {settings['epsilon']:g}, delta {settings['delta']:g}",
+            ["quantity", "from", "to"],
+            [[name, *(f"{end:.4g}" for end in error)] for name, error in expected.errors.items()],
         )
+        for assumption in expected.assumptions:
+            echo(f"- assuming {assumption}")
 
-    return forecast
+    return with_options(forecast, options, kind.name, kind.summary, needed)
 
 
 def _draw(kind: Kind, settings: Settings, quantity: str, plot: Path) -> None:
@@ -55,7 +56,7 @@ def _draw(kind: Kind, settings: Settings, quantity: str, plot: Path) -> None:
     from ndis import plots
 
     def error(epsilon: float) -> float:
-        return kind.forecast(Settings(settings | {"epsilon": epsilon}))[quantity]
+        return float(kind.forecast(settings, epsilon=epsilon).errors[quantity][1])
 
     grid = (settings["epsilon"] or 1.0) * np.geomspace(0.1, 10.0, 21)
     plots.compare({"": error}, grid, quantity).savefig(plot)

@@ -1,312 +1,188 @@
-"""The mechanisms that the command line knows: how to make, calibrate, forecast and release each.
+"""The estimators that the command line knows, and the options that follow from their signatures.
 
-One class a mechanism; the classes hold no state and import their mechanism when they are used.
+A new estimator is one line of `KINDS`: the name that people type, its public name in `ndis`, and
+what has to be said beyond epsilon and delta. Everything else is read from its class: parameters
+become options (`settings.as_option`), docstrings become help.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
-from ndis.cli.settings import Settings
+import typer
 
-if TYPE_CHECKING:
-    from ndis._validate import FloatArray
-    from ndis.guarantee import Guarantee
-    from ndis.loss import PrivacyLoss
-    from ndis.release import Release
+from ndis.cli.mistakes import Commands
+from ndis.cli.settings import NUMBER, WORD, Option, Settings, as_option, described, flag_name
+from ndis.cli.tables import numbers
 
-_TABLE = {"columns": "columns", "levels": "levels", "clip": "clip", "public_rows": "n_rows"}
-_COMMON = {"epsilon": "epsilon", "delta": "delta"}
+# Parameters that have an option of their own on the command line, or none.
+ELSEWHERE = {"random_state": "--seed", "ledger": "--ledger", "noise_scale": None}
+BOUNDS = "limits|data_norm"
+LABEL = Option(WORD, "The column to explain.")
+EPSILON = {
+    "epsilon": Option(NUMBER, "Epsilon of the promise."),
+    "delta": Option(NUMBER, "Delta of the promise."),
+}
 
 
-class Kind(ABC):
+@dataclass(frozen=True)
+class Kind:
     """A mechanism of the command line.
 
     Attributes
     ----------
-    summary : str
-    parameters : dict of str to str
-        Options and the parameters of the mechanism that they stand for.
-    sizes : tuple of str
-        What else `noise` has to know where there are no data.
-    expectations : tuple of str
-        What else `forecast` has to know.
+    name : str
+        What is typed after `release`, `forecast` or `calibrate`.
+    home : str
+        The public name of the estimator.
+    needs : tuple of str
+        What has to be said, beyond epsilon and delta; ``a|b`` means that one of them is enough.
+    asks : tuple of str
+        What has to be said before a release, too.
+    label : bool
+        Whether a column of the table is explained.
+    source : str
+        What is read: a ``table`` of people, ``answers`` to be perturbed, or ``edges``.
     """
 
-    summary: str
-    parameters: ClassVar[dict[str, str]]
-    sizes: tuple[str, ...] = ()
-    expectations: tuple[str, ...] = ()
+    name: str
+    home: str
+    needs: tuple[str, ...] = ()
+    asks: tuple[str, ...] = ()
+    label: bool = False
+    source: str = "table"
 
-    @abstractmethod
-    def make(self, settings: Settings, **more: Any) -> Any:
-        """The mechanism."""
+    @cached_property
+    def estimator(self) -> Any:
+        """The class."""
+        import ndis
 
-    def noise(self, settings: Settings) -> float:
-        """Its noise scale, without data."""
-        return float(self.make(settings).calibrate())
+        return getattr(ndis, self.home)
 
-    def loss(self, settings: Settings) -> PrivacyLoss | None:
-        """Its worst-case privacy loss, without data, if it can be told."""
-        return None
+    @property
+    def summary(self) -> str:
+        """Its docstring's first line."""
+        return str(inspect.cleandoc(self.estimator.__doc__)).partition("\n")[0]
 
-    def promise(self, settings: Settings) -> Guarantee | None:
-        """What a release will promise, without data, if it can be told; a plan is made of these."""
-        return None
+    @cached_property
+    def parameters(self) -> dict[str, Option]:
+        """Options for the parameters of the estimator."""
+        about = described(self.estimator)
+        names = [n for n in inspect.signature(self.estimator).parameters if n not in ELSEWHERE]
+        found = {name: as_option(name, *about.get(name, ("", ""))) for name in names}
+        label = {"label": LABEL} if self.label else {}
+        known = {name: option for name, option in found.items() if option and name not in EPSILON}
+        for either in (need.split("|") for need in self.needs if "|" in need):
+            said = f"One of {' and '.join(map(flag_name, either))} is needed."
+            known |= {n: replace(known[n], help=f"{known[n].help} {said}") for n in either}
+        return EPSILON | label | known
 
-    @abstractmethod
-    def forecast(self, settings: Settings) -> dict[str, float]:
-        """Errors to be expected, by name."""
+    @cached_property
+    def expectations(self) -> dict[str, Option]:
+        """Options for what `forecast` assumes about the data."""
+        about = described(self.estimator.forecast)
+        names = [n for n in inspect.signature(self.estimator.forecast).parameters if n != "self"]
+        found = {name: as_option(name, *about.get(name, ("", ""))) for name in names}
+        return {name: option for name, option in found.items() if option}
 
-    def release(self, settings: Settings, source: Any, **more: Any) -> Release:
-        """Read the data, spend, publish."""
-        result: Release = self.make(settings, **more).fit(source).release_
-        return result
-
-    def _arguments(self, settings: Settings) -> dict[str, Any]:
-        for name in _COMMON:
-            settings.need(name)
-        return settings.named(self.parameters)
-
-
-class Projection(Kind):
-    """`PrivateProjection`."""
-
-    summary = "A sketch of a table: inner products, regressions and components for anybody."
-    parameters: ClassVar[dict[str, str]] = {
-        **_COMMON,
-        **_TABLE,
-        "data_norm": "data_norm",
-        "components": "n_components",
-        "method": "method",
-        "rate": "rate",
-        "intercept": "intercept",
-    }
-    expectations = ("rows", "width")
+    @cached_property
+    def sizes(self) -> dict[str, Option]:
+        """Options for the size of the data, where parameters do not say it."""
+        about = described(self.estimator.plan)
+        option = as_option("size", *about.get("size", ("", "")))
+        return {} if option is None else {"size": option}
 
     def make(self, settings: Settings, **more: Any) -> Any:
-        """A projection."""
-        from ndis.mechanisms.projection import PrivateProjection
+        """The estimator, not fitted."""
+        given = {name: settings[name] for name in self.parameters if name in settings}
+        given.pop("label", None)
+        return self.estimator(**given, **more)
 
-        settings.need("data_norm")
-        settings.need("components")
-        return PrivateProjection(**self._arguments(settings), **more)
+    def plan(self, settings: Settings, **other: Any) -> Any:
+        """What a release will do; other settings, such as another epsilon, win."""
+        return self._planner(settings, other).plan(settings.get("size"))
 
-    def promise(self, settings: Settings) -> Guarantee | None:
-        """The same whatever the table is."""
-        result: Guarantee = self.make(settings).guarantee()
-        return result
+    def forecast(self, settings: Settings, **other: Any) -> Any:
+        """What a release will be good for."""
+        expected = {name: settings[name] for name in self.expectations if name in settings}
+        size = expected.pop("size", settings.get("size"))
+        rest = Settings({k: v for k, v in settings.items() if k not in expected})
+        return self._planner(rest, other).forecast(size, **expected)
 
-    def loss(self, settings: Settings) -> PrivacyLoss | None:
-        """The loss of the guarantee, where it has one."""
-        result: PrivacyLoss | None = self.make(settings).guarantee().loss
-        return result
+    def _planner(self, settings: Settings, other: Mapping[str, Any]) -> Any:
+        """The estimator for a plan, which knows features only."""
+        known = Settings({**settings, **other})
+        label = known.get("label")
+        if "columns" in known and label is not None:
+            known["columns"] = [name for name in known["columns"] if name != label]
+        if isinstance(known.get("limits"), Mapping) and label in known["limits"]:
+            known["limits"] = {k: v for k, v in known["limits"].items() if k != label}
+            known.setdefault("label_limits", settings["limits"][label])
+        return self.make(known)
 
-    def forecast(self, settings: Settings) -> dict[str, float]:
-        """For rows of full length that point everywhere alike."""
-        expected = self.make(settings).forecast(
-            n_rows=settings.need("rows"), n_columns=settings.need("width")
-        )
-        return {
-            "noise scale": expected.noise_scale,
-            "relative error of the Gram matrix": expected.relative_error,
-        }
+    def fit(self, model: Any, table: Any, settings: Settings) -> Any:
+        """Read, spend, publish; the release."""
+        if self.source == "answers":
+            return model.fit(_answers(table, settings["size"])).release_
+        if self.label:
+            return model.fit(table, settings["label"]).release_
+        return model.fit(table).release_
 
-
-class Regression(Kind):
-    """`PrivateLeastSquares`."""
-
-    summary = "Linear regression: the coefficients."
-    parameters: ClassVar[dict[str, str]] = {
-        **_COMMON,
-        **_TABLE,
-        "data_norm": "data_norm",
-        "label_bound": "label_bound",
-        "components": "n_components",
-        "rounds": "n_rounds",
-        "method": "method",
-    }
-    sizes = ("features",)
-    expectations = ("rows", "features", "explained")
-
-    def make(self, settings: Settings, **more: Any) -> Any:
-        """A regression."""
-        from ndis.mechanisms.regression import PrivateLeastSquares
-
-        settings.need("data_norm")
-        return PrivateLeastSquares(**self._arguments(settings), **more)
-
-    def noise(self, settings: Settings) -> float:
-        """For so many features."""
-        return float(self.make(settings).calibrate(settings.need("features")))
-
-    def forecast(self, settings: Settings) -> dict[str, float]:
-        """For the method that is asked for; for all of them if none is."""
-        from ndis.mechanisms.regression_methods import METHODS
-
-        def expected(method: str) -> Any:
-            model = self.make(Settings({**settings, "method": method}))
-            n_rows, n_features = settings.need("rows"), settings.need("features")
-            return model.forecast(n_features, n_rows, explained=settings.get("explained", 0.5))
-
-        if "method" not in settings:
-            lost = {f"R^2 lost, {name}": expected(name).lost for name in reversed(METHODS)}
-            return {**lost, "R^2 lost, auto": expected("auto").lost}
-        errors = expected(settings["method"])
-        return {
-            "noise scale": errors.noise_scale,
-            "relative error of the coefficients": errors.coefficient_error,
-            "R^2 lost": errors.lost,
-        }
-
-    def release(self, settings: Settings, source: Any, **more: Any) -> Release:
-        """The label is a column of the table."""
-        result: Release = self.make(settings, **more).fit(source, settings.need("label")).release_
-        return result
+    def needed(self, *more: str) -> tuple[str, ...]:
+        """All that has to be said."""
+        return (*more, "epsilon", "delta", *self.needs)
 
 
-class Covariance(Kind):
-    """`PrivateCovariance`."""
-
-    summary = "Variances in any direction, and the mean."
-    parameters: ClassVar[dict[str, str]] = {
-        **_COMMON,
-        **_TABLE,
-        "components": "n_components",
-        "data_norm": "data_norm",
-        "relation": "relation",
-        "mean": "mean",
-    }
-    expectations = ("scatter",)
-
-    def make(self, settings: Settings, **more: Any) -> Any:
-        """A covariance."""
-        from ndis.mechanisms.covariance import PrivateCovariance
-
-        settings.need("components")
-        return PrivateCovariance(**self._arguments(settings), **more)
-
-    def loss(self, settings: Settings) -> PrivacyLoss | None:
-        """Its worst case."""
-        result: PrivacyLoss = self.make(settings).worst_case()
-        return result
-
-    def forecast(self, settings: Settings) -> dict[str, float]:
-        """Of the scatter in one direction."""
-        scatter = settings.get("scatter", 0.0)
-        return {
-            "noise scale": self.noise(settings),
-            "standard error of the scatter": float(self.make(settings).forecast(scatter)),
-        }
-
-
-class Graph(Kind):
-    """`PrivateGraph`."""
-
-    summary = "Cuts of a graph; a table lists the edges in columns source and target."
-    parameters: ClassVar[dict[str, str]] = {
-        **_COMMON,
-        "components": "n_components",
-        "weight": "weight",
-    }
-    sizes = ("nodes",)
-    expectations = ("nodes", "set_size", "cut")
-
-    def make(self, settings: Settings, **more: Any) -> Any:
-        """A graph."""
-        from ndis.mechanisms.graph import PrivateGraph
-
-        settings.need("components")
-        return PrivateGraph(**self._arguments(settings), **more)
-
-    def noise(self, settings: Settings) -> float:
-        """The weight of the complete graph."""
-        return float(self.make(settings).calibrate(self._nodes(settings)))
-
-    def loss(self, settings: Settings) -> PrivacyLoss | None:
-        """Its worst case."""
-        result: PrivacyLoss = self.make(settings).worst_case(self._nodes(settings))
-        return result
-
-    def forecast(self, settings: Settings) -> dict[str, float]:
-        """Of one cut."""
-        error = self.make(settings).forecast(
-            self._nodes(settings), settings.need("set_size"), cut=settings.get("cut", 0.0)
-        )
-        return {"noise scale": self.noise(settings), "standard error of the cut": float(error)}
-
-    def release(self, settings: Settings, source: Any, **more: Any) -> Release:
-        """The nodes are public and have to be told."""
-        fitted = self.make(settings, **more).fit(source, nodes=settings.need("nodes"))
-        result: Release = fitted.release_
-        return result
-
-    def _nodes(self, settings: Settings) -> int:
-        nodes = settings.need("nodes")
-        return nodes if isinstance(nodes, int) else len(nodes)
-
-
-class Gaussian(Kind):
-    """`GaussianMechanism`."""
-
-    summary = "Noise on answers that were computed elsewhere: a table of numbers."
-    parameters: ClassVar[dict[str, str]] = {
-        **_COMMON,
-        "sensitivity": "sensitivity",
-        "relation": "relation",
-    }
-    expectations = ("entries",)
-
-    def make(self, settings: Settings, **more: Any) -> Any:
-        """Additive noise."""
-        from ndis.mechanisms.additive import GaussianMechanism
-
-        settings.need("sensitivity")
-        return GaussianMechanism(**self._arguments(settings), **more)
-
-    def promise(self, settings: Settings) -> Guarantee | None:
-        """The same whatever the answers are."""
-        result: Guarantee = self.make(settings).guarantee()
-        return result
-
-    def loss(self, settings: Settings) -> PrivacyLoss | None:
-        """Its worst case."""
-        result: PrivacyLoss | None = self.make(settings).guarantee().loss
-        return result
-
-    def forecast(self, settings: Settings) -> dict[str, float]:
-        """Of one number, and of all together."""
-        noise = self.noise(settings)
-        return {
-            "standard error of a number": noise,
-            "root of the mean squared error of all": noise * settings.get("entries", 1) ** 0.5,
-        }
-
-    def release(self, settings: Settings, source: Any, **more: Any) -> Release:
-        """Every number of the table."""
-        result: Release = self.make(settings, **more).release(_numbers(source))
-        return result
-
-
-def _numbers(source: Any) -> FloatArray:
-    """All numbers of a table, rows by columns."""
-    import numpy as np
-
-    from ndis.tables import Rows, batches
-
-    table = batches(source)
-    rows = Rows(table.columns)
-    blocks = [block.copy() for batch in table for block in rows.blocks(batch)]
-    if not blocks:
-        raise ValueError("The table has no rows; hand over at least one.")
-    return np.vstack(blocks)
-
-
+# A table of answers is released row by row: who is protected and how many rows there are is public.
+_ANSWERS = ("relation", "size")
 KINDS: dict[str, Kind] = {
-    "projection": Projection(),
-    "regression": Regression(),
-    "covariance": Covariance(),
-    "graph": Graph(),
-    "gaussian": Gaussian(),
+    kind.name: kind
+    for kind in (
+        Kind("logistic", "PrivateLogisticRegression", (BOUNDS, "classes"), label=True),
+        Kind("limits", "PrivateLimits"),
+        Kind("gaussian", "GaussianMechanism", ("sensitivity",), _ANSWERS, source="answers"),
+        Kind("matrix", "MatrixGaussianMechanism", ("sensitivity",), _ANSWERS, source="answers"),
+    )
 }
+
+
+def _answers(table: Any, size: Any) -> Any:
+    """The answers in a table, of the shape that was declared."""
+    found = numbers(table)
+    declared = (size, 1) if isinstance(size, int) else tuple(size)
+    if found.shape != declared:
+        raise ValueError(
+            f"Expected a table of {declared[0]} rows and {declared[-1]} columns of answers, as "
+            "declared, got another shape; every row is published with noise, so a table of people "
+            "does not belong here: correct --size."
+        )
+    return found
+
+
+class KindCommands(Commands):
+    """A group with a command for each kind, made when it is asked for: estimators load slowly."""
+
+    make: Any = None
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The kinds, in their order."""
+        return [*KINDS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command for one kind."""
+        kind = KINDS.get(cmd_name)
+        if kind is None:
+            return None
+        single = typer.Typer(add_completion=False)
+        type(self).make(kind)(single)
+        return typer.main.get_command(single)
+
+
+def add_group(app: typer.Typer, name: str, make: Any, summary: str) -> None:
+    """Add a group with a command for each kind; `make` makes one of a `Kind`."""
+    group = type(f"{name.title()}Commands", (KindCommands,), {"make": staticmethod(make)})
+    app.add_typer(typer.Typer(cls=group, no_args_is_help=True, help=summary), name=name)

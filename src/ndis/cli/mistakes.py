@@ -8,6 +8,21 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+# What people call a command that has another name here.
+OTHER_NAMES = {
+    "least-squares": "regression",
+    "linear-regression": "regression",
+    "ols": "regression",
+    "logistic-regression": "logistic",
+    "classification": "logistic",
+    "gaussian-process": "process",
+    "principal-components": "pca",
+    "sketch": "projection",
+    "noise": "gaussian",
+    "norm": "limits",
+}
+# What a value must be, by a word in what the framework says, which differs from version to version.
+_TYPES = {"integer": "a whole number", "float": "a number", "number": "a number"}
 # typer brought its own copy of click at some version, so that these have two addresses.
 _, UsageError, ClickException, *_others = typer.BadParameter.__mro__
 
@@ -45,14 +60,39 @@ def sentence(error: Any, words: Sequence[str]) -> str:
     if kind == "BadOptionUsage":
         return f"Expected a value after {error.option_name}, got none; write one."
     if kind == "MissingParameter" and error.param is not None:
-        return f"Expected {_name(error.param)}, got none; {_see(call)}"
+        absent = [
+            _name(parameter)
+            for parameter in context.command.params
+            if parameter is error.param or (parameter.required and not _is_given(parameter, words))
+        ]
+        return missing(absent, call)
     if kind == "BadParameter" and error.param is not None:
         name = _name(error.param)
-        reason = str(error.message).rstrip(".")
-        return (
-            f"Expected a proper value for {name}, got {_given(name, words)} ({reason}); correct it."
-        )
+        said = str(error.message)
+        expected = next((_TYPES[word] for word in _TYPES if word in said), "a proper value")
+        return f"Expected {expected} for {name}, got {_given(name, words)}; correct it."
     return f"{_one_line(error.format_message()).rstrip('.')}; {_see(call)}"
+
+
+def missing(names: Sequence[str], call: str) -> str:
+    """What is missing in a call, all of it at once.
+
+    Examples
+    --------
+    >>> from ndis.cli.mistakes import missing
+    >>> missing(["--epsilon", "--delta", "--label"], "ndis release regression")
+    'Expected --epsilon, --delta and --label, got none of them; see ndis release regression --help.'
+    """
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    none = "none" if len(names) == 1 else "neither" if len(names) == 2 else "none of them"
+    return f"Expected {listed}, got {none}; {_see(call)}"
+
+
+def _is_given(parameter: Any, words: Sequence[str]) -> bool:
+    flags = [*parameter.opts, *parameter.secondary_opts]
+    return parameter.param_type_name != "option" or any(
+        word.partition("=")[0] in flags for word in words
+    )
 
 
 def _given(flag: str, words: Sequence[str]) -> str:
@@ -75,7 +115,9 @@ def _name(parameter: Any) -> str:
 
 def _advice(word: str, known: Iterable[str], context: Any) -> str:
     bare = {name.lstrip("-"): name for name in known}  # dashes are no likeness
-    near = get_close_matches(word.lstrip("-").replace("_", "-"), bare, 1)
+    plain = word.lstrip("-").replace("_", "-")
+    near = [OTHER_NAMES[plain]] if OTHER_NAMES.get(plain) in bare else []
+    near = near or get_close_matches(plain, bare, 1)
     return f"did you mean {bare[near[0]]}?" if near else _see(context.command_path)
 
 

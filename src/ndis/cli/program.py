@@ -19,7 +19,9 @@ GROUPS = (
     "curve",
     "calibrate",
     "forecast",
+    "check",
     "release",
+    "show",
     "verify",
     "ledger",
     "party",
@@ -85,7 +87,9 @@ def _show_version(wanted: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+        typer.Option(
+            "--version", "-V", callback=_show_version, is_eager=True, help="Show the version."
+        ),
     ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error; accepted anywhere.")

@@ -1,13 +1,15 @@
-"""What can be said about a mechanism on the command line or in a file, each thing once.
+"""How values are written on the command line or in a file of settings, each kind once.
 
-Commands are made from the options that a mechanism names, so that ``--help`` lists those and no
-others. Flags win over the file.
+Options are the parameters of an estimator under their own names: what they mean is said in its
+docstring, and how a value is written follows from the parameter's name or from its type there.
+Flags win over the file.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,23 +18,56 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
+
+from ndis.cli.mistakes import missing
 
 Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Kind:
-    """How a value is written: its type for typer, and how to read it."""
+class Written:
+    """How a value is written: its type for typer, how to read it, what `--help` shows."""
 
     flag: Any
     read: Callable[[Any], Any]
+    shown: str | None = None
+    expected: str = ""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A thing that can be said about a mechanism."""
+
+    written: Written
+    help: str
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool):
+        raise ValueError
+    return float(value)
 
 
 def _whole(value: Any) -> int:
-    number = float(value)
+    number = _number(value)
     if number != int(number):
-        raise ValueError(f"{value!r} is not a whole number")
+        raise ValueError
     return int(number)
+
+
+def _or_word(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A number where it is one, else the word."""
+
+    def either(value: Any) -> Any:
+        try:
+            return read(value)
+        except (TypeError, ValueError):
+            if isinstance(value, str) and value.isalpha():
+                return value
+            raise
+
+    return either
 
 
 def _words(value: Any) -> list[str]:
@@ -43,7 +78,7 @@ def _words(value: Any) -> list[str]:
 
 def _switch(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{value!r} is neither true nor false")
+        raise ValueError
     return value
 
 
@@ -51,57 +86,107 @@ def _pairs(value: Any) -> dict[str, Any]:
     """NAME=VALUE of each flag, or a mapping of a file as it is."""
     if isinstance(value, Mapping):
         return {str(name): content for name, content in value.items()}
-    pairs = [str(word).partition("=") for word in value]
+    pairs = [str(word).partition("=") for word in ([value] if isinstance(value, str) else value)]
     if any(not name or not sign for name, sign, _ in pairs):
-        raise ValueError(f"{', '.join(value)!r} is not NAME=VALUE")
+        raise ValueError
     return {name: content for name, _, content in pairs}
+
+
+def _range(value: Any) -> Any:
+    """LOW:HIGH, or a pair of a file; numbers, or dates written YYYY-MM-DD."""
+    if value == "private":
+        return value
+    low, high = value.split(":") if isinstance(value, str) else value
+    return _bound(low), _bound(high)
+
+
+def _bound(word: Any) -> Any:
+    text = str(word).strip()
+    return text if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text) else float(text)
+
+
+def _limits(value: Any) -> Any:
+    if value in ("private", ["private"]):
+        return "private"
+    return {name: _range(pair) for name, pair in _pairs(value).items()}
+
+
+def _values(value: Any) -> list[Any]:
+    """Values of a column, comma-separated: whole numbers if they all are, else words."""
+    words = [value] if isinstance(value, int) else _words(value)
+    try:
+        return [int(word) for word in words]
+    except ValueError:
+        return words
+
+
+def _shape(value: Any) -> Any:
+    """A number, or the numbers of rows and columns."""
+    sizes = [_whole(word) for word in (_words(value) if isinstance(value, str) else [value])]
+    return sizes[0] if len(sizes) == 1 else tuple(sizes)
+
+
+def _matrix(value: Any) -> Any:
+    """A matrix, from a text file with a line for each row."""
+    import numpy as np
+
+    return np.loadtxt(value, delimiter=",", ndmin=2) if isinstance(value, str) else value
 
 
 def _nodes(value: Any) -> int | list[str]:
     return int(value) if str(value).isdigit() else _words(value)
 
 
-NUMBER = Kind(float, float)
-COUNT = Kind(int, _whole)
-WORD = Kind(str, str)
-WORDS = Kind(str, _words)
-SWITCH = Kind(bool, _switch)
-LEVELS = Kind(list[str], lambda value: {k: _words(v) for k, v in _pairs(value).items()})
-LIMITS = Kind(list[str], lambda value: {k: float(v) for k, v in _pairs(value).items()})
-NODES = Kind(str, _nodes)
+NUMBER = Written(str, _number, "NUMBER", "a number")
+COUNT = Written(str, _whole, "COUNT", "a whole number")
+WORD = Written(str, str, "WORD", "a word")
+NUMBER_OR_WORD = Written(str, _or_word(_number), "NUMBER", "a number or a word such as auto")
+COUNT_OR_WORD = Written(str, _or_word(_whole), "COUNT", "a whole number or a word such as auto")
+WORDS = Written(str, _words, "A,B,...", "words separated by commas")
+VALUES = Written(str, _values, "A,B,...", "values separated by commas")
+SWITCH = Written(bool, _switch, None, "true or false")
+LEVELS = Written(
+    list[str],
+    lambda value: {name: _words(known) for name, known in _pairs(value).items()},
+    "NAME=A,B,...",
+    "a column and its levels, NAME=A,B,...",
+)
+RANGE = Written(str, _range, "LOW:HIGH", "two numbers or dates, LOW:HIGH")
+LIMITS = Written(
+    list[str],
+    _limits,
+    "NAME=LOW:HIGH",
+    "a column and two numbers or dates, NAME=LOW:HIGH, or private",
+)
+SHAPE = Written(str, _shape, "N or ROWS,COLUMNS", "a whole number, or two with a comma")
+MATRIX = Written(str, _matrix, "FILE", "a text file with the rows of a matrix, comma-separated")
+NODES = Written(str, _nodes, "N or A,B,...", "a number of nodes, or their names with commas")
 
-OPTIONS: dict[str, tuple[Kind, str]] = {
-    "epsilon": (NUMBER, "Epsilon of the guarantee."),
-    "delta": (NUMBER, "Delta of the guarantee."),
-    "data_norm": (NUMBER, "Public bound on the Euclidean norm of a row."),
-    "label": (WORD, "Column to explain."),
-    "label_bound": (NUMBER, "Public bound on the label's absolute value."),
-    "sensitivity": (NUMBER, "Largest distance between answers on neighbouring data sets."),
-    "components": (COUNT, "Columns of the sketch."),
-    "method": (WORD, "How it is done; the API page lists the methods."),
-    "relation": (WORD, "Who counts as a neighbour, such as add-remove."),
-    "rate": (NUMBER, "Sampling rate of the method 'subsample'."),
-    "rounds": (COUNT, "Gradients of the method 'newton'."),
-    "mean": (SWITCH, "Release the mean, too."),
-    "nodes": (NODES, "Public nodes: their number, or their names, comma-separated."),
-    "weight": (WORD, "Column with the weights of edges."),
-    "columns": (WORDS, "Columns to read, comma-separated; all by default."),
-    "levels": (LEVELS, "Public levels of a categorical column, NAME=A,B,...; repeatable."),
-    "clip": (LIMITS, "Public bound on a column's absolute value, NAME=BOUND; repeatable."),
-    "intercept": (SWITCH, "Add a column of ones."),
-    "public_rows": (COUNT, "The number of rows, only where it is public."),
-    "rows": (COUNT, "Rows of the table that is imagined."),
-    "width": (COUNT, "Columns of the table that is imagined."),
-    "features": (COUNT, "Number of features, without the intercept."),
-    "explained": (
-        NUMBER,
-        "Share of the label that its features explain, as expected; 0.5 if not given.",
-    ),
-    "set_size": (COUNT, "Nodes of the set whose cut is asked for."),
-    "cut": (NUMBER, "Weight of that cut, as expected."),
-    "scatter": (NUMBER, "Sum of squares in a direction, as expected."),
-    "entries": (COUNT, "Numbers in the answer."),
+# Parameters whose type alone does not say how they are written.
+BY_NAME = {
+    "columns": WORDS,
+    "names": WORDS,
+    "levels": LEVELS,
+    "limits": LIMITS,
+    "label_limits": RANGE,
+    "classes": VALUES,
+    "nodes": NODES,
 }
+# The others, by the first words of their type in the docstring.
+BY_TYPE = (
+    ("array_like", MATRIX),
+    ("bool", SWITCH),
+    ("int or tuple", SHAPE),
+    ("int or", COUNT_OR_WORD),
+    ("int", COUNT),
+    ("float or str", NUMBER_OR_WORD),
+    ('float or {"', NUMBER_OR_WORD),
+    ('float or "', NUMBER_OR_WORD),
+    ("float", NUMBER),
+    ("str", WORD),
+    ("{", WORD),
+    ("NeighbourRelation", WORD),
+)
 
 Config = Annotated[
     Path | None,
@@ -109,43 +194,79 @@ Config = Annotated[
 ]
 
 
+def described(documented: Any) -> dict[str, tuple[str, str]]:
+    """Type and meaning of each parameter in a numpydoc docstring; a class has its bases' too.
+
+    Examples
+    --------
+    >>> from ndis.cli.settings import described
+    >>> from ndis.mechanisms.base import TableEstimator
+    >>> described(TableEstimator)["epsilon"]
+    ('float', 'What is to be promised; always asked for.')
+    """
+    found: dict[str, tuple[str, str]] = {}
+    family = reversed(documented.__mro__) if inspect.isclass(documented) else [documented]
+    for each in family:
+        text = inspect.cleandoc(each.__doc__ or "")
+        section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+$|\Z)", text, re.M | re.S)
+        for entry in re.split(r"\n(?=\S)", section[1]) if section else []:
+            head, _, body = entry.partition("\n")
+            names, _, kind = head.partition(" : ")
+            meaning = " ".join(body.split()).replace("`", "")
+            if kind:  # "As for ..." repeats what a base has said
+                found |= {name.strip(): (kind.strip(), meaning) for name in names.split(",")}
+    return found
+
+
+def as_option(name: str, kind: str, meaning: str) -> Option | None:
+    """The option for a parameter; None if it cannot be written on a command line."""
+    by_type = next((known for prefix, known in BY_TYPE if kind.startswith(prefix)), None)
+    written = by_type if by_type is MATRIX else BY_NAME.get(name, by_type)
+    return None if written is None else Option(written, _first_sentence(meaning))
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.;])\s", text + " ", maxsplit=1)[0].rstrip(";.").strip() + "."
+
+
 class Settings(dict[str, Any]):
-    """Values by name, from flags and file; a missing one is a sentence."""
+    """Values by name, from flags and file."""
 
-    def need(self, name: str) -> Any:
-        """The value, or an error that says how to give it."""
-        if name not in self:
-            flag = flag_name(name)
-            raise ValueError(f"Expected a value for {name}, got none; pass {flag} or a --config.")
-        return self[name]
+    def need(self, call: str, *names: str) -> None:
+        """Refuse the call unless all are there; a name may be several, of which one is enough."""
+        absent = [n for n in names if not any(one in self for one in n.split("|"))]
+        if absent:
+            raise ValueError(missing([_either(name) for name in absent], call))
 
-    def named(self, names: Mapping[str, str]) -> dict[str, Any]:
-        """The values that are there, under other names."""
-        return {theirs: self[ours] for ours, theirs in names.items() if ours in self}
+
+def _either(name: str) -> str:
+    return " or ".join(map(flag_name, name.split("|")))
 
 
 def flag_name(name: str) -> str:
-    """How an option is written."""
-    return "--" + name.replace("_", "-")
+    """How an option is written; words in capitals are arguments."""
+    return name if name.isupper() else "--" + name.replace("_", "-")
 
 
-def read_settings(flags: Values, names: Iterable[str], path: Path | None) -> Settings:
+def read_settings(flags: Values, options: Mapping[str, Option], path: Path | None) -> Settings:
     """Put file and flags together, each value read as what it is."""
-    allowed = list(names)
     stored = {} if path is None else _read_file(path)
     for name in stored:
-        if name not in allowed:
-            near = get_close_matches(name, allowed, 1)
-            advice = f"did you mean {near[0]}?" if near else f"choose from {', '.join(allowed)}."
+        if name not in options:
+            near = get_close_matches(name, options, 1)
+            advice = f"did you mean {near[0]}?" if near else f"choose from {', '.join(options)}."
             raise ValueError(f"Expected settings of this command in {path}, got {name!r}; {advice}")
-    given = {name: flags[name] for name in allowed if flags.get(name) is not None}
+    given = {name: flags[name] for name in options if flags.get(name) is not None}
     settings = Settings()
     for name, value in (stored | given).items():
+        written = options[name].written
         try:
-            settings[name] = OPTIONS[name][0].read(value)
-        except (TypeError, ValueError) as error:
+            settings[name] = written.read(value)
+        except (TypeError, ValueError):
+            where = flag_name(name) if name in given else f"{name} in {path}"
+            shown = ", ".join(value) if isinstance(value, list | tuple) else value
             raise ValueError(
-                f"Expected a proper value for {name}, got {value!r} ({error}); correct it."
+                f"Expected {written.expected} for {where}, got {shown!r}; correct it."
             ) from None
     return settings
 
@@ -178,11 +299,16 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def with_options(
-    command: Callable[..., None], names: Sequence[str], name: str, summary: str
-) -> Callable[..., None]:
-    """A command with its own parameters, and an optional flag for each of the names.
+    command: Callable[..., None],
+    options: Mapping[str, Option],
+    name: str,
+    summary: str,
+    needed: Iterable[str] = (),
+) -> Callable[[typer.Typer], Any]:
+    """What adds a command to a program: its own parameters, a flag for each option, needed starred.
 
-    `command` takes the flags together as its first argument.
+    `command` takes the flags together as its first argument. What is needed may stand in a file of
+    settings, so `command` itself refuses to work without it.
     """
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
     flags = [
@@ -191,19 +317,49 @@ def with_options(
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
             annotation=Annotated[
-                OPTIONS[option][0].flag | None,
-                typer.Option(flag_name(option), help=OPTIONS[option][1], show_default=False),
+                about.written.flag | None,
+                typer.Option(
+                    *_flag(option, about.written),
+                    help=about.help,
+                    show_default=False,
+                    metavar=about.written.shown,
+                ),
             ],
         )
-        for option in names
+        for option, about in options.items()
     ]
 
     def run(**arguments: Any) -> None:
-        chosen = {option: arguments.pop(option) for option in names}
+        chosen = {option: arguments.pop(option) for option in options}
         command(chosen, **arguments)
 
     keyword_only = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
     run.__signature__ = inspect.Signature([*keyword_only, *flags])  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in (*own, *flags)}
-    run.__name__, run.__doc__ = name, summary
-    return run
+    run.__name__, run.__doc__ = name.replace("-", "_"), summary
+    starred = _starring({*needed})
+    return lambda app: app.command(name, cls=starred)(run)
+
+
+def _flag(name: str, written: Written) -> Sequence[str]:
+    flag = flag_name(name)
+    return [f"{flag}/--no-{flag[2:]}"] if written is SWITCH else [flag]
+
+
+def _starring(names: set[str]) -> type[TyperCommand]:
+    """A command whose help stars what is needed, by a flag or in a file."""
+
+    class Starring(TyperCommand):
+        def format_help(self, ctx: Any, formatter: Any) -> None:
+            chosen = [
+                p for p in self.params if p.name in names or getattr(p, "metavar", None) in names
+            ]
+            for parameter in chosen:
+                parameter.required = True
+            try:
+                super().format_help(ctx, formatter)
+            finally:
+                for parameter in chosen:
+                    parameter.required = False
+
+    return Starring

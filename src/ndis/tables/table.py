@@ -236,6 +236,10 @@ class Table:
         for batch in self.batches():
             yield from self.rows.raw_blocks(batch) if raw else self.rows.blocks(batch)
 
+    def records(self) -> Iterator[Any]:
+        """Batches of records as the source gives them, for the owner of the data."""
+        return self._source.read(Request(self.columns, {}, len(self.columns)))
+
     def batches(self, *more: str, what: str = "Reading") -> Iterator[Any]:
         """The records as they are read, in the table's order; with further columns, such as keys.
 

@@ -1,0 +1,168 @@
+"""``ndis check``: what a table holds and what limits do to it, for its owner alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ndis._validate import one_of
+from ndis.cli import tables
+from ndis.cli.console import echo, open_ledger, print_table
+from ndis.cli.kinds import EPSILON, KINDS, LABEL
+from ndis.cli.settings import (
+    LEVELS,
+    LIMITS,
+    NUMBER,
+    RANGE,
+    Config,
+    Option,
+    Settings,
+    read_settings,
+    with_options,
+)
+
+if TYPE_CHECKING:
+    from ndis.tables import Columns, Table
+
+_OPTIONS = {
+    **tables.COLUMNS,
+    "limits": Option(LIMITS, "Public limits of a column, as for a release."),
+    "levels": Option(LEVELS, "Public levels of a categorical column, as for a release."),
+    "data_norm": Option(NUMBER, "Public bound on the norm of a row, as for a release."),
+    "label": LABEL,
+    "label_limits": Option(RANGE, "Public limits of the label, as for a release."),
+    **EPSILON,
+    **tables.OPTIONS,
+}
+_Mechanism = Annotated[
+    str | None,
+    typer.Option(help=f"Forecast a release as well: {', '.join(KINDS)}.", show_default=False),
+]
+_Book = Annotated[str | None, typer.Option(help="Say what such a release would leave of it.")]
+# More levels than this are counted, not listed.
+_MOST_LEVELS = 6
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    summary = (
+        "Look at a table before a release: types, gaps, values beyond the limits, forecasts.\n\n"
+        "For the owner of the data alone, and printed to standard error: nothing here is private."
+    )
+    with_options(check, _OPTIONS, "check", summary, ["INPUT"])(app)
+
+
+def check(
+    flags: Mapping[str, Any],
+    source: tables.Source = None,
+    mechanism: _Mechanism = None,
+    ledger: _Book = None,
+    config: Config = None,
+) -> None:
+    """Print what the table holds, then what a release of it would be."""
+    settings = tables.name_columns(read_settings(flags, _OPTIONS, config))
+    Settings({} if source is None else {"INPUT": source}).need("ndis check", "INPUT")
+    assert source is not None
+    if re.search(r"\.(csv|tsv|tab)\b", source.lower()) and "names" not in settings:
+        settings.setdefault("header", True)  # nothing is published here
+    with tables.opened(source, settings) as table:
+        n_rows = _tell_columns(table, settings)
+        _tell_rows(table, settings)
+    if mechanism is not None:
+        _tell_release(one_of("mechanism", mechanism, [*KINDS]), settings, n_rows, ledger)
+
+
+def _tell_columns(table: Table, settings: Settings) -> int:
+    """Each column with its type, gaps, values, and how much of it limits or levels change."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    records = pa.Table.from_batches(list(table.records()))
+    rows = []
+    for name in table.columns:
+        column = records[name]
+        whole, least, largest = column.drop_null(), "", ""
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            known = pc.unique(whole).to_pylist()
+            least = (
+                ", ".join(sorted(known)) if len(known) <= _MOST_LEVELS else f"{len(known)} kinds"
+            )
+        elif len(whole):
+            ends = pc.min_max(whole).as_py()
+            least, largest = str(ends["min"]), str(ends["max"])
+        changed = _share(_changed(name, whole, settings), len(whole))
+        rows.append([name, str(column.type), str(column.null_count), least, largest, changed])
+    print_table(
+        f"{records.num_rows} rows, {records.drop_null().num_rows} of them without gaps",
+        ["column", "type", "missing", "least", "largest", "beyond limits or levels"],
+        rows,
+        wrap=True,
+        err=True,
+    )
+    return int(records.num_rows)
+
+
+def _changed(name: str, values: Any, settings: Settings) -> int | None:
+    """How many values the declared limits clip, or the declared levels do not know."""
+    from ndis.tables.values import level_positions, numbers
+
+    levels, limits = settings.get("levels", {}), settings.get("limits")
+    pair = limits.get(name) if isinstance(limits, Mapping) else None
+    if name == settings.get("label"):
+        pair = settings.get("label_limits", pair)
+    if name in levels:
+        return int((level_positions(name, values.combine_chunks(), levels[name]) < 0).sum())
+    if pair is None or pair == "private":
+        return None
+    low, high = _recipe([name], {"limits": {name: pair}}).limits[name]  # type: ignore[index]
+    found = numbers(name, values.combine_chunks())
+    return int(((found < low) | (found > high)).sum())
+
+
+def _share(part: int | None, whole: int) -> str:
+    return "" if part is None else f"{part} ({part / max(whole, 1):.2%})"
+
+
+def _recipe(names: list[str], settings: Mapping[str, Any]) -> Columns:
+    from ndis.tables import Columns
+
+    limits = settings.get("limits")
+    return Columns(
+        names,
+        {k: v for k, v in settings.get("levels", {}).items() if k in names},
+        {k: v for k, v in limits.items() if k in names} if isinstance(limits, Mapping) else None,
+        settings.get("data_norm"),
+    )
+
+
+def _tell_rows(table: Table, settings: Settings) -> None:
+    """How many rows a bound on the norm scales down."""
+    import numpy as np
+
+    from ndis.tables import GRID_NORM, Rows
+
+    if "data_norm" not in settings:
+        return
+    recipe = _recipe([n for n in table.columns if n != settings.get("label")], settings)
+    scaled = total = 0
+    for block in table.with_rows(Rows(recipe)).blocks(raw=True):
+        clipped = np.clip(block.features, recipe.low[:, None], recipe.high[:, None])
+        grid = (clipped - recipe.middle[:, None]) * recipe.scale[:, None]
+        scaled += int((np.linalg.norm(grid, axis=0) > GRID_NORM).sum())
+        total += block.n_rows
+    echo(f"Scaled down to data_norm: {_share(scaled, total)} of the rows.", err=True)
+
+
+def _tell_release(name: str, settings: Settings, n_rows: int, ledger: str | None) -> None:
+    """What a release with these settings would be good for, and what it would cost."""
+    kind = KINDS[name]
+    settings.need("ndis check", *kind.needed())
+    expected = kind.forecast(Settings({**settings, "n_rows": n_rows}))
+    promise = kind.plan(settings).guarantee
+    echo(f"{expected}\n{promise}", err=True)
+    if ledger is not None:
+        with open_ledger(ledger) as book:
+            echo(f"It would leave {book.preview(promise)}.", err=True)

@@ -1,0 +1,171 @@
+"""Tables on the command line: how a file is written, which columns are read, through what."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ndis.cli.console import debugging, say
+from ndis.cli.settings import SWITCH, WORD, WORDS, Option, Settings
+
+if TYPE_CHECKING:
+    from ndis._validate import FloatArray
+    from ndis.tables import Table
+
+Source = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="INPUT",
+        help="Parquet, Arrow, CSV, TSV or xlsx file, folder, pattern or address.",
+        show_default=False,
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="Read INPUT through Spark at this master, such as spark://HOST:7077."),
+]
+
+# How text files are written: what `ndis.tables.Table.open` takes.
+_TEXT = ("delimiter", "encoding", "header", "names")
+OPTIONS = {
+    "delimiter": Option(WORD, "What separates values in a text file; a comma by default."),
+    "encoding": Option(WORD, "Encoding of a text file, such as latin-1; utf8 by default."),
+    "header": Option(
+        SWITCH, "Whether the first line holds names, which become part of the release."
+    ),
+    "names": Option(WORDS, "Names of the columns of a file without a header line."),
+    "drop_missing": Option(SWITCH, "Leave out rows with missing or infinite values."),
+}
+COLUMNS = {"columns": Option(WORDS, "Columns to read; all by default.")}
+_MASTERS = ("local", "spark://", "yarn", "k8s://")
+
+
+def name_columns(settings: Settings) -> Settings:
+    """The columns to read are those that were named, wherever that was."""
+    limits, label = settings.get("limits"), settings.get("label")
+    if "columns" in settings or not isinstance(limits, Mapping):
+        return settings
+    named = [*limits, *settings.get("levels", {}), *([] if label is None else [label])]
+    return Settings({**settings, "columns": list(dict.fromkeys(named))})
+
+
+@contextmanager
+def opened(source: str, settings: Settings, spark: str | None = None) -> Iterator[Table]:
+    """The table, whose owner is told what is read; a Spark session lasts as long as the block."""
+    from ndis.tables import Table
+
+    written = {name: settings[name] for name in _TEXT if name in settings}
+    if "names" in written:
+        written.setdefault("header", False)
+    columns = settings.get("columns")
+    drop = bool(settings.get("drop_missing", False))
+    with nullcontext(source) if spark is None else _on_spark(source, spark, settings) as data:
+        table = Table.open(
+            data,
+            columns,
+            drop_missing=drop,
+            typed=[*settings.get("levels", {}), *filter(None, [settings.get("label")])],
+            **({} if spark else written),
+        )
+        say(f"columns read: {', '.join(table.columns)}")
+        yield table
+
+
+def numbers(table: Table) -> FloatArray:
+    """All numbers of a table as they are, rows by columns."""
+    import numpy as np
+
+    from ndis.tables import Columns, Rows
+
+    rows = Rows(Columns(table.columns, norm=1.0, widths=table.widths))
+    blocks = [block.features.T.copy() for block in table.with_rows(rows).blocks(raw=True)]
+    if not sum(map(len, blocks)):
+        raise ValueError("The table has no rows; hand over at least one.")
+    return np.vstack(blocks)
+
+
+# -- Spark -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _on_spark(source: str, master: str, settings: Settings) -> Iterator[Any]:
+    text = source.lower().endswith((".csv", ".csv.gz"))
+    if text and not settings.get("header") and "columns" not in settings:
+        raise ValueError(
+            "Expected to know that the first line holds names, since they become part of the "
+            "release; pass --header, or name the columns to read with --columns or --limits."
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # Spark's, of other packages' versions
+        session = _session(master)
+        try:
+            yield _read(session, source, text)
+        finally:
+            session.stop()
+
+
+def _session(master: str) -> Any:
+    """A session at this master; what Spark has to say while it starts is for `--debug`."""
+    if not master.startswith(_MASTERS):
+        raise ValueError(
+            f"Expected --spark with an address such as spark://HOST:7077, yarn or local[2], got "
+            f"{master}; correct it."
+        )
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise ImportError(
+            "Expected PySpark to read through Spark, but it is not installed; "
+            "run: pip install 'ndis[spark]'."
+        ) from None
+    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+        raise FileNotFoundError("Expected Java for Spark, but found none; install it.")
+    if master.startswith("local"):  # workers on this machine run the Python that runs here
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    quiet: dict[str, Any] = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
+    builder = SparkSession.builder.master(master).appName("ndis").config(map=quiet)
+    with nullcontext() if debugging() else _silent_children():
+        try:
+            return builder.getOrCreate()
+        except Exception as error:  # Java, the network, the address: whatever Spark says
+            raise ConnectionError(
+                f"Expected Spark at {master}, but it did not start ({_first_line(error)}); check "
+                "the address, or see more with --debug."
+            ) from error
+
+
+@contextmanager
+def _silent_children() -> Iterator[None]:
+    """Processes that are started here say nothing on standard error, for all their life."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _read(session: Any, source: str, text: bool) -> Any:
+    try:
+        if text:
+            return session.read.csv(source, header=True, inferSchema=True)
+        return session.read.parquet(source)
+    except Exception as error:  # Spark has a class of error for each cause
+        raise FileNotFoundError(
+            f"Expected a table that Spark can read at {source}, got none ({_first_line(error)}); "
+            "check the path as the cluster sees it."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0].rstrip(".")[:200]

@@ -1,0 +1,69 @@
+"""The command line as the tests call it, and the tables that they release."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import csv
+
+from ndis.cli import main
+
+PROMISE = ("--epsilon", "1", "--delta", "1e-6")
+LIMITS = ("--limits", "a=-1:1", "--limits", "b=-1:1")
+ANSWERS = ("--sensitivity", "1", "--relation", "add-remove", "--size", "3", "--header")
+# A release of every kind, from the tables of `write_tables`.
+RELEASES = {
+    "mean": ("people.csv", *LIMITS),
+    "logistic": ("people.csv", "--label", "sick", "--classes", "0,1", *LIMITS),
+    "limits": ("people.csv", "--columns", "a,b"),
+    "gaussian": ("answers.csv", *ANSWERS),
+    "matrix": ("answers.csv", *ANSWERS),
+}
+# What else calibrate and forecast are told, instead of a table.
+PLANS = {
+    "mean": LIMITS,
+    "logistic": ("--classes", "0,1", *LIMITS),
+    "limits": ("--columns", "a,b"),
+    "gaussian": ("--sensitivity", "1", "--size", "3"),
+    "matrix": ("--sensitivity", "1", "--size", "3,1"),
+}
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """Run the program as a user would and return its exit code and what it printed."""
+    with pytest.raises(SystemExit) as leaving:
+        main(words)
+    printed = capsys.readouterr()
+    return leaving.value.code or 0, printed.out, printed.err
+
+
+def people(n_rows: int = 4000) -> pa.Table:
+    """Numbers in [-1, 1], a class, and a label that depends on one of the numbers."""
+    rows = np.random.default_rng(0).uniform(-1, 1, (n_rows, 3))
+    label = rows[:, 2] + rows[:, 0]
+    sick = (label + 0.3 * rows[:, 1] > 0).astype(int)
+    return pa.table({"a": rows[:, 0], "b": rows[:, 1], "y": label, "sick": sick})
+
+
+def write_tables(folder: Path) -> None:
+    """People in one file and in parts, the edges of a graph, and answers."""
+    everybody = people()
+    csv.write_csv(everybody, folder / "people.csv")
+    pq.write_table(everybody.slice(0, 1500), folder / "part-1.parquet")
+    pq.write_table(everybody.slice(1500), folder / "part-2.parquet")
+    csv.write_csv(pa.table({"source": [0, 1], "target": [1, 2]}), folder / "edges.csv")
+    csv.write_csv(pa.table({"count": [10, 20, 30]}), folder / "answers.csv")
+
+
+def example_estimator() -> Any:
+    """The estimator that docs/how-to-add-a-mechanism.md writes."""
+    page = Path(__file__).parent.parent / "docs/how-to-add-a-mechanism.md"
+    code = re.search(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert code is not None
+    scope: dict[str, Any] = {"__name__": "example"}
+    exec(code[1], scope)
+    return scope["PrivateMean"]
