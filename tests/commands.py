@@ -19,6 +19,7 @@ ANSWERS = ("--sensitivity", "1", "--relation", "add-remove", "--size", "3", "--h
 RELEASES = {
     "mean": ("people.csv", *LIMITS),
     "logistic": ("people.csv", "--label", "sick", "--classes", "0,1", *LIMITS),
+    "projection": ("people.csv", *LIMITS, "--limits", "y=-2:2", "--n-components", "50"),
     "limits": ("people.csv", "--columns", "a,b"),
     "gaussian": ("answers.csv", *ANSWERS),
     "matrix": ("answers.csv", *ANSWERS),
@@ -27,6 +28,7 @@ RELEASES = {
 PLANS = {
     "mean": LIMITS,
     "logistic": ("--classes", "0,1", *LIMITS),
+    "projection": (*LIMITS, "--n-components", "50"),
     "limits": ("--columns", "a,b"),
     "gaussian": ("--sensitivity", "1", "--size", "3"),
     "matrix": ("--sensitivity", "1", "--size", "3,1"),

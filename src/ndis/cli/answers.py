@@ -1,17 +1,21 @@
-"""What a release says, by name: tables for people, values for programs."""
+"""What a release says, by name: tables for people, CSV and JSON for programs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ndis.cli.console import echo, print_table
+from ndis.cli.console import echo, print_json, print_table
 
 if TYPE_CHECKING:
     from ndis.release import Release
 
-# Wider and longer arrays are told by their shape.
+# Wider and longer tables do not fit onto a screen.
 _MOST_COLUMNS, _MOST_ROWS = 8, 60
+_INTERVAL = ("estimate", "95% from", "to")
+ESTIMATE = ("estimate", "standard error")
 
 
 class Answer(NamedTuple):
@@ -25,72 +29,86 @@ class Answer(NamedTuple):
     rows: Sequence[tuple[str, Sequence[float]]]
 
 
-def values(release: Release) -> dict[str, Any]:
-    """The released arrays and what follows from them by name, for JSON."""
-    named = {
-        title: {name: dict(zip(headings, row, strict=False)) for name, row in rows}
-        for title, headings, rows in _estimates(release)
-    }
-    return {name: array.tolist() for name, array in release.arrays.items()} | named
-
-
-def print_answers(release: Release) -> None:
-    """The answers of a release, where they fit onto a screen."""
-    told = ", ".join(f"{n} {'x'.join(map(str, a.shape))}" for n, a in release.arrays.items())
-    echo(f"{release.mechanism} ({told.replace(' ,', ',').strip()})")
-    for answer in answers(release):
-        if len(answer.headings) <= _MOST_COLUMNS and len(answer.rows) <= _MOST_ROWS:
-            print_table(
-                answer.title,
-                ["", *answer.headings],
-                [[name, *(f"{value:.6g}" for value in row)] for name, row in answer.rows],
-            )
-
-
-def csv_lines(release: Release) -> Iterator[list[str]]:
-    """The same, whole, as lines of a CSV file."""
-    for answer in answers(release):
-        yield [answer.title, *answer.headings]
-        for name, row in answer.rows:
-            yield [name, *map(repr, row)]
-
-
-def answers(release: Release) -> list[Answer]:
-    """What the estimator makes of its release, or the arrays themselves."""
-    return _estimates(release) or list(_arrays(release))
-
-
-def _arrays(release: Release) -> Iterator[Answer]:
-    for name, array in release.arrays.items():
-        if array.ndim <= 2:
-            matrix = array if array.ndim == 2 else array.reshape(-1, 1)
-            headings = [name] if matrix.shape[1] == 1 else _numbered(matrix.shape[1])
-            yield _table(name, headings, _numbered(len(matrix)), matrix)
-
-
-def _numbered(n: int) -> list[str]:
-    return [str(index) for index in range(n)]
-
-
-def _table(title: str, headings: Sequence[str], names: Iterable[str], matrix: Any) -> Answer:
-    rows = [
-        (name, [float(value) for value in row]) for name, row in zip(names, matrix, strict=True)
-    ]
+def table(title: str, headings: Iterable[str], names: Iterable[Any], matrix: Any) -> Answer:
+    """An answer from the rows of a matrix."""
+    rows = [(str(name), list(map(float, row))) for name, row in zip(names, matrix, strict=True)]
     return Answer(title, list(headings), rows)
 
 
-# -- what estimators make of their releases -----------------------------------------------------
+def print_answers(answers: Sequence[Answer]) -> None:
+    """Answers as tables, as far as they fit onto a screen."""
+    for title, headings, rows in answers:
+        if len(headings) > _MOST_COLUMNS or len(rows) > _MOST_ROWS:
+            echo(f"{title}: {len(rows)} x {len(headings)} numbers, see --csv or --json")
+            continue
+        shown = [[name, *(f"{value:.6g}" for value in row)] for name, row in rows]
+        print_table(title, ["", *headings], shown)
+
+
+def print_csv(answers: Sequence[Answer]) -> None:
+    """Answers, whole, as CSV."""
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    for title, headings, rows in answers:
+        lines.writerow([title, *headings])
+        lines.writerows([name, *map(repr, row)] for name, row in rows)
+    echo(text.getvalue().rstrip("\n"))
+
+
+def as_document(answers: Sequence[Answer]) -> dict[str, Any]:
+    """Answers by title, name and heading, for JSON."""
+    return {
+        title: {name: dict(zip(headings, row, strict=False)) for name, row in rows}
+        for title, headings, rows in answers
+    }
+
+
+def tell(answers: Sequence[Answer], as_csv: bool, as_json: bool) -> None:
+    """Answers in the form that was asked for."""
+    if as_json:
+        print_json(as_document(answers))
+    elif as_csv:
+        print_csv(answers)
+    else:
+        print_answers(answers)
+
+
+# -- releases -----------------------------------------------------------------------------------
+
+
+def describe(release: Release) -> str:
+    """The mechanism and the arrays, in a line."""
+    arrays = (
+        f"{name} {' x '.join(map(str, array.shape))}".rstrip()
+        for name, array in release.arrays.items()
+    )
+    return f"{release.mechanism}: {', '.join(arrays)}"
+
+
+def answers_of(release: Release) -> list[Answer]:
+    """What the estimator makes of its release, or the arrays themselves."""
+    return _estimates(release) or [
+        table(name, [name] if width == 1 else map(str, range(width)), range(len(matrix)), matrix)
+        for name, array in release.arrays.items()
+        if array.ndim <= 2
+        for matrix in [array if array.ndim == 2 else array.reshape(-1, 1)]
+        for width in [matrix.shape[1]]
+    ]
+
+
+def values(release: Release) -> dict[str, Any]:
+    """The released arrays and what follows from them by name, for JSON."""
+    arrays: Mapping[str, Any] = {name: array.tolist() for name, array in release.arrays.items()}
+    return {**arrays, **as_document(_estimates(release))}
 
 
 def _estimates(release: Release) -> list[Answer]:
     """The answers by name, from the estimator that the release makes possible."""
     import ndis
 
-    estimator = (
-        getattr(ndis, release.mechanism, None) if release.mechanism in ndis.__all__ else None
-    )
-    if not hasattr(estimator, "from_release"):
+    if release.mechanism not in ndis.__all__:
         return []
+    estimator: Any = getattr(ndis, release.mechanism)
     try:
         model = estimator.from_release(release)
         return next((list(say(model)) for name, say in _SAY.items() if hasattr(model, name)), [])
@@ -99,7 +117,7 @@ def _estimates(release: Release) -> list[Answer]:
 
 
 def _limits(model: Any) -> Iterator[Answer]:
-    yield _table("limits", ["low", "high"], model.limits_, model.limits_.values())
+    yield table("limits", ["low", "high"], model.limits_, model.limits_.values())
 
 
 def _classes(model: Any) -> Iterator[Answer]:
@@ -107,9 +125,19 @@ def _classes(model: Any) -> Iterator[Answer]:
     chosen = model.classes_[1:] if len(model.coef_) == 1 else model.classes_
     for i, each in enumerate(chosen):
         rows = [[model.intercept_[i]], *zip(model.coef_[i], low[i], high[i], strict=True)]
-        yield _table(f"log-odds of {each}", _ESTIMATE, ["intercept", *model.feature_names_], rows)
+        yield table(f"log-odds of {each}", _INTERVAL, ["intercept", *model.feature_names_], rows)
 
 
-_ESTIMATE = ("estimate", "95% from", "to")
+def _sketch(model: Any) -> Iterator[Answer]:
+    sketch = model.sketch_
+    yield from matrix_with_errors("Gram matrix", sketch.columns, sketch.gram())
+
+
+def matrix_with_errors(title: str, names: Sequence[str], estimate: Any) -> Iterator[Answer]:
+    """A matrix between columns, and its standard errors."""
+    yield table(title, names, names, estimate.value)
+    yield table(f"{title}, standard errors", names, names, estimate.standard_error)
+
+
 # By the first of these that a fitted estimator has.
-_SAY = {"limits_": _limits, "intervals": _classes}
+_SAY = {"limits_": _limits, "intervals": _classes, "sketch_": _sketch}

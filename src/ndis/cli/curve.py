@@ -100,7 +100,8 @@ def _worst_case(
     total = profiles[0]
     for each in profiles[1:]:
         total = total + each
-    return total * times
+    composed: Profile = total * times
+    return composed
 
 
 def read_pair(path: Path) -> "list[Gaussian]":

@@ -143,6 +143,7 @@ KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         Kind("logistic", "PrivateLogisticRegression", (BOUNDS, "classes"), label=True),
+        Kind("projection", "PrivateProjection", (BOUNDS, "n_components")),
         Kind("limits", "PrivateLimits"),
         Kind("gaussian", "GaussianMechanism", ("sensitivity",), _ANSWERS, source="answers"),
         Kind("matrix", "MatrixGaussianMechanism", ("sensitivity",), _ANSWERS, source="answers"),

@@ -22,6 +22,7 @@ GROUPS = (
     "check",
     "release",
     "show",
+    "sketch",
     "verify",
     "ledger",
     "party",

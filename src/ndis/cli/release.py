@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ndis.cli import tables
-from ndis.cli.answers import print_answers, values
+from ndis.cli.answers import answers_of, describe, print_answers, values
 from ndis.cli.console import AsJson, Sign, echo, open_ledger, picture, print_json
 from ndis.cli.kinds import Kind, add_group
 from ndis.cli.settings import Config, Settings, read_settings, with_options
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 def _command(kind: Kind) -> Any:
     options = kind.parameters | tables.OPTIONS
     if kind.source == "answers":
-        options |= kind.sizes
+        options |= kind.sizes | ({} if "columns" in options else tables.COLUMNS)
     needed = (*kind.needed("INPUT", "out"), *kind.asks, *(("label",) if kind.label else ()))
 
     def release(
@@ -111,7 +111,8 @@ def _tell(release: Release, out: Path, ledger: str | None, as_json: bool) -> Non
             }
         )
         return
-    print_answers(release)
+    echo(describe(release))
+    print_answers(answers_of(release))
     echo(f"{release.guarantee}\nWritten to {out}, SHA-256 {release.digest}")
     if left is not None:
         echo(f"Left of the budget: {left}")

@@ -1,18 +1,17 @@
 """``ndis show``: what a release says."""
 
-import csv
-import io
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ndis.cli.answers import csv_lines, print_answers, values
+from ndis.cli.answers import answers_of, describe, print_answers, print_csv, values
 from ndis.cli.console import AsJson, echo, print_json
 
 File = Annotated[
     Path, typer.Argument(metavar="RELEASE", help="The release file.", show_default=False)
 ]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -20,11 +19,7 @@ def register(app: typer.Typer) -> None:
     app.command("show")(show)
 
 
-def show(
-    path: File,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print the answers as CSV.")] = False,
-    as_json: AsJson = False,
-) -> None:
+def show(path: File, as_csv: AsCsv = False, as_json: AsJson = False) -> None:
     """Show what a release says: its answers by name, and what is promised.
 
     The file is checked against its certificate; `ndis verify` checks the promise itself.
@@ -35,9 +30,8 @@ def show(
     if as_json:
         print_json({"values": values(release), "certificate": release.certificate()})
     elif as_csv:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(csv_lines(release))
-        echo(text.getvalue().rstrip("\n"))
+        print_csv(answers_of(release))
     else:
-        print_answers(release)
+        echo(describe(release))
+        print_answers(answers_of(release))
         echo(str(release.guarantee))

@@ -65,6 +65,8 @@ def opened(source: str, settings: Settings, spark: str | None = None) -> Iterato
     if "names" in written:
         written.setdefault("header", False)
     columns = settings.get("columns")
+    if not isinstance(columns, list):  # of a matrix it is the noise along them
+        columns = None
     drop = bool(settings.get("drop_missing", False))
     with nullcontext(source) if spark is None else _on_spark(source, spark, settings) as data:
         table = Table.open(
