@@ -47,10 +47,6 @@ class Block:
         """Constants where the block is."""
         return beside(values, self.features)
 
-    def dense(self) -> Any:
-        """All entries, those that are not stored included: shape (n_features, n_rows)."""
-        return self.features
-
     def gram(self) -> Any:
         """Sum of x x^T."""
         return self.features @ self.features.T
@@ -97,10 +93,6 @@ class SparseBlock(Block):
     def beside(self, values: Any) -> Any:
         """Constants are where sparse blocks are."""
         return values
-
-    def dense(self) -> Any:
-        """All entries, the shift subtracted."""
-        return (self.rows.toarray() - self.shift).T
 
     def gram(self) -> Any:
         """Sum of r r^T, sparse; `centred_gram` subtracts the shift from the sum of all blocks."""

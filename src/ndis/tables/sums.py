@@ -125,7 +125,7 @@ class CutGram:
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """The sum over a block: a row's term has norm 2^40 at most."""
-        xp, rows = block.xp, block.dense()
+        xp, rows = block.xp, block.dense
         length = xp.sqrt(xp.clip(block.squares(), 1.0, None))
         room = self.reach * (1.0 - 2.0**-50) - 0.5 * float(np.sqrt(rows.shape[0]))
         cut = xp.round(rows * xp.clip(room / length, None, self.unit))
@@ -219,7 +219,7 @@ class JointGram:
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """The sum over a block."""
         last = block.xp.zeros_like(block.labels[:1, :]) + self.constant
-        long = block.xp.concat([block.dense(), last, block.labels], axis=0)
+        long = block.xp.concat([block.dense, last, block.labels], axis=0)
         return {"gram": long @ long.T}
 
 
