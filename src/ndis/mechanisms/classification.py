@@ -216,6 +216,11 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         self.random_state = random_state
         self.ledger = ledger
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     # -- before the data -----------------------------------------------------------------------
 
     def _plan(self, rows: Rows) -> Plan:
@@ -331,7 +336,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
     def _arrays(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Rows, and an indicator of each class."""
         known = self._classes()
-        if hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray):
+        if _elsewhere(X):
             self.n_features_in_ = X.shape[1]
             labels = y if hasattr(y, "__dlpack__") else np.asarray(y)
         else:
@@ -405,6 +410,8 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         self.coef_, self.intercept_ = arrays["coef"], arrays["intercept"]
         self.feature_names_ = rows.features.names
         self._recipe_used = Rows(rows.features)
+        assert rows.labels is not None
+        self._from_arrays = len(rows.labels.columns) > 1
         if "draws" in arrays:
             self.draws_ = arrays["draws"]
         method = self.release_.parameters["method"]
@@ -459,7 +466,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         """Moderated log-odds of the second of two classes, or logits of every class."""
         check_is_fitted(self, "release_")
         names = self._recipe_used.features.columns
-        if isinstance(X, np.ndarray | list) or hasattr(self, "feature_names_in_"):
+        if self._from_arrays and not _elsewhere(X):
             X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
         table = Table.open(X, names).with_rows(self._recipe_used)
         logits = table.measure(self._logits.moderated, len(self.classes_)).T
@@ -477,6 +484,11 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         if logits.ndim == 2:
             return np.asarray(softmax(logits, axis=1))
         return np.column_stack([expit(-logits), expit(logits)])
+
+
+def _elsewhere(X: Any) -> bool:
+    """Whether these are rows of another array library, perhaps on a graphics card."""
+    return hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray)
 
 
 # -- parts -------------------------------------------------------------------------------------

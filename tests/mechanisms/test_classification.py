@@ -1,0 +1,440 @@
+"""Private logistic regression: its sums, its promise, what it is good for."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.special import expit, softmax
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from estimators.classification import labelled
+from ndis import Ledger, PrivateLogisticRegression, audit, privacy_loss
+from ndis.calibration import noise_multiplier
+from ndis.mechanisms import classification_posterior
+from ndis.mechanisms.classification import _parts, _whole
+from ndis.mechanisms.recompute import implied
+from ndis.tables import GRID_NORM, Columns, Rows, Scores, Table, contrasts
+from posterior_pairs import logistic_removals, worst_log_delta
+from samplers import LEVEL, accepts_gaussian
+
+DELTA = 1e-6
+
+
+def model(**changes: Any) -> PrivateLogisticRegression:
+    parameters = {
+        "classes": [0, 1], "epsilon": 1.0, "delta": DELTA, "data_norm": 1.0, "random_state": 7,
+    }  # fmt: skip
+    return PrivateLogisticRegression(**(parameters | changes))
+
+
+def posterior(**changes: Any) -> PrivateLogisticRegression:
+    return model(**{"method": "posterior", "lam": 1.0, "delta": 1e-4, **changes})
+
+
+# --- sums and bounds ------------------------------------------------------------------------------
+
+
+def opened(X: Any, y: Any, n_classes: int) -> Table:
+    names = [f"y{i}" for i in range(n_classes)]
+    onehot = (np.asarray(y)[:, None] == np.arange(n_classes)).astype(float)
+    table = Table.open(X, labels=onehot)
+    features = Columns([f"x{i}" for i in range(X.shape[1])], norm=1.0)
+    labels = Columns(names, limits=dict.fromkeys(names, (0.0, 1.0)), centred=False)
+    return table.with_rows(Rows(features, labels, weighted=False))
+
+
+def queries(d: int, n_classes: int, rng: np.random.Generator) -> list[tuple[Any, Any]]:
+    """Points near zero, ordinary ones and absurd ones."""
+    sizes = (0.0, 1.0, 30.0, 1e6)
+    return [
+        (size * rng.standard_normal((d, n_classes)), size * rng.standard_normal(n_classes))
+        for size in sizes
+    ]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_neighbour_changes_a_gradient_by_one_bounded_term(n_classes: int, weighted: bool) -> None:
+    rng = np.random.default_rng(n_classes)
+    X, y = labelled(300, 3, n_classes)
+    bound = math.sqrt(1 - 1 / n_classes) if weighted else math.sqrt(2.0)
+    for theta, intercept in queries(3, n_classes, rng):
+        whole, unit = _whole(theta)
+        assert max(math.sqrt(sum(int(v) ** 2 for v in column)) for column in whole.T) <= 2**32
+        scores = Scores(whole, unit / GRID_NORM, intercept, bound, weighted)
+        everyone = opened(X, y, n_classes).sum(scores)
+        for gone in (0, 123, 299):
+            others = opened(np.delete(X, gone, 0), np.delete(y, gone), n_classes).sum(scores)
+            alone = opened(X[[gone]], y[[gone]], n_classes).sum(scores)
+            for name, total in everyone.items():
+                assert total - others[name] == alone[name]
+            residual = [int(v) for v in alone["residuals"].value]
+            assert sum(v * v for v in residual) <= GRID_NORM**2
+            square = sum(int(v) ** 2 for v in alone["gradient"].value.ravel())
+            assert square <= GRID_NORM**4
+
+
+def test_gradients_are_those_of_the_likelihood() -> None:
+    rng = np.random.default_rng(0)
+    X, y = labelled(500, 4, 3)
+    theta, intercept = rng.standard_normal((4, 3)), rng.standard_normal(3)
+    whole, unit = _whole(theta)
+    sums = opened(X, y, 3).sum(Scores(whole, unit / GRID_NORM, intercept, math.sqrt(2.0)))
+    left = np.eye(3)[y] - softmax(X @ theta + intercept, axis=1)
+    expected = X.T @ contrasts(np, left.T).T
+    found = sums["gradient"].value * math.sqrt(2.0) / GRID_NORM**2
+    np.testing.assert_allclose(found, expected, atol=500 * 3e-6)
+
+
+def test_weights_bound_every_residual_and_are_used_up() -> None:
+    """Any label at any probabilities; equal ones reach the bound."""
+    rng = np.random.default_rng(1)
+    for n_classes in (2, 3, 10):
+        theta = np.zeros((2, n_classes))
+        longest = 0.0
+        for intercept in (np.zeros(n_classes), 5 * rng.standard_normal(n_classes)):
+            for label in range(n_classes):
+                table = opened(np.zeros((1, 2)), [label], n_classes)
+                scores = Scores(theta, 1.0, intercept, math.sqrt(1 - 1 / n_classes), weighted=True)
+                longest = max(longest, np.linalg.norm(table.sum(scores)["residuals"].value))
+        assert (1 - 1e-5) * GRID_NORM < longest <= GRID_NORM
+
+
+@pytest.mark.parametrize("method", ["newton", "descent"])
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_all_sums_together_are_one_mean_shift(method: str, n_classes: int) -> None:
+    """The most that a row can do to all sums, in units of their noise, is what was paid for."""
+    plan = model(method=method, classes=range(n_classes)).plan(3)
+    noise = plan.noise_scale
+    assert isinstance(noise, dict)
+    parts = _parts(method, n_classes)
+    assert sum(share for _, share in parts.values()) == pytest.approx(1.0)
+    spent = sum((parts[name][0] / noise[name]) ** 2 for name in parts)
+    assert math.sqrt(spent) == pytest.approx(1 / noise_multiplier(1.0, DELTA), rel=1e-12)
+
+
+def test_the_layout_does_not_matter() -> None:
+    X, y = labelled(5000, 3, 3)
+    strict = pytest.importorskip("array_api_strict")
+    scores = Scores(np.round(1e6 * np.ones((3, 3))), 1e-12, np.arange(3.0), 1.0, weighted=True)
+    expected = opened(X, y, 3).sum(scores)
+    back = np.arange(5000)[::-1]
+    onehot = (y[:, None] == np.arange(3)).astype(float)
+    there = Table.open(strict.asarray(X), labels=strict.asarray(onehot))
+    for other in (
+        opened(X[back], y[back], 3),
+        opened(sparse.csr_array(X), y, 3),
+        there.with_rows(opened(X, y, 3).rows),
+    ):
+        sums = other.sum(scores)
+        assert all(sums[name] == expected[name] for name in expected)
+
+
+# --- what it is good for --------------------------------------------------------------------------
+
+
+def test_near_the_regression_without_noise() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (30_000, 4)) / 2
+    y = (rng.uniform(size=30_000) < expit(X @ [6, -4, 2, 0] - 1)).astype(int)
+    plain = LogisticRegression(C=np.inf).fit(X, y)
+    ours = model(random_state=0).fit(X, y)
+    best = log_loss(y, plain.predict_proba(X))
+    assert log_loss(y, ours.predict_proba(X)) < best + 0.002
+    assert np.abs(ours.coef_ - plain.coef_).max() < 0.5
+    lower, upper = ours.intervals(0.99)
+    assert np.all((lower < plain.coef_) & (plain.coef_ < upper))
+    assert ours.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.01)
+
+
+def test_several_classes() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, (30_000, 3)) / math.sqrt(3)
+    logits = X @ (5 * rng.standard_normal((3, 4)))
+    y = np.array(list("abcd"))[(logits + rng.gumbel(size=logits.shape)).argmax(axis=1)]
+    ours = model(classes=["d", "b", "a", "c"]).fit(X, y)
+    assert ours.classes_.tolist() == list("abcd")
+    assert ours.coef_.shape == (4, 3)
+    plain = LogisticRegression(C=np.inf).fit(X, y)
+    best = log_loss(y, plain.predict_proba(X))
+    assert log_loss(y, ours.predict_proba(X)) < best + 0.01
+
+
+def test_many_features_descend() -> None:
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((8000, 150))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    y = (X[:, :5].sum(axis=1) > 0).astype(int)
+    ours = model(epsilon=4.0)
+    assert ours.plan(150).method == "descent"
+    assert ours.fit(X, y).score(X, y) > 0.8
+
+
+def test_nothing_is_learned_from_nothing() -> None:
+    """Pure noise is not taken for a signal: probabilities stay near the classes' shares."""
+    X, _ = labelled(200, 5, 2)
+    y = (np.arange(200) % 4 == 0).astype(int)
+    losses = [
+        log_loss(y, model(epsilon=0.1, random_state=seed).fit(X, y).predict_proba(X))
+        for seed in range(5)
+    ]
+    assert np.mean(losses) < 0.9
+
+
+def test_forecasts_come_true() -> None:
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((20_000, 5))
+    X /= np.linalg.norm(X, axis=1).max()
+    theta = rng.standard_normal(5)
+    theta /= (X @ theta).std()
+    p = expit(X @ theta)
+    y = (rng.uniform(size=len(p)) < p).astype(int)
+    forecast = model(random_state=None).forecast(5, n_rows=20_000)
+    low, high = forecast.errors["log loss above the best"]
+    ours = model(random_state=1).fit(X, y).predict_proba(X)
+    lost = np.mean(p * np.log(p / ours[:, 1]) + (1 - p) * np.log((1 - p) / ours[:, 0]))
+    assert low / 10 < lost < 10 * high
+
+
+# --- tables and labels ----------------------------------------------------------------------------
+
+
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(8)
+    age, group = rng.uniform(20, 80, 4000), rng.choice(["x", "y"], 4000)
+    ill = rng.uniform(size=4000) < expit((age - 50) / 5 + 2 * (group == "x") - 1)
+    return pd.DataFrame({"age": age, "group": group, "state": np.where(ill, "ill", "well")})
+
+
+def test_a_frame_with_words() -> None:
+    table = frame()
+    ours = model(
+        data_norm=None, classes=["well", "ill"], limits={"age": (20, 80)}, levels={"group": "xy"}
+    ).fit(table, "state")
+    assert ours.feature_names_ == ("age", "group=x", "group=y")
+    assert ours.classes_.tolist() == ["ill", "well"]
+    assert ours.score(table, table["state"]) > 0.8
+    assert ours.coef_[0, 0] < -0.05  # per year, of being well
+    beyond = pd.DataFrame({"age": [80.0, 800.0], "group": ["x", "x"]})
+    assert np.ptp(ours.decision_function(beyond)) == 0.0
+
+
+def test_arrays_and_frames_agree() -> None:
+    table = frame()[["age", "state"]]
+    common = {"data_norm": None, "classes": ["well", "ill"]}
+    one = model(limits={"age": (20, 80)}, **common).fit(table, "state")
+    other = model(limits=[(20, 80)], **common).fit(table[["age"]].to_numpy(), table["state"])
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+
+
+def test_limits_that_nobody_knows() -> None:
+    table = frame()
+    ours = model(
+        data_norm=None, classes=["well", "ill"], limits={"age": "private"}, levels={"group": "xy"}
+    ).fit(table, "state")
+    assert "limits" in ours.noise_scale_
+    assert ours.score(table, table["state"]) > 0.75
+
+
+def test_classes_are_declared(tmp_path: Any) -> None:
+    X, y = labelled(50, 2, 2)
+    with pytest.raises(ValueError, match="Expected classes"):
+        model(classes=None).fit(X, y)
+    ledger = Ledger.create(tmp_path / "l.ndis", 9.0, 1e-3, "add-remove", accept=["seeded"])
+    with ledger:
+        for labels in (np.where(y == 1, 2, 0), np.array(["0", "1"])[y]):
+            with pytest.raises(ValueError, match="declared classes"):
+                model(ledger=ledger).fit(X, labels)
+            with pytest.raises(ValueError, match="declared classes"):
+                model(ledger=ledger, limits="private", data_norm=None).fit(X, labels)
+        assert not ledger.history()
+    assert model().fit(X, np.zeros(50, int)).release_.parameters["classes"] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"classes": [0]}, "two distinct classes"),
+        ({"classes": [0, 0, 1]}, "two distinct classes"),
+        ({"data_norm": None}, "data_norm"),
+        ({"method": "lbfgs"}, "method"),
+        ({"method": "posterior", "classes": [0, 1, 2]}, "two classes"),
+        ({"method": "posterior", "lam": 0.0}, "lam"),
+        ({"method": "posterior", "max_rows": 5}, "at most 5 rows"),
+        ({"method": "posterior", "limits": "private", "data_norm": None}, "public"),
+    ],
+)
+def test_what_is_wrong_is_named(changes: dict[str, Any], message: str) -> None:
+    X, y = labelled(6, 2, 2)
+    with pytest.raises(ValueError, match=message):
+        model(**changes).fit(X, y)
+
+
+def test_one_shot_readers_are_refused_before_payment() -> None:
+    import pyarrow as pa
+
+    table = pa.Table.from_pandas(frame()[["age", "state"]])
+    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
+    with pytest.raises(ValueError, match="more than once"):
+        model(data_norm=None, classes=["ill", "well"], limits={"age": (0, 99)}).fit(reader, "state")
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"method": "descent"}, {"method": "posterior", "lam": 3.0}, {"epsilon": 4.0}]
+)
+def test_a_certificate_implies_its_promise(changes: dict[str, Any]) -> None:
+    X, y = labelled(100, 3, 2)
+    release = model(**changes).fit(X, y).release_
+    again = implied(release.mechanism, release.parameters, DELTA)
+    assert again is not None
+    assert again.shapes == {name: array.shape for name, array in release.arrays.items()}
+    assert again.loss.delta(1.0) <= release.guarantee.loss.delta(1.0) * (1 + 1e-9)
+
+
+# --- draws from the posterior ---------------------------------------------------------------------
+
+
+def with_constant(X: Any) -> Any:
+    return np.column_stack([np.ones(len(X)), X])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_removals_keep_the_promise(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, d, lam = int(rng.integers(1, 60)), int(rng.integers(1, 4)), 10 ** rng.uniform(-2, 1)
+    ours = posterior(lam=lam, epsilon=rng.choice([0.1, 1.0, 5.0]))
+    X, y = labelled(n, d, 2)
+    losses = logistic_removals(with_constant(X), 2.0 * y - 1, lam, ours.calibrate(d))
+    assert worst_log_delta(losses, ours.epsilon) <= math.log(1e-4)
+
+
+@pytest.mark.parametrize("pull", [0, 2, 10])
+def test_adversarial_rows_keep_the_promise_and_come_near(pull: int) -> None:
+    """A crowd that drives the margin of one row far down, each of its rows hardly along it."""
+    n = 1500
+    side = math.sqrt(1 - (1 - 2 * pull / n) ** 2) * (-1.0) ** np.arange(n)
+    first = np.column_stack([np.full(n, 2 * pull / n - 1), side])
+    second = np.tile([-1.0, 0.0], (n - pull, 1))
+    X = np.vstack([[1.0, 0.0], first, second])
+    y = np.concatenate([[0], np.ones(n, int), np.zeros(n - pull, int)])
+    ours = posterior()
+    loss = privacy_loss(ours.output_law(X, y), ours.output_law(X[1:], y[1:]))
+    worst = max(loss.log_delta(1.0), loss.reversed().log_delta(1.0))
+    assert worst <= math.log(1e-4)
+    if pull == 10:
+        assert worst > math.log(1e-4) - 5.0
+
+
+def test_removals_are_the_laws_themselves() -> None:
+    X, y = labelled(10, 2, 2)
+    ours = posterior()
+    losses = logistic_removals(with_constant(X), 2.0 * y - 1, 1.0, ours.calibrate(2))
+    full = ours.output_law(X, y)
+    for i in range(10):
+        part = ours.output_law(np.delete(X, i, axis=0), np.delete(y, i))
+        assert privacy_loss(full, part).delta(0.2) == pytest.approx(losses[i].delta(0.2), rel=1e-3)
+
+
+@pytest.mark.parametrize("lam", [0.01, 1.0, 100.0])
+def test_the_mean_is_the_penalised_optimum(lam: float) -> None:
+    X, y = labelled(400, 3, 2)
+    plain = LogisticRegression(C=1 / lam, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    best = plain.fit(with_constant(X), y).coef_[0]
+    law = posterior(lam=lam).output_law(X, y)
+    assert law.mean == pytest.approx(best, rel=1e-3, abs=1e-5)
+    rows = with_constant(X)
+    cov = np.linalg.inv(lam * np.eye(4) + rows.T @ rows / 4)
+    noise = posterior(lam=lam).calibrate(3)
+    assert law.cov == pytest.approx(cov + noise**2 * np.eye(4), rel=1e-4, abs=1e-6)
+
+
+def test_an_unfinished_search_releases_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classification_posterior, "_STEPS", 1)
+    X, y = labelled(50, 2, 2)
+    ours = posterior()
+    with pytest.raises(ArithmeticError, match="nothing was released"):
+        ours.fit(X, y)
+    assert not hasattr(ours, "release_")
+
+
+def test_draws_follow_the_law() -> None:
+    X, y = labelled(100, 2, 2)
+    ours = posterior(n_draws=2000).fit(X, y)
+    law = ours.output_law(X, y)
+    assert accepts_gaussian(ours.draws_, law.mean, law.cov, LEVEL)
+    assert not accepts_gaussian(ours.draws_, law.mean, 1.3 * law.cov, LEVEL)
+
+
+def test_a_public_cap_on_rows_saves_noise() -> None:
+    assert posterior(max_rows=10).calibrate(2) < posterior().calibrate(2)
+
+
+def test_the_default_prior_works() -> None:
+    X, y = labelled(5000, 2, 2)
+    assert posterior(lam=None).fit(X, y).score(X, y) > 0.7
+
+
+def test_audit_finds_nothing() -> None:
+    rng = np.random.default_rng(0)
+    table = np.column_stack([rng.uniform(-0.5, 0.5, (8, 1)), rng.integers(0, 2, 8)])
+    assert audit(posterior(), table).outcome == "consistent"
+
+
+def test_audit_refutes_a_careless_draw() -> None:
+    ours = posterior()
+    three_quarters = 0.75 * ours.calibrate(2) ** 2
+
+    def careless(table: Any) -> Any:
+        law = ours.output_law(table)
+        return law.mean, law.cov - three_quarters * np.eye(law.dimension)
+
+    crowd = np.column_stack([np.full(200, 0.05), (-1.0) ** np.arange(200), np.ones(200)])
+    table = np.vstack([[1.0, 0.0, 0.0], crowd])
+    assert audit(careless, table, claim=(1.0, 1e-4)).outcome == "refuted"
+
+
+# --- scikit-learn's own checks --------------------------------------------------------------------
+
+# These checks bring labels of their own, and so they need other classes than were declared.
+OTHER_LABELS = {
+    "check_dtype_object": "labels 0 to 3",
+    "check_estimator_sparse_array": "labels 0 to 3",
+    "check_estimator_sparse_matrix": "labels 0 to 3",
+    "check_classifiers_classes": "words as labels",
+    "check_classifiers_train": "two labels, then three",
+    "check_decision_proba_consistency": "two labels",
+}
+
+
+class Declaring(PrivateLogisticRegression):
+    """Declares as classes what it finds, as nobody should: for checks that bring their labels."""
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        self._found = None if y is None else np.unique(np.asarray(y))
+        return super().fit(X, y)
+
+    def _classes(self) -> Any:
+        return self._found
+
+
+def lenient(kind: type = PrivateLogisticRegression, **changes: Any) -> PrivateLogisticRegression:
+    return kind(epsilon=50.0, delta=0.1, data_norm=10.0, random_state=0, **changes)
+
+
+@parametrize_with_checks(
+    [lenient(classes=[0, 1, 2])], expected_failed_checks=lambda _: OTHER_LABELS
+)
+def test_scikit_learn(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@parametrize_with_checks([lenient(Declaring)])
+def test_scikit_learn_with_its_own_labels(estimator: Any, check: Any) -> None:
+    if check.func.__name__ not in OTHER_LABELS:
+        pytest.skip("run above, with declared classes")
+    check(estimator)
