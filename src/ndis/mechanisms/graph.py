@@ -1,62 +1,65 @@
-"""A graph whose cuts may be asked by anyone, private for every edge (Blocki et al. 2012).
+"""A graph whose cuts may be asked, private for every edge.
 
-The complete graph is mixed in with weight w, and the Laplacian of the mixture is published through
-a random projection: the n x r factor F with independent columns N(0, A),
+Three ways to release it, each with one number that decides its error; n nodes, a cut of s of them:
 
-    A = w (I - 11^T/n) + (1 - w/n) L.
+* sketch (Blocki et al. 2012): n x r numbers with independent columns N(0, v (I - 11^T/n) + L), L
+  the Laplacian. An edge adds a rank-one matrix, and weighs most in the empty graph: there the
+  variance in its direction grows by the factor 1 + 2/v. A cut has the error
+  sqrt(2/r) (v s (n - s)/n + cut).
+* responses: for every pair of nodes whether there is an edge, with a chance of a lie. A cut has an
+  error proportional to sqrt(s (n - s)).
+* answers: the cuts of sets that are declared beforehand, with noise for the number of them that one
+  edge can cross.
 
-Adding an edge adds a rank-one matrix to A. No edge has more effect than an edge of weight 1 in the
-empty graph: there the variance in its direction grows by the factor 1 + t, t = (1 - w/n) 2/w.
-docs/proofs/graph-and-covariance.md has the proof.
+docs/proofs/graph-and-covariance.md has the proofs.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.calibration import ROUND_UP
+from ndis.calibration import ROUND_UP, shift_profile
 from ndis.gaussian import Gaussian
-from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.loss import Profile, QuadraticLoss
-from ndis.mechanisms.base import PrivateEstimator
-from ndis.mechanisms.graph_sketch import GraphSketch
-from ndis.mechanisms.johnson_lindenstrauss import asks_sketch
-from ndis.mechanisms.projection_methods import least_ratio
-from ndis.randomness import RandomState, draw_combinations, grid_spacing
+from ndis.guarantee import NeighbourRelation
+from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss
+from ndis.mechanisms.base import Arrays, Forecast, Noise, Plan, PrivateEstimator, Target
+from ndis.mechanisms.sketch import Estimate
+from ndis.randomness import (
+    RandomState,
+    add_laplace_noise,
+    add_noise,
+    draw_combinations,
+    grid_spacing,
+    subsample_mask,
+)
 from ndis.tables import Edges, read_edges
-from ndis.tables.edges import WEIGHT, Node
+from ndis.tables.edges import UNIT, WEIGHT, Node, labels, masks
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
-# Most normals drawn at once: 64 MB.
+METHODS = ("sketch", "responses", "answers")
+# A response for every pair of nodes must fit into memory.
+_MOST_NODES = 10_000
+# Most numbers of a block of answers: 64 MB.
+_BLOCK = 1 << 23
 
 
-@dataclass(frozen=True)
-class Mixture:
-    """How much of the complete graph is mixed in, and what that is worth.
+class Spectrum(NamedTuple):
+    """Eigenvalues, and bounds that hold for all of them at once."""
 
-    Attributes
-    ----------
-    weight : float
-        w, the least positive eigenvalue of the mixture.
-    share : float
-        1 - w/n, what is left of every edge.
-    loss : Profile
-        The worst case over all graphs and edges, edge present first.
-    """
-
-    weight: float
-    share: float
-    loss: Profile
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
 
 
 class PrivateGraph(PrivateEstimator):
@@ -64,106 +67,214 @@ class PrivateGraph(PrivateEstimator):
 
     Parameters
     ----------
+    nodes : int or sequence of str or int
+        The public nodes; a number n stands for 0, ..., n - 1. Their names become part of the
+        release.
     epsilon, delta : float
-        The guarantee, for graphs in which the weight of one edge differs, anywhere in [0, 1].
-    n_components : int
-        The number r of columns of the released factor: relative errors are about sqrt(2/r).
+        What is to be promised, for graphs in which the weight of one edge differs, anywhere in
+        [0, 1].
+    method : {"auto", "sketch", "responses", "answers"}
+        How cuts are made answerable. "auto" takes the least forecast error of a cut of `cut_size`
+        nodes, and says why in the plan. "answers" answers the cuts of `sets` alone.
+    cut_size : int, optional
+        How many nodes the sets have that will be asked for; half of them if not given.
+    n_cuts : int, optional
+        How many cuts will be asked for, if these are known beforehand; `sets` must then name them.
+    sets : sequence of sets of nodes, or boolean array of shape (n_cuts, n), optional
+        The public sets of which the cuts are to be answered.
+    n_components : int, default 200
+        The number r of columns of a sketch: relative errors are about sqrt(2/r).
     weight : str or None
-        The edge attribute or column that holds weights; None counts every edge as 1.
-    random_state : int, SeedSequence, Generator or None
-        None is secret; everything else is repeatable and hence NOT private.
-    ledger : Ledger, optional
-        The budget to spend from.
+        The edge attribute or column that holds weights; None counts every edge as 1. Weights are
+        rounded to multiples of 2^-20.
+    noise_scale : float, optional
+        As in `PrivateEstimator`: v for a sketch, otherwise the standard deviation of a pair's
+        response or of an answer.
+    random_state, ledger
+        As in `PrivateEstimator`.
 
     Attributes
     ----------
     release_ : Release
-        What may be published: the factor, the nodes, the mixture.
-    sketch_ : GraphSketch
-        The same, ready to be asked; the estimator itself answers the same questions.
+        What may be published.
     guarantee_ : Guarantee
     noise_scale_ : float
-        The weight w of the complete graph.
-
-    Notes
-    -----
-    The nodes are public: their number, and their names where they have any.
 
     Examples
     --------
     >>> import networkx as nx
     >>> from ndis import PrivateGraph
-    >>> private = PrivateGraph(epsilon=1.0, delta=1e-6, n_components=738)
-    >>> f"{private.calibrate(1000):.1f}"
-    '147.8'
-    >>> private.fit(nx.path_graph(1000)).cut(range(500)).value.shape
-    ()
+    >>> private = PrivateGraph(1000, epsilon=1.0, delta=1e-6, cut_size=500, random_state=0)
+    >>> private.plan().method
+    'responses'
+    >>> value, error = private.fit(nx.path_graph(1000)).cut(range(500))
+    >>> bool(abs(value - 1) < 3 * error)
+    True
     """
 
     def __init__(
         self,
+        nodes: int | Sequence[Node] | None = None,
         *,
-        epsilon: float,
-        delta: float,
-        n_components: int,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        method: str = "auto",
+        cut_size: int | None = None,
+        n_cuts: int | None = None,
+        sets: Any = None,
+        n_components: int = 200,
         weight: str | None = WEIGHT,
+        noise_scale: Noise | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
+        self.nodes = nodes
         self.epsilon = epsilon
         self.delta = delta
+        self.method = method
+        self.cut_size = cut_size
+        self.n_cuts = n_cuts
+        self.sets = sets
         self.n_components = n_components
         self.weight = weight
+        self.noise_scale = noise_scale
         self.random_state = random_state
         self.ledger = ledger
 
     # -- before the data ---------------------------------------------------------------------
 
-    def calibrate(self, n_nodes: int) -> float:
-        """The weight w of the complete graph that is mixed in; needs no data."""
-        return self._mixture(n_nodes).weight
-
-    def worst_case(self, n_nodes: int) -> Profile:
-        """The worst-case privacy loss, from which every (epsilon, delta) follows.
-
-        Examples
-        --------
-        >>> from ndis import PrivateGraph
-        >>> private = PrivateGraph(epsilon=1.0, delta=1e-6, n_components=738)
-        >>> f"{private.worst_case(1000).epsilon(1e-9):.2f}"
-        '1.41'
-        """
-        return self._mixture(n_nodes).loss
-
-    def forecast(self, n_nodes: int, s: int, *, cut: float = 0.0) -> float:
-        """The standard error to be expected of the cut of a set of s nodes.
+    def plan(self, size: int | None = None) -> Plan:
+        """What `fit` will do; needs no data.
 
         Parameters
         ----------
-        n_nodes, s : int
-            Nodes of the graph and of the set.
-        cut : float, default 0
-            The cut that one expects; of a large cut the sketch has a relative error besides.
-
-        Examples
-        --------
-        >>> from ndis import PrivateGraph
-        >>> f"{PrivateGraph(epsilon=1.0, delta=1e-6, n_components=738).forecast(1000, 10):.1f}"
-        '89.4'
+        size : int, optional
+            The number of nodes, where `nodes` does not say it.
         """
-        n = _validate.count("n_nodes", n_nodes, 2)
-        if not 1 <= _validate.count("s", s) < n:
-            raise ValueError(f"Expected 1 <= s < {n} nodes, got s={s}; pass the size of a cut.")
-        mixture = self._mixture(n)
-        added = mixture.weight * s * (n - s) / n / mixture.share
-        return math.sqrt(2.0 / self._components()) * (added + _validate.non_negative("cut", cut))
+        n = self._size(size)
+        method = _validate.one_of("method", self.method, ("auto", *METHODS))
+        if method != "auto":
+            return self._planned(method, n, "It was asked for.")
+        if self.noise_scale is not None:
+            raise ValueError(
+                "Expected a method for a given noise_scale, got 'auto'; say what the noise is of."
+            )
+        s = self._cut_size(n)
+        possible = [self._planned(name, n, "") for name in METHODS if self._can(name, n)]
+        errors = [self._cut_error(plan, n, s) for plan in possible]
+        best = int(np.argmin(errors))
+        others = ", ".join(
+            f"{error:.3g} by {plan.method}"
+            for plan, error in zip(possible, errors, strict=True)
+            if plan is not possible[best]
+        )
+        return replace(
+            possible[best],
+            reason=f"A cut of {s} nodes has a standard error of about {errors[best]:.3g} by "
+            f"{possible[best].method}{f', {others}' if others else ''}.",
+        )
+
+    def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
+        """The standard error to be expected of a cut of `cut_size` nodes.
+
+        Parameters
+        ----------
+        size : int, optional
+            The number of nodes, where `nodes` does not say it.
+        n_rows : int, optional
+            About how many edges there are, if it is known: the rows of a table of edges.
+        """
+        n = self._size(size)
+        s, plan = self._cut_size(n), self.plan(size)
+        edges = 0 if n_rows is None else _validate.count("n_rows", n_rows, 0)
+        cut = edges * 2.0 * s * (n - s) / (n * (n - 1.0))
+        return Forecast(
+            {f"standard error of a cut of {s} nodes": (
+                self._cut_error(plan, n, s), self._cut_error(plan, n, s, cut)
+            )},
+            ("no edge" if not edges else f"between no edge and {edges} anywhere",),
+        )  # fmt: skip
+
+    def _size(self, size: int | None) -> int:
+        n = size if self.nodes is None else len(labels(self.nodes))
+        if n is None:
+            raise _no_nodes()
+        return _validate.count("nodes", n, 2)
+
+    def _cut_size(self, n: int) -> int:
+        s = n // 2 if self.cut_size is None else _validate.count("cut_size", self.cut_size)
+        if s >= n:
+            raise ValueError(f"Expected cut_size < {n} nodes, got {s}; pass the size of a set.")
+        return s
+
+    def _can(self, method: str, n: int) -> bool:
+        known = self.sets is not None or self.n_cuts is not None
+        return method == "sketch" or (known if method == "answers" else n <= _MOST_NODES)
+
+    def _planned(self, method: str, n: int, reason: str) -> Plan:
+        target, given = self._target(), cast("float | None", self.noise_scale)
+        if given is not None:
+            given = _validate.positive("noise_scale", given)
+        shapes: dict[str, tuple[int, ...]]
+        if method == "sketch":
+            r = _validate.count("n_components", self.n_components)
+            noise, loss = _least(_sketch_loss, r, target, given)
+            shapes = {"factor": (n, r)}
+        elif method == "responses":
+            if n > _MOST_NODES:
+                raise ValueError(
+                    f"Expected at most {_MOST_NODES} nodes for responses of all pairs, got {n}; "
+                    "use another method."
+                )
+            noise, loss = _least(_response_loss, 1, target, given)
+            shapes = {"responses": (n * (n - 1) // 2,)}
+        else:
+            crossed, k = self._crossed(n)
+            laws = (_laplace_loss, _gaussian_loss)
+            both = [_least(law, crossed, target, given) for law in laws]
+            at = [float(loss.epsilon(target.delta)) if given else noise for noise, loss in both]
+            noise, loss = both[int(at[1] < at[0])]
+            shapes = {"answers": (k,)}
+        return Plan(method, noise, target.promise(loss, self.relation), shapes, reason)
+
+    def _crossed(self, n: int) -> tuple[int, int]:
+        """The most declared cuts that one edge can cross, and how many there are."""
+        if self.sets is None:
+            if self.n_cuts is None:
+                raise ValueError(
+                    "Expected the sets whose cuts are to be answered, got none; pass sets, or "
+                    "another method."
+                )
+            k = _validate.count("n_cuts", self.n_cuts)
+            return k, k
+        inside = self._declared_sets()
+        # An edge crosses at most the sets of its two ends.
+        k, most = len(inside), np.sort(inside.sum(axis=0))[-2:]
+        return max(1, min(k, int(most.sum()))), k
+
+    def _declared_sets(self) -> NDArray[np.bool_]:
+        if self.nodes is None:
+            raise _no_nodes()
+        inside = _checked(masks(labels(self.nodes), self.sets))
+        if not len(inside) or self.n_cuts not in (None, len(inside)):
+            raise ValueError(
+                f"Expected as many sets as n_cuts={self.n_cuts}, got {len(inside)}; correct one."
+            )
+        return inside
+
+    def _cut_error(self, plan: Plan, n: int, s: int, cut: float = 0.0) -> float:
+        noise = cast(float, plan.noise_scale)
+        if plan.method == "sketch":
+            return math.sqrt(2.0 / self.n_components) * (noise * s * (n - s) / n + cut)
+        if plan.method == "answers":
+            return noise
+        rounded = 0.0 if self.weight is None else cut
+        return math.sqrt(noise**2 * s * (n - s) + rounded)
 
     # -- with the data -----------------------------------------------------------------------
 
-    def fit(
-        self, X: Any, y: None = None, *, nodes: int | Sequence[Node] | None = None
-    ) -> PrivateGraph:
-        """Read the graph, spend the budget, release the factor.
+    def fit(self, X: Any, y: None = None) -> PrivateGraph:
+        """Read the graph, spend the budget, release it.
 
         Parameters
         ----------
@@ -171,105 +282,382 @@ class PrivateGraph(PrivateEstimator):
             As in `ndis.tables.read_edges`: undirected, weights in [0, 1], no self-loops.
         y : None
             Ignored, for scikit-learn's sake.
-        nodes : int or sequence of str or int, optional
-            The public nodes; needed for a table of edges.
         """
-        edges = self._read(X, nodes)
-        mixture, r = self._mixture(edges.n_nodes), self._components()
-        guarantee = Guarantee(
-            self.epsilon, self.delta, NeighbourRelation.EDGE, "proven", mixture.loss
-        )
-        parameters = {
-            "n_components": r,
-            "nodes": edges.n_nodes if isinstance(edges.nodes, range) else list(edges.nodes),
-            "weight": mixture.weight,
-            "share": mixture.share,
-        }
-        self._release(
-            lambda rng: draw_factor(edges, mixture, r, rng),
-            guarantee,
-            parameters,
-            {"value": (edges.n_nodes, r)},
-        )
-        self.sketch_ = GraphSketch.from_release(self.release_)
-        self.noise_scale_ = mixture.weight
+        if self.nodes is None:
+            raise _no_nodes()
+        plan = self.plan()
+        if plan.method == "answers" and self.sets is None:
+            raise ValueError(
+                "Expected the sets whose cuts are to be answered, got none; pass sets, or leave "
+                "n_cuts out."
+            )
+        self._release(X, plan)
+        self._restore()
         return self
+
+    def _study(self, data: Any, plan: Plan) -> Edges:
+        return read_edges(data, nodes=cast(Any, self.nodes), weight=self.weight)
+
+    def _draw(self, edges: Edges, plan: Plan, data: Any, rng: np.random.Generator) -> Arrays:
+        noise = cast(float, plan.noise_scale)
+        if plan.method == "sketch":
+            return {"factor": draw_factor(edges, noise, self.n_components, rng)}
+        if plan.method == "responses":
+            return {"responses": draw_responses(edges, noise, rng)}
+        inside = self._declared_sets()
+        integers = np.array([edges.units(mask) for mask in inside])
+        pure = isinstance(plan.loss.directions()[0], TabulatedLoss)
+        add = functools.partial(add_laplace_noise, scale=UNIT * noise * math.sqrt(0.5) * ROUND_UP)
+        add = add if pure else functools.partial(add_noise, scale=UNIT * noise)
+        return {"answers": add(integers, rng=rng) / UNIT}
+
+    def _public(self, data: Any) -> dict[str, Any]:
+        named = labels(cast(Any, self.nodes))
+        shown = len(named) if isinstance(named, range) else list(named)
+        known: dict[str, Any] = {"nodes": shown, "weight": self.weight}
+        if self.sets is not None:
+            chosen = [np.flatnonzero(mask).tolist() for mask in self._declared_sets()]
+            known["sets"] = [[named[place] for place in places] for places in chosen]
+        return {**super()._public(data), **known}
+
+    def _restore(self) -> None:
+        self.method_ = str(self.release_.parameters["method"])
+        self._labels = labels(cast(Any, self.nodes))
 
     @property
     def relation(self) -> NeighbourRelation:
         """Who is protected: whoever an edge belongs to."""
         return NeighbourRelation.EDGE
 
+    # -- for auditors ------------------------------------------------------------------------
+
     @property
     def output_copies(self) -> int:
-        """The columns of the factor: independent draws of `output_law`."""
-        return self._components()
+        """How many independent draws of `output_law` are released: the columns of a sketch."""
+        return self.n_components if self.plan().method == "sketch" else 1
 
-    def output_law(self, X: Any, *, nodes: int | Sequence[Node] | None = None) -> Gaussian:
-        """The law of one column of the factor; a release has n_components independent ones.
+    def output_law(self, X: Any) -> Gaussian:
+        """The law of one column of a sketch before its mean is subtracted, or of Gaussian answers."""
+        plan = self.plan()
+        edges, n = self._study(X, plan), self._size(None)
+        noise = cast(float, plan.noise_scale)
+        if plan.method == "sketch":
+            return Gaussian(np.zeros(n), noise * np.eye(n) + edges.laplacian())
+        if plan.method == "responses" or isinstance(plan.loss.directions()[0], TabulatedLoss):
+            raise ValueError(
+                f"Expected a release that is Gaussian, got method={plan.method!r}; audit its loss."
+            )
+        answers = np.array([edges.units(mask) for mask in self._declared_sets()]) / UNIT
+        return Gaussian.from_diagonal(answers, np.full(answers.size, noise**2))
 
-        For auditors, without the last node: a column adds up to 0, so the other entries tell it,
-        and their covariance is dense and positive definite.
+    # -- cuts --------------------------------------------------------------------------------
+
+    def cut(self, inside: Iterable[Node]) -> Estimate:
+        """The total weight of the edges that leave a set of nodes, without bias.
+
+        Parameters
+        ----------
+        inside : iterable of nodes, or boolean mask of shape (n,)
+            The set; neither empty nor all nodes.
+
+        Returns
+        -------
+        value, standard_error : float
+            The estimate may be negative where the noise is larger than the cut.
         """
-        edges = self._read(X, nodes)
-        n, mixture = edges.n_nodes, self._mixture(edges.n_nodes)
-        complete = mixture.weight * (np.eye(n) - 1.0 / n)
-        cov = complete + mixture.share * edges.laplacian()
-        return Gaussian(np.zeros(n - 1), cov[:-1, :-1])
+        value, error = self.cuts([inside])
+        return Estimate(value[0], error[0])
 
-    cut = asks_sketch(GraphSketch.cut)
-    cuts = asks_sketch(GraphSketch.cuts)
-    effective_resistance = asks_sketch(GraphSketch.effective_resistance)
-    laplacian = asks_sketch(GraphSketch.laplacian)
-    spectrum = asks_sketch(GraphSketch.spectrum)
-    to_networkx = asks_sketch(GraphSketch.to_networkx)
+    def cuts(self, sets: Iterable[Iterable[Node]]) -> Estimate:
+        """Many cuts at once; each is as good as if it were the only one.
+
+        Parameters
+        ----------
+        sets : iterable of iterables of nodes, or boolean array of shape (k, n)
+            The sets; of "answers", those that were declared.
+
+        Returns
+        -------
+        value, standard_error : ndarray of shape (k,)
+        """
+        arrays, noise = self._arrays(), cast(float, self.noise_scale_)
+        inside = _checked(masks(self._labels, sets))
+        if "answers" in arrays:
+            return self._answered(inside, arrays["answers"], noise)
+        sizes, n = inside.sum(axis=1), len(self._labels)
+        if "responses" in arrays:
+            weights = self._weights()
+            value = np.array([float(np.sum(weights[mask][:, ~mask])) for mask in inside])
+            rounded = 0.0 if self.weight is None else np.maximum(value, 0.0)
+            return Estimate(value, np.sqrt(noise**2 * sizes * (n - sizes) + rounded))
+        factor = self._factor()
+        r = factor.shape[1]
+        step = max(1, _BLOCK // max(n, r))
+        parts = [inside[start : start + step] for start in range(0, len(inside), step)]
+        forms = np.concatenate(
+            [
+                np.zeros(0),
+                *(np.mean((part.astype(np.float64) @ factor) ** 2, axis=1) for part in parts),
+            ]
+        )
+        return Estimate(forms - noise * sizes * (n - sizes) / n, math.sqrt(2.0 / r) * forms)
+
+    def _answered(self, inside: NDArray[np.bool_], answers: FloatArray, noise: float) -> Estimate:
+        # A set and its complement have one cut.
+        known = {}
+        for place, mask in enumerate(self._declared_sets()):
+            known[mask.tobytes()] = known[(~mask).tobytes()] = place
+        try:
+            places = [known[mask.tobytes()] for mask in inside]
+        except KeyError:
+            raise ValueError(
+                "Expected sets whose cuts were declared, got another; ask for those in sets."
+            ) from None
+        return Estimate(answers[places], np.full(len(places), noise))
+
+    # -- the Laplacian -----------------------------------------------------------------------
+
+    def laplacian(self) -> FloatArray:
+        """The Laplacian of the graph without bias, as a dense matrix of shape (n, n).
+
+        It is a Laplacian of a graph that may have negative weights, and may have negative
+        eigenvalues. There is none of "answers".
+        """
+        if "responses" in self._arrays():
+            weights = self._weights()
+            return np.asarray(np.diag(weights.sum(axis=1)) - weights)
+        factor, n, noise = self._factor(), len(self._labels), cast(float, self.noise_scale_)
+        mixed: FloatArray = factor @ factor.T / factor.shape[1]
+        mixed += noise / n
+        mixed[np.diag_indices(n)] -= noise
+        return mixed
+
+    def to_networkx(self) -> Any:
+        """The estimated graph: complete, with weights that may be negative.
+
+        Every pair of nodes has its edge, and the noise in a weight is as large below 0 as above.
+        Cuts and other sums over many edges make sense; single weights hardly do, and algorithms
+        that need non-negative weights (shortest paths, flows) do not.
+        """
+        try:
+            import networkx as nx
+        except ImportError:
+            raise ImportError(
+                "Expected networkx for a graph, but it is not installed; run: pip install networkx."
+            ) from None
+        weights, nodes = -self.laplacian(), self._labels
+        graph = nx.Graph()
+        graph.add_nodes_from(nodes)
+        for u in range(len(nodes) - 1):
+            graph.add_weighted_edges_from(
+                (nodes[u], nodes[v], float(weights[u, v])) for v in range(u + 1, len(nodes))
+            )
+        return graph
+
+    def effective_resistance(self, u: Node, v: Node, *, debias: bool = True) -> Estimate:
+        """The resistance between two nodes, if edges are conductors of their weight; of a sketch.
+
+        Parameters
+        ----------
+        u, v : nodes
+        debias : bool, default True
+            Take the noise out before solving: consistent as the sketch grows, with the standard
+            error of its linear approximation; impossible where the noise is larger than the graph.
+            Without it, the resistance in the graph to whose edges v/n was added: unbiased, with its
+            exact standard error; needs n_components > n + 2.
+
+        Returns
+        -------
+        value, standard_error : float
+
+        Notes
+        -----
+        With b = e_u - e_v, p = n - 1 dimensions and A the covariance of a column,
+        b^T A^+ b / b^T (F F^T)^+ b is chi-square with r - p + 1 degrees of freedom. The debiased
+        one has the error of x^T A x at x = L^+ b to first order.
+        """
+        factor = self._factor()
+        n, r = factor.shape
+        b = np.subtract(*masks(self._labels, [[u], [v]]).astype(np.float64))
+        freedom = r - n + 2
+        if not debias and freedom <= 4:
+            raise ValueError(
+                f"Expected n_components > {n + 2}, two more than nodes, got {r}; release more "
+                "components."
+            )
+        matrix = self.laplacian() if debias else factor @ factor.T / r
+        # On vectors that sum to 0, adding a multiple of 11^T changes nothing.
+        matrix = matrix + np.trace(matrix) / n**2
+        try:
+            root = np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                "Expected a graph that stands out from the noise, got a sketch in which it does "
+                "not; pass debias=False, or release a larger sketch."
+            ) from None
+        x = np.linalg.solve(root.T, np.linalg.solve(root, b))
+        resistance = float(b @ x)
+        if debias:
+            error = math.sqrt(2.0 / r) * float(np.mean((x @ factor) ** 2))
+        else:
+            resistance *= (freedom - 2) / r
+            error = math.sqrt(2.0 / (freedom - 2)) * resistance
+        return Estimate(np.asarray(resistance), np.asarray(error))
+
+    def spectrum(self, k: int, *, level: float = 0.95) -> Spectrum:
+        """The k largest eigenvalues of the Laplacian, with bounds; of a sketch.
+
+        Parameters
+        ----------
+        k : int
+            At most min(n - 1, r).
+        level : float, default 0.95
+            The probability with which all bounds hold at once, at least.
+
+        Returns
+        -------
+        value, low, high : ndarray of shape (k,)
+            Largest first. Values are too far apart unless r is much larger than n; the bounds
+            account for it, and are infinite above where r is less than n.
+
+        Notes
+        -----
+        F = A^{1/2} Z with (n-1) x r normals Z, so the k-th singular value of F is that of A^{1/2}
+        times a number between the extreme singular values of Z (Ostrowski). Those are within
+        sqrt(n-1) + t of sqrt(r), each but with probability exp(-t^2/2) (Davidson and Szarek).
+        """
+        factor = self._factor()
+        n, r = factor.shape
+        if _validate.count("k", k) > min(n - 1, r):
+            raise ValueError(
+                f"Expected k <= {min(n - 1, r)}, the rank of the sketch, got k={k}; "
+                "ask for fewer eigenvalues."
+            )
+        doubt = 1.0 - _validate.probability("level", level)
+        small = factor.T @ factor if r < n else factor @ factor.T
+        values = np.linalg.eigvalsh(small)[::-1][:k] / r
+        reach = (math.sqrt(n - 1) + math.sqrt(2.0 * math.log(2.0 / doubt))) / math.sqrt(r)
+        above = values / (1.0 - reach) ** 2 if reach < 1 else np.full(k, np.inf)
+        noise = cast(float, self.noise_scale_)
+        return Spectrum(values - noise, values / (1.0 + reach) ** 2 - noise, above - noise)
 
     # -- parts -------------------------------------------------------------------------------
 
-    def _components(self) -> int:
-        return _validate.count("n_components", self.n_components)
+    def _arrays(self) -> dict[str, FloatArray]:
+        if not hasattr(self, "release_"):
+            raise ValueError(
+                "Expected a fitted PrivateGraph, got one that has released nothing; call fit first."
+            )
+        return dict(self.release_.arrays)
 
-    def _read(self, X: Any, nodes: int | Sequence[Node] | None) -> Edges:
-        return read_edges(X, nodes=nodes, weight=self.weight)
+    def _factor(self) -> FloatArray:
+        """The sketch; its columns sum to 0, which rounding to the release grid hid a little."""
+        arrays = self._arrays()
+        if "factor" not in arrays:
+            raise ValueError(
+                f"Expected a sketch, got a release by {self.method_}; release it with "
+                "method='sketch'."
+            )
+        return np.asarray(arrays["factor"] - arrays["factor"].mean(axis=0))
 
-    def _mixture(self, n_nodes: int) -> Mixture:
-        n = _validate.count("n_nodes", n_nodes, 2)
-        return least_mixture(self.epsilon, self.delta, self._components(), n)
-
-
-@functools.lru_cache(maxsize=256)
-def least_mixture(epsilon: float, delta: float, n_components: int, n_nodes: int) -> Mixture:
-    """The least weight of the complete graph that is (epsilon, delta)-private for every edge.
-
-    t = (1 - w/n) 2/w, solved for w. Since t > 0, w is always less than n.
-
-    Examples
-    --------
-    >>> from ndis.mechanisms.graph import least_mixture
-    >>> f"{least_mixture(1.0, 1e-6, 4239, 100_000).weight:.1f}"
-    '398.4'
-    """
-    excess = least_ratio(epsilon, delta, n_components) ** -2
-    t = excess / ROUND_UP
-    return Mixture(
-        2.0 / (t + 2.0 / n_nodes),
-        t / (t + 2.0 / n_nodes),
-        Profile.both(QuadraticLoss(excess, 0.0, n_components)),
-    )
+    def _weights(self) -> FloatArray:
+        """Unbiased estimates of all weights, from responses: shape (n, n)."""
+        n, noise = len(self._labels), cast(float, self.noise_scale_)
+        truth = _truth(noise)
+        weights = np.zeros((n, n))
+        weights[np.triu_indices(n, 1)] = (self._arrays()["responses"] - 0.5) / truth + 0.5
+        return weights + weights.T
 
 
 def draw_factor(
-    edges: Edges, mixture: Mixture, n_components: int, rng: np.random.Generator
+    edges: Edges, noise: float, n_components: int, rng: np.random.Generator
 ) -> FloatArray:
     """Draw the n x r factor, on the release grid, without any n x n matrix.
 
-    An edge contributes sqrt(weight) g (e_u - e_v) with a normal g; the complete graph of weight w/n
-    contributes normals times sqrt(w), less their mean. The mean is subtracted from what is
-    released: edges do not change it, for their columns sum to zero.
+    An edge contributes a g (e_u - e_v) with a normal g and a the root of its weight, a double that
+    depends on this edge alone. The mean is subtracted from what is released: edges do not change
+    it, for their columns sum to zero.
     """
-    root = math.sqrt(mixture.weight)
-    incidence = math.sqrt(mixture.share) * edges.incidence()
-    factor = draw_combinations(incidence, root, n_components, rng)
+    root = math.sqrt(noise) * ROUND_UP
+    factor = draw_combinations(edges.incidence(), root, n_components, rng)
     spacing = grid_spacing(root)
     factor -= np.rint(factor.mean(axis=0) / spacing) * spacing
     return factor
+
+
+def draw_responses(edges: Edges, noise: float, rng: np.random.Generator) -> FloatArray:
+    """A bit for every pair of nodes in order, 1 for an edge, each a lie with the same probability.
+
+    Weights are rounded to 0 or 1 at random first.
+    """
+    n = edges.n_nodes
+    low, high = np.minimum(edges.first, edges.second), np.maximum(edges.first, edges.second)
+    place = low * n - low * (low + 1) // 2 + high - low - 1
+    bits = np.zeros(n * (n - 1) // 2, dtype=np.bool_)
+    bits[place] = rng.integers(0, UNIT, place.size) < edges.grid()
+    lie = 0.5 * (1.0 - _truth(noise) / ROUND_UP)
+    return (bits ^ subsample_mask(bits.size, lie, rng)).astype(np.float64)
+
+
+def _truth(noise: float) -> float:
+    """1 - 2q, if q is the rate of lies at which (y - q)/(1 - 2q) has this standard deviation."""
+    return 1.0 / math.sqrt(1.0 + 4.0 * noise**2)
+
+
+@functools.lru_cache(maxsize=256)
+def _least(
+    law: Callable[[int, float], PrivacyLoss], size: int, target: Target, given: float | None
+) -> tuple[float, PrivacyLoss]:
+    """The least noise of a family of losses, or the given one; and its loss."""
+    return target.least_noise(functools.partial(law, size), math.sqrt(size), given)
+
+
+def _sketch_loss(n_components: int, noise: float) -> PrivacyLoss:
+    """The worst pair of a sketch: an edge of weight 1 in the empty graph, present first."""
+    return Profile.both(QuadraticLoss(2.0 / noise * ROUND_UP, 0.0, n_components))
+
+
+def _response_loss(_: int, noise: float) -> PrivacyLoss:
+    """Two answers, one the likelier by (1 - q)/q = (1 + truth)/(1 - truth)."""
+    return pure_loss(2.0 * math.asinh(0.5 / noise))
+
+
+def _laplace_loss(crossed: int, noise: float) -> PrivacyLoss:
+    return pure_loss(crossed * math.sqrt(2.0) / noise)
+
+
+def _gaussian_loss(crossed: int, noise: float) -> PrivacyLoss:
+    return shift_profile(math.sqrt(crossed) / noise)
+
+
+def pure_loss(epsilon: float) -> PrivacyLoss:
+    """The loss that dominates all pairs whose loss is at most epsilon, in both directions.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.graph import pure_loss
+    >>> loss = pure_loss(1.0)
+    >>> f"{loss.delta(0.5):.6f}", float(loss.delta(1.001))
+    ('0.287658', 0.0)
+    """
+    largest = epsilon * ROUND_UP
+    lie = math.exp(-largest) / (1.0 + math.exp(-largest))
+    loss = TabulatedLoss(largest, -1, [lie, 0.0, (1.0 - lie) * ROUND_UP])
+    return Profile([loss, loss])
+
+
+def _checked(inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    sizes = inside.sum(axis=1)
+    if np.any((sizes == 0) | (sizes == inside.shape[1])):
+        raise ValueError(
+            "Expected sets with some but not all nodes, got an empty set or the set of all; "
+            "their cut is 0."
+        )
+    return inside
+
+
+def _no_nodes() -> ValueError:
+    return ValueError(
+        "Expected the public nodes of the graph, got none: which nodes have edges is no public "
+        "fact; pass nodes, their number or their list."
+    )

@@ -1,9 +1,8 @@
 """Graphs of any kind, as one list of weighted edges.
 
-The nodes of a graph are public, its edges are not. So an edge list alone does not say which graph
-it is: the nodes must be named. Their order must not tell anything either, and a graph that was
-built edge by edge remembers the order in which its nodes came up; hence nodes are sorted, unless
-the caller lists them.
+The nodes of a graph are public, its edges are not. Which nodes have edges, and in which order they
+came up when the graph was built, tells something of the edges; hence nodes are never taken from a
+graph: the caller says what is public.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ IntArray = NDArray[np.int64]
 Node = int | str
 
 WEIGHT = "weight"
+# Weights are multiples of 1/UNIT: sums of them are sums of integers.
+UNIT = 2**20
 
 
 @dataclass(frozen=True)
@@ -53,17 +54,24 @@ class Edges:
         """The number of nodes."""
         return len(self.nodes)
 
+    def grid(self) -> FloatArray:
+        """The weights in units of 2^-20: doubles that hold integers."""
+        return np.asarray(np.rint(self.weight * UNIT))
+
+    def units(self, inside: NDArray[np.bool_]) -> float:
+        """The exact total of `grid` over edges with one end inside a mask of nodes."""
+        return float(np.sum(self.grid()[inside[self.first] != inside[self.second]]))
+
     def cut(self, inside: Iterable[Node]) -> float:
         """The total weight of edges with one end inside and one outside."""
-        mask = masks(self.nodes, [inside])[0]
-        return float(self.weight @ (mask[self.first] != mask[self.second]))
+        return self.units(masks(self.nodes, [inside])[0]) / UNIT
 
     def incidence(self) -> Any:
         """The n x m matrix with column sqrt(weight) (e_u - e_v) for each edge, sparse by row."""
         from scipy import sparse
 
         n_edges = self.weight.size
-        root = np.sqrt(self.weight)
+        root = np.sqrt(self.grid() / UNIT)
         ends = np.concatenate([self.first, self.second])
         columns = np.tile(np.arange(n_edges), 2)
         entries = np.concatenate([root, -root])
@@ -72,24 +80,23 @@ class Edges:
     def laplacian(self) -> FloatArray:
         """The Laplacian, dense: the sum over edges of weight (e_u - e_v)(e_u - e_v)^T."""
         matrix = np.zeros((self.n_nodes, self.n_nodes))
-        matrix[self.first, self.second] = matrix[self.second, self.first] = -self.weight
+        weights = self.grid() / UNIT
+        matrix[self.first, self.second] = matrix[self.second, self.first] = -weights
         np.fill_diagonal(matrix, -matrix.sum(axis=1))
         return matrix
 
 
-def read_edges(
-    graph: Any, *, nodes: int | Sequence[Node] | None = None, weight: str | None = WEIGHT
-) -> Edges:
+def read_edges(graph: Any, *, nodes: int | Sequence[Node], weight: str | None = WEIGHT) -> Edges:
     """Read a graph of any kind.
 
     Parameters
     ----------
     graph : networkx graph, scipy sparse matrix, Edges, or table
         A table lists each edge once in its columns ``source`` and ``target``, and is anything that
-        `batches` reads. A matrix is the symmetric adjacency matrix.
-    nodes : int or sequence of str or int, optional
-        The public nodes; a number n stands for 0, ..., n - 1. Needed for tables, because the nodes
-        without edges are not in them. For other graphs it can be left out.
+        `Table.open` opens. A matrix is the symmetric adjacency matrix.
+    nodes : int or sequence of str or int
+        The public nodes; a number n stands for 0, ..., n - 1. They are not taken from the graph:
+        which nodes have edges is no public fact.
     weight : str or None
         Edge attribute or column that holds the weight; edges without it have weight 1. None gives
         every edge the weight 1.
@@ -106,14 +113,17 @@ def read_edges(
     >>> read_edges(table, nodes=["a", "b", "c", "d"]).n_nodes
     4
     """
+    known = labels(nodes)
     if isinstance(graph, Edges):
+        if graph.nodes != known:
+            raise _unknown_node()
         return graph
     package = package_of(type(graph))
     if package == "networkx":
-        return _from_networkx(graph, nodes, weight)
+        return _from_networkx(graph, known, weight)
     if package == "scipy":
-        return _from_matrix(graph, nodes, weight)
-    return _from_table(graph, nodes, weight)
+        return _from_matrix(graph, known, weight)
+    return _from_table(graph, known, weight)
 
 
 def masks(nodes: Sequence[Node], sets: Iterable[Iterable[Node]]) -> NDArray[np.bool_]:
@@ -146,14 +156,13 @@ def masks(nodes: Sequence[Node], sets: Iterable[Iterable[Node]]) -> NDArray[np.b
     return np.array(rows, dtype=np.bool_).reshape(-1, n)
 
 
-def _from_networkx(graph: Any, nodes: int | Sequence[Node] | None, weight: str | None) -> Edges:
+def _from_networkx(graph: Any, nodes: Sequence[Node], weight: str | None) -> Edges:
     if graph.is_directed() or graph.is_multigraph():
         raise ValueError(
             f"Expected an undirected graph with simple edges, got {type(graph).__name__}; "
             "convert it with networkx.Graph(graph)."
         )
-    labels = _labels(_sorted(graph.nodes) if nodes is None else nodes)
-    position = {label: index for index, label in enumerate(labels)}
+    position = {label: index for index, label in enumerate(nodes)}
     named = graph.edges(data=weight, default=1.0) if weight else ((u, v, 1) for u, v in graph.edges)
     listed = list(named)
     try:
@@ -164,19 +173,18 @@ def _from_networkx(graph: Any, nodes: int | Sequence[Node] | None, weight: str |
         weights = np.array([edge[2] for edge in listed], dtype=np.float64)
     except (TypeError, ValueError):
         raise _bad_weight() from None
-    return Edges(labels, np.array(first, np.int64), np.array(second, np.int64), weights)
+    return Edges(nodes, np.array(first, np.int64), np.array(second, np.int64), weights)
 
 
-def _from_matrix(matrix: Any, nodes: int | Sequence[Node] | None, weight: str | None) -> Edges:
+def _from_matrix(matrix: Any, nodes: Sequence[Node], weight: str | None) -> Edges:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(
             f"Expected a square adjacency matrix, got shape {matrix.shape}; "
             "hand over edges as a table with columns 'source' and 'target'."
         )
-    labels = _labels(matrix.shape[0] if nodes is None else nodes)
-    if len(labels) != matrix.shape[0]:
+    if len(nodes) != matrix.shape[0]:
         raise ValueError(
-            f"Expected {matrix.shape[0]} nodes, one for each row of the matrix, got {len(labels)}; "
+            f"Expected {matrix.shape[0]} nodes, one for each row of the matrix, got {len(nodes)}; "
             "name every node."
         )
     by_row = matrix.tocsr().astype(np.float64)
@@ -190,10 +198,10 @@ def _from_matrix(matrix: Any, nodes: int | Sequence[Node] | None, weight: str | 
     once = (entries.row <= entries.col) & (entries.data != 0)
     weights = entries.data[once] if weight else np.ones(np.count_nonzero(once))
     first, second = (np.asarray(ends[once], np.int64) for ends in (entries.row, entries.col))
-    return Edges(labels, first, second, weights)
+    return Edges(nodes, first, second, weights)
 
 
-def _from_table(table: Any, nodes: int | Sequence[Node] | None, weight: str | None) -> Edges:
+def _from_table(table: Any, nodes: Sequence[Node], weight: str | None) -> Edges:
     opened = open_source(table)
     names = opened.names
     if not {"source", "target"} <= set(names):
@@ -201,23 +209,17 @@ def _from_table(table: Any, nodes: int | Sequence[Node] | None, weight: str | No
             f"Expected an edge list with columns 'source' and 'target', got columns "
             f"{', '.join(map(repr, names))}; rename the columns that hold the ends of an edge."
         )
-    if nodes is None:
-        raise ValueError(
-            "Expected the nodes of an edge list, got none: nodes without edges are not in it; "
-            "pass nodes, their number or their public list."
-        )
-    labels = _labels(nodes)
     columns = ["source", "target", *([weight] if weight in names else [])]
     parts: list[list[NDArray[Any]]] = [[], [], []]
     for batch in opened.read(Request(tuple(columns), {}, len(columns))):
         for part, name in zip(parts, ("source", "target"), strict=False):
-            part.append(_positions(batch, name, labels))
+            part.append(_positions(batch, name, nodes))
         parts[2].append(_weights(batch, weight if weight in names else None))
     first, second, weights = (np.concatenate([*part, np.zeros(0)]) for part in parts)
-    return Edges(labels, first.astype(np.int64), second.astype(np.int64), weights)
+    return Edges(nodes, first.astype(np.int64), second.astype(np.int64), weights)
 
 
-def _positions(batch: Any, name: str, labels: Sequence[Node]) -> NDArray[Any]:
+def _positions(batch: Any, name: str, nodes: Sequence[Node]) -> NDArray[Any]:
     """Where the ends of edges stand among the nodes."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -226,11 +228,11 @@ def _positions(batch: Any, name: str, labels: Sequence[Node]) -> NDArray[Any]:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     try:
-        if isinstance(labels, range):
+        if isinstance(nodes, range):
             ends: NDArray[Any] = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
-            inside = not column.null_count and bool(np.all((ends >= 0) & (ends < len(labels))))
+            inside = not column.null_count and bool(np.all((ends >= 0) & (ends < len(nodes))))
         else:
-            known = pa.array(labels)
+            known = pa.array(nodes)
             found = pc.index_in(column.cast(known.type), value_set=known)
             inside = not found.null_count
             ends = found.to_numpy(zero_copy_only=False)
@@ -253,24 +255,20 @@ def _weights(batch: Any, weight: str | None) -> FloatArray:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def _labels(nodes: int | Iterable[Node]) -> Sequence[Node]:
+def labels(nodes: int | Iterable[Node]) -> Sequence[Node]:
     """The nodes as a range or as distinct names."""
     if isinstance(nodes, int | np.integer):
         return range(count("nodes", nodes))
-    labels = [int(label) if isinstance(label, np.integer) else label for label in nodes]
-    for label in labels:
+    named = [int(label) if isinstance(label, np.integer) else label for label in nodes]
+    for label in named:
         if isinstance(label, bool) or not isinstance(label, int | str):
             raise TypeError(
                 f"Expected nodes named by strings or integers, got {type(label).__name__}; "
                 "rename them, for instance with networkx.convert_node_labels_to_integers."
             )
-    if len(set(labels)) < len(labels):
+    if len(set(named)) < len(named):
         raise ValueError("Expected distinct nodes, got one more than once; list each node once.")
-    return range(len(labels)) if labels == list(range(len(labels))) else tuple(labels)
-
-
-def _sorted(labels: Iterable[Any]) -> list[Any]:
-    return sorted(labels, key=lambda label: (type(label).__name__, label))
+    return range(len(named)) if named == list(range(len(named))) else tuple(named)
 
 
 def _check(edges: Edges) -> None:
