@@ -337,7 +337,7 @@ class PrivateGraph(PrivateEstimator):
         return self.n_components if self.plan().method == "sketch" else 1
 
     def output_law(self, X: Any) -> Gaussian:
-        """The law of one column of a sketch before its mean is subtracted, or of Gaussian answers."""
+        """The law of a column of a sketch before its mean is subtracted, or of Gaussian answers."""
         plan = self.plan()
         edges, n = self._study(X, plan), self._size(None)
         noise = cast(float, plan.noise_scale)
