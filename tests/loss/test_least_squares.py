@@ -323,3 +323,56 @@ def test_certified_finite_sketch() -> None:
 def test_fewer_components_than_features_is_one_sentence() -> None:
     with pytest.raises(ValueError, match="at least as many components as features"):
         SketchAndSolveLoss(1.0, 5, 4)
+
+
+# -- a bound on the leverage among the features ----------------------------------------------------
+
+
+@pytest.mark.parametrize(("d", "r"), [(1, 30), (3, 200), (8, 12)])
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.8])
+def test_no_pair_of_the_region_exceeds_the_certified_border(d, r, share):
+    """Rows with p <= t and q <= s, in both directions."""
+    s = 0.05
+    t = share * s
+    rng = np.random.default_rng(d)
+    q = s * rng.uniform(0, 1, 200) ** 0.3
+    p = np.minimum(q, t) * rng.uniform(0, 1, 200) ** 0.3
+    for backwards in (False, True):
+        loss = LeastSquaresLoss(s / (1 - s), d, r, backwards, t / (1 - t))
+        for epsilon in (0.1, 0.6):
+            low, high = loss.log_delta_bounds(epsilon)
+            assert low <= high < low + 0.02
+            assert np.max(loss.log_delta_at(q, p, epsilon)) <= high
+            where = loss.worst_pair(epsilon)
+            assert where[0] <= s * (1 + 1e-12)
+            assert where[1] <= t * (1 + 1e-12)
+            assert float(loss.log_delta_at(*where, epsilon)) == pytest.approx(low, abs=1e-6)
+        whole = LeastSquaresLoss(s / (1 - s), d, r, backwards)
+        assert loss.log_delta(0.6) <= whole.log_delta(0.6) + 1e-9
+        order = np.array([0.5, 3.0])
+        assert np.all(loss.finite_cumulant(order) <= whole.finite_cumulant(order) * (1 + 2e-3))
+
+
+def test_a_small_feature_leverage_costs_less():
+    """With d << r the worst p is s/2: less is known to be harmless."""
+    whole = LeastSquaresLoss(0.02, 3, 1000)
+    some = LeastSquaresLoss(0.02, 3, 1000, feature_excess=0.002)
+    assert some.log_delta(1.0) < whole.log_delta(1.0) - 1.0
+    assert LeastSquaresLoss.from_dict(some.to_dict()) == some != whole
+    assert some.reversed().reversed() == some
+
+
+def test_sketch_and_solve_in_a_region():
+    s, t = 0.05, 0.01
+    whole = SketchAndSolveLoss(s / (1 - s), 1, 20)
+    some = SketchAndSolveLoss(s / (1 - s), 1, 20, False, t / (1 - t))
+    low, high = some.log_delta_bounds(0.5)
+    assert low <= high < low + 0.1
+    assert high < whole.log_delta_bounds(0.5)[0]
+    rng = np.random.default_rng(0)
+    q = s * rng.uniform(0, 1, 60) ** 0.3
+    p = np.minimum(q, t) * rng.uniform(0, 1, 60) ** 0.3
+    assert np.max(some.attained_at(q, p, 0.5)) <= high
+    table = some.dominating()
+    assert table.delta(0.5) >= math.exp(low)
+    assert table.delta(0.5) <= whole.dominating().delta(0.5)

@@ -7,10 +7,11 @@ only through (q, p): measured in standard deviations of the law with the row, re
     d-1 directions   into variance v = (1-q)/(1-p), same mean,
     one direction    into variance w = (1-q)/(1-p)^2, its mean moved by m, m^2 = r p (q-p)/(1-p)^2.
 
-A ridge makes every q at most s, so the worst case is a supremum over the triangle 0 <= p <= q <= s.
-Every pair in it is dominated by one on the edge q = s (docs/proofs/least-squares.md), along which
-delta has no known order: the edge is searched by branch and bound. For a cell, of the edge or, for
-laws of which this is not known, of the triangle:
+A ridge makes every q at most s, and every p at most t, so the worst case is a supremum over the
+region 0 <= p <= min(q, t), q <= s. Every pair in it is dominated by one on its border where q = s
+or p = t (docs/proofs/least-squares.md), along which delta has no known order: the border is
+searched by branch and bound. For a cell, of the border or, for laws of which this is not known, of
+the region:
 
     A. delta grows with |m| (Anderson's theorem), so m may be the largest in the cell;
     B. a variance further from 1, without a shift, dominates, so v may be the least in the cell;
@@ -99,7 +100,7 @@ def removal_loss(
 
 
 class TriangleLoss(PrivacyLoss):
-    """The worst case over all rows with leverages 0 <= p <= q <= s, of some release.
+    """The worst case over all rows with leverages 0 <= p <= min(q, t), q <= s, of some release.
 
     Parameters
     ----------
@@ -109,25 +110,37 @@ class TriangleLoss(PrivacyLoss):
         d and r.
     backwards : bool
         False: the row is present in the first law. True: absent.
+    feature_excess : float
+        t/(1-t), where less than s is known of a row's leverage among the features alone.
     """
 
-    __slots__ = ("backwards", "excess", "n_components", "n_features")
+    __slots__ = ("backwards", "excess", "feature_excess", "n_components", "n_features")
 
     kind: ClassVar[str]
     # The certified supremum is at most this much (in ln delta) above a delta that is attained.
     tolerance: ClassVar[float]
     # ln of a delta below which no tolerance is kept.
     floor: ClassVar[float] = -math.inf
-    # Whether every member is known to be dominated by one with q = s.
+    # Whether every member is known to be dominated by one with q = s or p = t.
     edge_is_worst: ClassVar[bool] = False
 
     def __init__(
-        self, excess: float, n_features: int, n_components: int, backwards: bool = False
+        self,
+        excess: float,
+        n_features: int,
+        n_components: int,
+        backwards: bool = False,
+        feature_excess: float = math.inf,
     ) -> None:
         self.excess = _validate.positive("excess", excess)
         self.n_features = _validate.count("n_features", n_features)
         self.n_components = _validate.count("n_components", n_components)
         self.backwards = bool(backwards)
+        self.feature_excess = (
+            math.inf
+            if feature_excess == math.inf
+            else _validate.positive("feature_excess", feature_excess)
+        )
 
     # -- one member, and all members with leverages in a cell -----------------------------------
 
@@ -215,16 +228,29 @@ class TriangleLoss(PrivacyLoss):
         """The largest leverage s."""
         return self.excess / (1.0 + self.excess)
 
+    @property
+    def feature_leverage(self) -> float:
+        """The largest leverage among the features, t or s, whichever is less."""
+        least = min(self.excess, self.feature_excess)
+        return least / (1.0 + least)
+
+    def _border(self, place: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The pairs (q, p) on the border: from (s, 0) to (s, t), and from there to (t, t)."""
+        most = self.feature_leverage
+        p = np.minimum(place, most)
+        return np.maximum(self.leverage - np.maximum(place - most, 0.0), p), p
+
     def supremum(self) -> float:
         """A bound on the loss over the family: infinite, as some means are shifted."""
         return math.inf
 
     def reversed(self) -> Self:
         """The other direction."""
-        return type(self)(self.excess, self.n_features, self.n_components, not self.backwards)
+        sizes = self.n_features, self.n_components
+        return type(self)(self.excess, *sizes, not self.backwards, self.feature_excess)
 
     def finite_cumulant(self, s: ArrayLike) -> Any:
-        """The supremum of the (Gaussian) members' cumulants, by branch and bound on the edge.
+        """The supremum of the (Gaussian) members' cumulants, by branch and bound on the border.
 
         It is less than the cumulant of the largest profile, and enough for whatever happens to one
         pair of neighbours, which is one member.
@@ -240,29 +266,30 @@ class TriangleLoss(PrivacyLoss):
     # -- the search ----------------------------------------------------------------------------
 
     def attained(self, epsilon: ArrayLike) -> FloatArray:
-        """Ln of the largest delta found on the edge q = s, all of which is attained.
+        """Ln of the largest delta found where q = s or p = t, all of which is attained.
 
-        For Gaussian laws the supremum lies on that edge, and on every example known for others;
+        For Gaussian laws the supremum lies on that border, and on every example known for others;
         `log_delta_bounds` proves it each time, up to its tolerance.
         """
         eps = _validate.epsilons(epsilon)
-        return self._worst_on_edge(eps.reshape(-1), self.log_delta_at)[0].reshape(eps.shape)
+        return self._worst_on_border(eps.reshape(-1), self.log_delta_at)[0].reshape(eps.shape)
 
     def worst_pair(self, epsilon: float) -> tuple[float, float]:
         """The (q, p) at which `attained` is."""
         eps = np.array([_validate.real("epsilon", epsilon)])
-        return self.leverage, float(self._worst_on_edge(eps, self.log_delta_at)[1][0])
+        q, p = self._border(self._worst_on_border(eps, self.log_delta_at)[1])
+        return float(q[0]), float(p[0])
 
-    def _worst_on_edge(
+    def _worst_on_border(
         self, eps: FloatArray, at: Callable[[ArrayLike, ArrayLike, ArrayLike], FloatArray]
     ) -> tuple[FloatArray, FloatArray]:
-        """The largest ln delta on the edge q = s, and its p: a grid, refined around its best."""
+        """The largest ln delta on the border, and where: a grid, refined around its best."""
         s, rows = self.leverage, np.arange(eps.size)
         low, high = np.zeros(eps.size), np.full(eps.size, s)
         best, place = np.full(eps.size, -math.inf), np.zeros(eps.size)
         for n_points in (41, 11, 11, 11):
             p = np.minimum(low[:, None] + (high - low)[:, None] * np.linspace(0, 1, n_points), s)
-            values = at(s, p, eps[:, None])
+            values = at(*self._border(p), eps[:, None])
             top = np.argmax(values, axis=1)
             place = np.where(values[rows, top] > best, p[rows, top], place)
             best = np.maximum(best, values[rows, top])
@@ -285,8 +312,8 @@ class TriangleLoss(PrivacyLoss):
             for bounds, found, sign in zip((low, high), turned, (-1.0, 1.0), strict=True):
                 bounds[negative] = np.log(-np.expm1(some) + np.exp(some + found)) + sign * 1e-14
         some = eps[~negative]
-        _, place = self._worst_on_edge(some, self.log_delta_at)
-        attained = self.attained_at(self.leverage, place, some)
+        _, place = self._worst_on_border(some, self.log_delta_at)
+        attained = self.attained_at(*self._border(place), some)
         scale = np.maximum(attained, self.floor)
         closed = np.maximum(np.maximum(attained + allowed[~negative], self.floor), sufficient)
         found = _largest(
@@ -299,20 +326,23 @@ class TriangleLoss(PrivacyLoss):
         high[~negative] = np.minimum(np.maximum(found, attained) + 2.0 * math.log1p(SAFETY), 0.0)
         return low, high
 
-    def _cells(self, edge: bool) -> FloatArray:
-        """Cells that cover the triangle, or its edge."""
-        if edge:
-            p = self.leverage * np.linspace(0.0, 1.0, _FIRST_ON_EDGE + 1)
-            q = np.full(_FIRST_ON_EDGE, self.leverage)
-            return np.array([p[:-1], p[1:], q, q])
+    def _cells(self, border: bool) -> FloatArray:
+        """Cells that cover the region, or its border."""
+        most = self.feature_leverage
+        if border:
+            place = self.leverage * np.linspace(0.0, 1.0, _FIRST_ON_EDGE + 1)
+            place = np.union1d(place, most)
+            q, p = self._border(place)
+            return np.array([p[:-1], p[1:], q[1:], q[:-1]])
         edges = self.leverage * np.linspace(0.0, 1.0, _FIRST + 1)
         i, j = (a.ravel() for a in np.meshgrid(*2 * [np.arange(_FIRST)]))
-        i, j = i[i <= j], j[i <= j]
-        return np.array([edges[i], edges[i + 1], edges[j], edges[j + 1]])
+        inside = (i <= j) & ((edges[i] < most) | (i == 0))
+        i, j = i[inside], j[inside]
+        return np.array([edges[i], np.minimum(edges[i + 1], most), edges[j], edges[j + 1]])
 
     def _largest_cumulants(self, s: FloatArray) -> FloatArray:
-        cells = self._cells(edge=True)
-        points = np.array([cells[0], cells[0], cells[2], cells[3]])
+        cells = self._cells(border=True)
+        points = np.array([cells[0], cells[0], cells[3], cells[3]])
         attained = np.max(
             [self.cell_cumulants(points[:, [i]], s) for i in range(points.shape[1])], axis=0
         )
@@ -372,13 +402,14 @@ class TriangleLoss(PrivacyLoss):
 
     def __hash__(self) -> int:
         """Hash of the parameters."""
-        return hash((self.kind, self.excess, self.n_features, self.n_components, self.backwards))
+        return hash((self.kind, *self.to_dict().values()))
 
     def __repr__(self) -> str:
         """Name the parameters."""
         return (
             f"{type(self).__name__}(excess={self.excess:g}, n_features={self.n_features}, "
-            f"n_components={self.n_components}, backwards={self.backwards})"
+            f"n_components={self.n_components}, backwards={self.backwards}, "
+            f"feature_excess={self.feature_excess:g})"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -389,6 +420,7 @@ class TriangleLoss(PrivacyLoss):
             "n_features": self.n_features,
             "n_components": self.n_components,
             "backwards": self.backwards,
+            "feature_excess": self.feature_excess.hex(),
         }
 
     @classmethod
@@ -399,6 +431,7 @@ class TriangleLoss(PrivacyLoss):
             stored["n_features"],
             stored["n_components"],
             stored["backwards"],
+            float.fromhex(stored["feature_excess"]),
         )
 
 
@@ -571,15 +604,21 @@ def _largest(
 
 
 def _cut(cells: FloatArray, which: NDArray[np.intp]) -> tuple[FloatArray, NDArray[np.intp]]:
-    """Every cell cut into four, on the edge into two; of those, the ones that meet p <= q."""
+    """Every cell cut into four, on the border into two; of those, the ones that meet p <= q."""
     p0, p1, q0, q1 = cells
     p, q = 0.5 * (p0 + p1), 0.5 * (q0 + q1)
-    on_edge = bool(np.all(q0 == q1))
-    parts = [
-        np.stack([p_low, p_high, q_low, q_high])
-        for p_low, p_high in ((p0, p), (p, p1))
-        for q_low, q_high in (((q0, q1),) if on_edge else ((q0, q), (q, q1)))
-    ]
+    upright = p0 == p1
+    if bool(np.all(upright | (q0 == q1))):
+        parts = [
+            np.stack([p0, np.where(upright, p1, p), q0, np.where(upright, q, q1)]),
+            np.stack([np.where(upright, p0, p), p1, np.where(upright, q, q0), q1]),
+        ]
+    else:
+        parts = [
+            np.stack([p_low, p_high, q_low, q_high])
+            for p_low, p_high in ((p0, p), (p, p1))
+            for q_low, q_high in ((q0, q), (q, q1))
+        ]
     every = np.concatenate(parts, axis=1)
     inside = every[0] <= every[3]
     return np.asarray(every[:, inside]), np.tile(which, len(parts))[inside]

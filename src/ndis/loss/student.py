@@ -77,9 +77,14 @@ class SketchAndSolveLoss(TriangleLoss):
     floor = math.log(1e-30)
 
     def __init__(
-        self, excess: float, n_features: int, n_components: int, backwards: bool = False
+        self,
+        excess: float,
+        n_features: int,
+        n_components: int,
+        backwards: bool = False,
+        feature_excess: float = math.inf,
     ) -> None:
-        super().__init__(excess, n_features, n_components, backwards)
+        super().__init__(excess, n_features, n_components, backwards, feature_excess)
         if self.n_components < self.n_features:
             raise ValueError(
                 f"Expected at least as many components as features, got n_components="
@@ -198,9 +203,9 @@ class SketchAndSolveLoss(TriangleLoss):
             values = self._log_deltas(pairs, e.ravel()).reshape(e.shape)
             return np.where(values < 0, values, -np.inf)  # what could not be computed is no scale
 
-        scale, _ = self._worst_on_edge(eps, mixture)
+        scale, _ = self._worst_on_border(eps, mixture)
         found = _largest(
-            self._cells(edge=True),
+            self._cells(border=True),
             lambda cells, which: self.gaussian_cell_bounds(cells, eps[which], scale[which]),
             np.maximum(scale + table_tolerance(eps), TABLE_FLOOR),
         )

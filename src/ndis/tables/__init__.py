@@ -3,7 +3,7 @@
 from ndis.tables.blocks import Block
 from ndis.tables.edges import Edges, read_edges
 from ndis.tables.exact import GRID_NORM, MOST_ROWS, ExactSum
-from ndis.tables.leverage import leverage_error, leverages
+from ndis.tables.leverage import joint_gram, leverage_error, leverages
 from ndis.tables.progress import track
 from ndis.tables.rows import PRIVATE, Columns, Rows
 from ndis.tables.sums import Below, Scores, bounded, contrasts, moments, unclassified
@@ -23,6 +23,7 @@ __all__ = [
     "Table",
     "bounded",
     "contrasts",
+    "joint_gram",
     "leverage_error",
     "leverages",
     "moments",

@@ -25,7 +25,9 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ndis._validate import FloatArray, non_negative
+from ndis.tables.arrays import on_host
 from ndis.tables.blocks import Block
+from ndis.tables.exact import ExactSum
 from ndis.tables.table import Table
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -48,8 +50,9 @@ def leverages(table: Table, ridge: float = 0.0) -> tuple[FloatArray, FloatArray]
     -------
     p, q : ndarray of shape (n_rows,)
         ``x^T (G + ridge I)^{-1} x`` for each row x, or with the pseudo-inverse where columns are
-        linearly dependent: p among all columns but the last, q among all. If the last column is a
-        label, ``q = p + e_i^2 / ||e||^2`` with the residuals e of (ridged) least squares.
+        linearly dependent: p among all columns but the last, q among all. A label, if the recipe
+        names one, is the last column; then ``q = p + e_i^2 / ||e||^2`` with the residuals e of
+        (ridged) least squares.
         `leverage_error` bounds their relative error.
 
     Examples
@@ -65,7 +68,10 @@ def leverages(table: Table, ridge: float = 0.0) -> tuple[FloatArray, FloatArray]
     whitener = _whitener(_ridged(table, ridge))
 
     def measure(block: Block) -> FloatArray:
-        white = block.times(block.beside(whitener))
+        d = block.features.shape[0]
+        white = on_host(block.times(block.beside(whitener[:d])))
+        if block.labels is not None:
+            white = white + np.outer(whitener[d], on_host(block.labels))
         p = np.einsum("ij,ij->j", white[:-1], white[:-1])
         return np.stack([p, p + white[-1] ** 2])
 
@@ -104,8 +110,30 @@ def leverage_error(table: Table, ridge: float = 0.0) -> float:
     return float(((math.sqrt(1 - mismatch) - rounding) ** -2 - 1) * (1 + 1e-3))
 
 
+def joint_gram(table: Table) -> ExactSum:
+    """The Gram matrix of features and, last, the label, if the recipe names one."""
+    gram, cross = table.moments["gram"], table.moments.get("cross")
+    if cross is None:
+        return gram
+    if cross.high.shape[1] > 1:
+        raise ValueError(
+            f"Expected one label, got {cross.high.shape[1]}; ask for one after the other."
+        )
+    squares = table.moments["squares"]
+    high, low = (
+        np.block(
+            [
+                [getattr(gram, part), getattr(cross, part)],
+                [getattr(cross, part).T, getattr(squares, part).reshape(1, 1)],
+            ]
+        )
+        for part in ("high", "low")
+    )
+    return ExactSum(high, low)
+
+
 def _ridged(table: Table, ridge: float) -> FloatArray:
-    matrix = table.moments["gram"].value
+    matrix = joint_gram(table).value
     return np.asarray(matrix + non_negative("ridge", ridge) * np.eye(len(matrix)))
 
 

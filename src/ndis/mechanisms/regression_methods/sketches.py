@@ -1,4 +1,10 @@
-"""Sketches: a ridge is added to the table, and Gaussian combinations of its rows are released."""
+"""Sketches: a ridge is added to the rows [x, y], and Gaussian combinations of them are released.
+
+A row of features has norm at most 1, a label is at most 1, so that a whole row has norm at most
+sqrt(2). After a ridge of t no row has a leverage above 1/(1 + t) among the features, nor above
+1/(1 + t/2) with the label; in a declared set of tables, above 1/(1/s + t) and 1/(1/s' + t/2).
+docs/proofs/least-squares.md has the proofs.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +15,36 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.calibration import ROUND_UP, meets
 from ndis.gaussian import Gaussian
-from ndis.loss import PrivacyLoss, Profile
-from ndis.loss.least_squares import LeastSquaresLoss, TriangleLoss
+from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+from ndis.loss.least_squares import LeastSquaresLoss, TriangleLoss, removal_loss
 from ndis.loss.student import SketchAndSolveLoss
-from ndis.mechanisms.projection_methods import least_ratio, sketch_loss
-from ndis.mechanisms.regression_methods.base import (
-    FINER,
-    Arrays,
-    Method,
-    Table,
-    Task,
-    enough,
-    solve,
+from ndis.mechanisms.base import Arrays, Target
+from ndis.mechanisms.projection_methods import (
+    above_floor,
+    check_leverages,
+    check_rows,
+    excess,
+    grid_ridge,
+    least_grid_ridge,
+    least_ratio,
+    room,
 )
+from ndis.mechanisms.regression_methods.base import SketchMethod, solve
 from ndis.randomness import draw_limit, draw_sketch, draw_solution
-from ndis.release import Shapes
+from ndis.tables import GRID_NORM, MOST_ROWS, ExactSum, Table, joint_gram, leverages
 
+# The squared norm of a whole row, features and label.
+SIZE = 2.0
 # The most that a calibration leaves below the delta asked for, in ln delta, to certify it; and the
-# least noise over l, below which 1 - s would lose digits.
+# least noise, below which 1 - s would lose digits.
 _MOST_ROOM, _LEAST_RATIO = 1.0, 2.0**-4
+# Coefficients are put on a grid this much finer than the standard deviation they have on an empty
+# table, 1/sqrt(r): there the spread is largest.
+_FINER = 2.0**-8
 
 
 def ridged_law(moments: FloatArray, ridge: float, n_components: int) -> Gaussian:
@@ -46,9 +61,15 @@ def ridged_law(moments: FloatArray, ridge: float, n_components: int) -> Gaussian
 
 @functools.lru_cache(maxsize=256)
 def least_triangle_ratio(
-    kind: type[TriangleLoss], epsilon: float, delta: float, n_features: int, n_components: int
+    kind: type[TriangleLoss],
+    epsilon: float,
+    delta: float,
+    n_features: int,
+    n_components: int,
+    leverage: float | None = None,
+    joint_leverage: float | None = None,
 ) -> float:
-    """The least sqrt(ridge)/l for which the certified worst case meets (epsilon, delta).
+    """The least sqrt(ridge) for which the certified worst case meets (epsilon, delta).
 
     Infinite for a delta that this kind of loss cannot certify.
 
@@ -56,12 +77,12 @@ def least_triangle_ratio(
     --------
     >>> from ndis.loss.least_squares import LeastSquaresLoss
     >>> from ndis.mechanisms.regression_methods.sketches import least_triangle_ratio
-    >>> f"{least_triangle_ratio(LeastSquaresLoss, 1.0, 1 / 327_346, 2, 1269):.3f}"
-    '8.437'
+    >>> f"{least_triangle_ratio(LeastSquaresLoss, 1.0, 1 / 327_346, 2, 1269):.2f}"
+    '11.92'
     """
 
     def losses(ratio: float) -> tuple[TriangleLoss, TriangleLoss]:
-        loss = kind(ratio**-2, n_features, n_components)
+        loss = triangle_loss(kind, ratio, n_features, n_components, leverage, joint_leverage)
         return loss, loss.reversed()
 
     def attained(log_ratio: float) -> float:
@@ -71,105 +92,237 @@ def least_triangle_ratio(
     target, least = math.log(delta), math.log(_LEAST_RATIO)
     if target < kind.floor + _MOST_ROOM:
         return math.inf
-    low = high = max(math.log(least_ratio(epsilon, delta, max(n_components, n_features))), least)
+    start = math.sqrt(SIZE) * least_ratio(epsilon, delta, max(n_components, n_features))
+    low = high = max(math.log(start), least)
     while attained(high) > target:
         high += 0.5
     while low > least and attained(low) <= target:
         low = max(low - 0.25, least)
-    room, ratio = kind.tolerance, _LEAST_RATIO
+    margin, ratio = kind.tolerance, _LEAST_RATIO
     if attained(low) > target:
         found = brentq(lambda x: attained(x) - target, low, high, xtol=1e-5)
         # The certificate needs room in delta: as much as a thousandth more noise makes, but not
         # all of a cliff (the loss of sketch-and-solve is bounded, so delta may fall to 0 at once).
-        room = min(max(attained(found) - attained(found + 1e-3), kind.tolerance), _MOST_ROOM)
-        while attained(high) > target - room:
+        margin = min(max(attained(found) - attained(found + 1e-3), kind.tolerance), _MOST_ROOM)
+        while attained(high) > target - margin:
             high += 0.5
-        ratio = math.exp(brentq(lambda x: attained(x) - target + room, found, high, xtol=1e-5))
+        ratio = math.exp(brentq(lambda x: attained(x) - target + margin, found, high, xtol=1e-5))
     more = 2.0**-10
-    eps = np.array([epsilon])
-    while any(loss.bounds_within(eps, 0.0, target - 1e-9)[1][0] > target for loss in losses(ratio)):
+    while not all(meets(loss, epsilon, delta) for loss in losses(ratio)):
         ratio, more = ratio * (1.0 + more), 2.0 * more
     return ratio
 
 
-class Sketched(Method):
-    """Add (ratio l)^2 to the diagonal, then draw."""
+def triangle_loss(
+    kind: type[TriangleLoss],
+    ratio: float,
+    n_features: int,
+    n_components: int,
+    leverage: float | None,
+    joint_leverage: float | None,
+) -> TriangleLoss:
+    """The worst case after a ridge of ratio^2, row present first."""
+    return kind(
+        excess(ratio, joint_leverage, SIZE),
+        n_features,
+        n_components,
+        feature_excess=excess(ratio, leverage),
+    )
 
-    ratio: float
 
-    def _fix(self, task: Task, ratio: float, loss: PrivacyLoss) -> None:
-        self.ratio, self.loss = ratio, loss
-        self.noise_scale = ratio * task.data_norm
-        self.ridge = self.noise_scale**2
+class Sketched(SketchMethod):
+    """What the methods share: the public floor, the declared set, the checks of a table."""
 
-    n_components: int
+    def __init__(
+        self,
+        target: Target,
+        n_features: int,
+        n_components: int | None = None,
+        *,
+        noise_scale: float | None = None,
+        leverage: float | None = None,
+        joint_leverage: float | None = None,
+        max_rows: int = MOST_ROWS,
+    ) -> None:
+        self.n_features = _validate.count("n_features", n_features)
+        self.n_components = self._components(n_components)
+        self.max_rows = _validate.count("max_rows", max_rows)
+        self.leverage, self.joint_leverage = (
+            None if value is None else _validate.probability(name, value)
+            for name, value in (("leverage", leverage), ("joint_leverage", joint_leverage))
+        )
+        floor = least_grid_ridge(self.max_rows, self.n_features + 1, SIZE)
+        if noise_scale is None:
+            self.noise_scale = above_floor(self._calibrate(target), floor, None)
+        else:
+            self.noise_scale = _validate.positive("noise_scale", noise_scale)
+            above_floor(self.noise_scale, floor, noise_scale)
+        loss = Profile.both(self._loss(self.noise_scale, target))
+        self.guarantee = target.promise(loss, "add-remove", *self._basis())
+        self.shapes = {"coef": (self.n_features,)}
 
-    def _coefficients(self, draw: Any, table: Table, rng: np.random.Generator) -> FloatArray:
-        grid = FINER / math.sqrt(self.n_components)
-        return np.asarray(draw(table.moments, self.ridge, self.n_components, grid, rng))
+    def _components(self, asked: int | None) -> int:
+        """As many components as make the sketch's own error small beside the noise."""
+        if asked is None:
+            return max(300, 20 * self.n_features)
+        return _validate.count("n_components", asked, self.n_features)
+
+    def _basis(self) -> tuple[str, str]:
+        names = "leverage among the features", "leverage with the label"
+        declared = [
+            f"a {name} above {value:.17g}"
+            for name, value in zip(names, (self.leverage, self.joint_leverage), strict=True)
+            if value is not None
+        ]
+        if not declared:
+            return "proven", ""
+        return "relative", f"The set: tables in which no row has {' or '.join(declared)}."
+
+    def _calibrate(self, target: Target) -> float:
+        """The least noise; may be below the floor in a declared set."""
+        raise NotImplementedError
+
+    def _loss(self, ratio: float, target: Target) -> PrivacyLoss:
+        """The worst case, row present first."""
+        raise NotImplementedError
+
+    def _of_kind(self, kind: type[TriangleLoss], ratio: float) -> TriangleLoss:
+        sizes = self.n_features, self.n_components
+        return triangle_loss(kind, ratio, *sizes, self.leverage, self.joint_leverage)
+
+    def _least_of_kind(self, kind: type[TriangleLoss], target: Target) -> float:
+        assert target.epsilon is not None
+        return least_triangle_ratio(
+            kind,
+            target.epsilon,
+            target.delta,
+            self.n_features,
+            self.n_components,
+            self.leverage,
+            self.joint_leverage,
+        )
+
+    def _sketch_loss(self, ratio: float) -> QuadraticLoss:
+        return QuadraticLoss(excess(ratio, self.joint_leverage, SIZE), 0.0, self.n_components)
+
+    def _least_of_sketch(self, target: Target) -> float:
+        assert target.epsilon is not None
+        ratio = least_ratio(target.epsilon, target.delta, self.n_components)
+        left = ratio**2 * ROUND_UP**2 - room(self.joint_leverage)
+        return math.sqrt(SIZE * max(left, 0.0)) * ROUND_UP
+
+    def study(self, table: Table) -> ExactSum:
+        """The joint Gram matrix; a table outside the declared set is refused to its owner."""
+        moments = joint_gram(table)
+        check_rows(table, self.max_rows)
+        check_leverages(table, self.joint_leverage, self.leverage)
+        return moments
+
+    @property
+    def ridge(self) -> float:
+        """The ridge on the grid."""
+        return grid_ridge(self.noise_scale)
+
+    def law(self, moments: ExactSum) -> Gaussian:
+        """Only "gaussian-limit" has one."""
+        raise ValueError(
+            "Expected a method whose coefficients have a Gaussian law, got one for which they do "
+            "not; audit it by samples."
+        )
+
+    def removal_losses(self, table: Table) -> QuadraticLoss:
+        """Only "gaussian-limit" knows them: elsewhere leverages do not tell all."""
+        raise ValueError(
+            f"Expected method='gaussian-limit', got method={self.name!r}; audit others by their "
+            "output_law or by samples."
+        )
+
+    def _coefficients(self, draw: Any, moments: ExactSum, rng: np.random.Generator) -> Arrays:
+        grid = _FINER / math.sqrt(self.n_components)
+        return {"coef": np.asarray(draw(moments, self.ridge, self.n_components, grid, rng))}
 
 
-class Sketch(Sketched):
+class SketchedMoments(Sketched):
     """Least squares on a private projection of [X, y]: post-processing."""
 
-    def __init__(self, task: Task) -> None:
-        self.n_components = enough(task.components(_large_sketch(task)), task.n_features)
-        ratio = least_ratio(task.epsilon, task.delta, self.n_components)
-        self._fix(task, ratio, Profile.both(sketch_loss(ratio, self.n_components)))
+    name = "sketch"
 
-    def shapes(self, n_features: int) -> Shapes:
-        """The shapes of what `draw` returns."""
-        return {
-            "coef": (n_features,),
-            "sketch": (n_features + 1, self.n_components),
-            "moments": (n_features + 1, n_features + 1),
-        }
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        d = self.n_features + 1
+        self.shapes = {**self.shapes, "sketch": (d, self.n_components), "moments": (d, d)}
 
-    def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
+    def _calibrate(self, target: Target) -> float:
+        return self._least_of_sketch(target)
+
+    def _loss(self, ratio: float, target: Target) -> PrivacyLoss:
+        return self._sketch_loss(ratio)
+
+    def draw(self, moments: ExactSum, rng: np.random.Generator) -> Arrays:
         """Release the sketch and what it says about the coefficients."""
-        sketch = draw_sketch(table.moments, self.ridge, self.n_components, rng)
+        sketch = draw_sketch(moments, self.ridge, self.n_components, rng) / GRID_NORM
         second = sketch @ sketch.T
-        debiased = second / self.n_components - self.ridge * np.eye(len(second))
+        debiased = second / self.n_components - self.noise_scale**2 * np.eye(len(second))
         return {"coef": solve(second), "sketch": sketch, "moments": debiased}
 
 
 class GaussianLimit(Sketched):
     """Draw from the limit law of sketch-and-solve on the ridged table (M_LS)."""
 
-    def __init__(self, task: Task) -> None:
-        self.n_components = task.components(_large_sketch(task))
-        d, r = task.n_features, self.n_components
-        ratio = least_triangle_ratio(LeastSquaresLoss, task.epsilon, task.delta, d, r)
-        self._fix(task, ratio, Profile.both(LeastSquaresLoss(ratio**-2, d, r)))
+    name = "gaussian-limit"
 
-    def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
+    def _components(self, asked: int | None) -> int:
+        """Any number, since no sketch is solved."""
+        return (
+            super()._components(None) if asked is None else _validate.count("n_components", asked)
+        )
+
+    def _calibrate(self, target: Target) -> float:
+        return self._least_of_kind(LeastSquaresLoss, target)
+
+    def _loss(self, ratio: float, target: Target) -> PrivacyLoss:
+        return self._of_kind(LeastSquaresLoss, ratio)
+
+    def draw(self, moments: ExactSum, rng: np.random.Generator) -> Arrays:
         """Draw the coefficients."""
-        return {"coef": self._coefficients(draw_limit, table, rng)}
+        return self._coefficients(draw_limit, moments, rng)
 
-    def law(self, table: Table) -> Gaussian:
+    def law(self, moments: ExactSum) -> Gaussian:
         """The law of the coefficients."""
-        return ridged_law(table.moments, self.ridge, self.n_components)
+        return ridged_law(moments.value, self.ridge, self.n_components)
+
+    def removal_losses(self, table: Table) -> QuadraticLoss:
+        """The loss for every row, by leverages."""
+        p, q = leverages(table, self.ridge)
+        q = np.minimum(q, 1.0)
+        return removal_loss(q, np.minimum(p, q), self.n_features, self.n_components)
 
 
 class SketchAndSolve(Sketched):
     """Solve the sketched problem and release the solution only (M_ALS), exactly accounted."""
 
-    def __init__(self, task: Task) -> None:
-        self.n_components = enough(task.components(_large_sketch(task)), task.n_features)
-        d, r = task.n_features, self.n_components
-        solved = least_triangle_ratio(SketchAndSolveLoss, task.epsilon, task.delta, d, r)
-        sketched = least_ratio(task.epsilon, task.delta, r)
-        # The solution is a post-processing of the sketch, so either calibration will do.
-        if solved <= sketched:
-            self._fix(task, solved, Profile.both(SketchAndSolveLoss(solved**-2, d, r)))
-        else:
-            self._fix(task, sketched, Profile.both(sketch_loss(sketched, r)))
+    name = "als"
 
-    def draw(self, table: Table, rng: np.random.Generator) -> Arrays:
+    # The solution is a post-processing of the sketch, so either loss will do.
+
+    def _calibrate(self, target: Target) -> float:
+        solved = self._least_of_kind(SketchAndSolveLoss, target)
+        return min(solved, self._least_of_sketch(target))
+
+    def _loss(self, ratio: float, target: Target) -> PrivacyLoss:
+        solved, sketch = self._of_kind(SketchAndSolveLoss, ratio), self._sketch_loss(ratio)
+        if target.epsilon is not None:
+            least = self._least_of_kind(SketchAndSolveLoss, target)
+            return solved if least <= self._least_of_sketch(target) else sketch
+        epsilon = float(Profile.both(sketch).epsilon(target.delta))
+        found = max(float(way.attained(epsilon)) for way in (solved, solved.reversed()))
+        return solved if max(found, solved.floor) < math.log(target.delta) else sketch
+
+    def draw(self, moments: ExactSum, rng: np.random.Generator) -> Arrays:
         """Draw the solution of a sketch that nobody makes."""
-        return {"coef": self._coefficients(draw_solution, table, rng)}
+        return self._coefficients(draw_solution, moments, rng)
 
 
-def _large_sketch(task: Task) -> float:
-    """As many components as make the sketch's own error small beside the noise."""
-    return max(300.0, 20.0 * task.n_features)
+SKETCHES: dict[str, type[Sketched]] = {
+    method.name: method for method in (SketchedMoments, SketchAndSolve, GaussianLimit)
+}
