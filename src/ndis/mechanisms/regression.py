@@ -24,6 +24,10 @@ from ndis.tables.sums import BINS
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
+# An eigenvalue is known if it exceeds the largest that noise alone has by this factor.
+_KNOWN = 1.5
+# A column is informed if more than this share of it lies along known ones.
+_MOST = 0.75
 METHODS = ("newton", "noisy-gram")
 _REASONS = {
     "newton": "In the benchmark it has the least error, or close to it, at all sizes and epsilons.",
@@ -44,8 +48,8 @@ class Inference:
     coef : ndarray of the same shape
         The fitted coefficients, which are drawn towards zero where little is known.
     informed : ndarray of bool
-        Whether a column carries information at this budget: whether most of it lies where the
-        features stand out from the noise.
+        Whether a column carries information at this budget, which is whether most of it lies where
+        the features stand out from the noise. Other columns have infinite errors.
     """
 
     names: tuple[str, ...]
@@ -285,6 +289,14 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
             found = self._found(released, noise, table.rows)
         return {**_in_units(*found.curvature.slopes(found.theta), table.rows, self), **released}
 
+    def _restore(self) -> None:
+        known = self.release_.parameters
+        labels = [known["label"]] if isinstance(known["label"], str) else list(known["label"])
+        names = [name for name in known["columns"] if name not in labels]
+        rows = self._both(self._recipe(names, self._limits_of(names, labels)), labels)
+        self._named_ = not isinstance(self.limits, list) and self.columns is not None
+        self._finish(self._bounded(rows, self.release_.arrays, self.noise_scale_))
+
     def _finish(self, rows: Rows) -> None:
         arrays = self.release_.arrays
         self.coef_ = np.asarray(arrays["coef"], dtype=np.float64)
@@ -347,10 +359,12 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         Notes
         -----
         Along eigenvectors of the noisy Hessian that stand out from its noise, a Newton step without
-        shrinkage gives an unbiased estimate to first order, with the variance of the gradients'
-        noise and of the Hessian's along the way. Along others the coefficients stay as they are
-        fitted, with an error as large as residuals of this size allow. A column that lies there for
-        the most part is not `informed`, and its interval is wide.
+        shrinkage gives an estimate with the variance of the gradients' noise, as much again for
+        clipping, and what the Hessian's noise and its cut rows add along the way. Along the others
+        coefficients stay as they are fitted, and err as much as if each explained as much of the
+        label as columns do on average. A column that lies there for the most part is not
+        `informed`: the noise does not even tell whether other columns could stand in for it, and
+        its interval is the whole line.
         """
         check_is_fitted(self, "release_")
         share = _validate.probability("level", level)
@@ -370,7 +384,7 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         leans = (bend.vectors.T @ zero) ** 2
         at_zero = np.sqrt(variance[-1] + leans @ variance[:-1]) * GRID_NORM / rows.labels.scale
         placed = _in_units(estimate, constant, rows, self)
-        informed = squared @ resolved > 0.5
+        informed = squared @ resolved > _MOST
         estimate, errors = np.reshape(placed["coef"], (K, d)), (errors * unit).T
         coef = np.reshape(self.coef_, (K, d))
         names = rows.features.names
@@ -379,7 +393,8 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
             estimate = np.column_stack([np.reshape(placed["intercept"], K), estimate])
             errors = np.column_stack([at_zero, errors])
             coef = np.column_stack([np.reshape(self.intercept_, K), coef])
-            informed = np.append(bool(leans @ resolved >= 0.5 * leans.sum()), informed)
+            informed = np.append(bool(leans @ resolved >= _MOST * leans.sum()), informed)
+        errors = np.where(informed, errors, math.inf)
         reach = float(norm.isf(0.5 * (1.0 - share))) * errors
         one: Any = 0 if K == 1 else slice(None)
         return Inference(
@@ -490,19 +505,21 @@ def _in_units(
 def _unshrunk(found: Any, population: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Coefficients along eigenvectors without shrinkage, their variances, and where both hold."""
     bend = found.curvature
-    d = len(bend.mean)
-    edge = bend.scale * math.sqrt(2 * d)
-    resolved = np.append(bend.noisy_values > 2.0 * edge, True)
-    values = np.maximum(bend.values, 0.25 * bend.scale)[:, None]
+    edge = bend.scale * math.sqrt(2 * len(bend.mean))
+    resolved = np.append(bend.noisy_values > _KNOWN * edge, True)[:, None]
+    values = np.where(resolved, bend.values[:, None], np.maximum(bend.values, bend.scale)[:, None])
     theta = found.theta
     for _ in range(2):
-        here, variance = found.known(theta)
-        theta = np.where(resolved[:, None], theta + here / values, theta)
+        here, _ = found.known(theta)
+        theta = np.where(resolved, theta + here / values, theta)
     _, variance = found.known(theta)
-    residual = found.residual_variance / theta.shape[1]
-    errors = variance / values**2
-    hidden = errors + residual / values
-    errors = np.where(resolved[:, None], hidden if population else errors, 4.0 * hidden)
+    # Clipping is chosen to bias gradients by as much as the noise, and the Hessian is of cut rows.
+    moved = theta - found.points.mean(axis=0)
+    errors = 2.0 * variance / values**2 + (found.growth * moved) ** 2
+    if population:
+        errors = errors + found.residual_variance / theta.shape[1] / values
+    hidden = found.label_square * bend.rows / len(bend.mean) / values
+    errors = np.where(resolved, errors, errors + hidden)
     if not bend.constant:
         errors[-1] = 0.0
-    return theta, errors, resolved[:-1].astype(np.float64)
+    return theta, errors, resolved[:-1, 0].astype(np.float64)

@@ -441,6 +441,11 @@ class Descent:
         """About the mean square of a vector of labels."""
         return self._y2
 
+    @property
+    def growth(self) -> float:
+        """By which share the Hessian of whole rows is larger than that of cut ones."""
+        return max(self._norms.mean_square(1.0) / self._square - 1.0, 0.0)
+
     def run(self, released: Mapping[str, FloatArray]) -> Descent:
         """All of it again, from a release."""
         self.bend(released["hessian"])
