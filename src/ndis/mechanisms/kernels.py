@@ -190,13 +190,15 @@ def kernel_moments(kernel: Any, columns: Columns, n_points: int | None) -> Kerne
     nu = math.inf if type(kernel) is kernels.RBF else getattr(kernel, "nu", None)
     if type(kernel) not in (kernels.RBF, kernels.Matern) or nu not in (0.5, 1.5, 2.5, math.inf):
         raise ValueError(
-            f"Expected RBF or Matern with nu = 0.5, 1.5 or 2.5 for inducing points, got {kernel}; "
-            'take one of them, or method="posterior".'
+            "Expected RBF or Matern with nu = 0.5, 1.5 or 2.5 for inducing points, got "
+            f'{described(kernel)}; take one of them, or method="posterior".'
         )
     d = len(columns.names)
     length = np.broadcast_to(_validate.floats("length_scale", kernel.length_scale), (d,))
     if not np.all(length > 0):
-        raise ValueError(f"Expected a length_scale > 0, got {kernel}; pass a positive one.")
+        raise ValueError(
+            f"Expected a length_scale > 0, got {described(kernel)}; pass a positive one."
+        )
     half = 0.5 * (columns.high - columns.low)
     points = np.round(inducing_points(d, n_points) * (columns.scale * half))
     factors = 1.0 / (columns.scale * length)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ndis import _validate
 from ndis._validate import FloatArray
@@ -183,6 +183,7 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.target_tags.required = True
         tags.regressor_tags.poor_score = True  # of a test with two hundred rows and much noise
         return tags
@@ -261,6 +262,7 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         y : array_like or str
             Labels, or the name of the label's column.
         """
+        self._named = isinstance(y, str)
         return cast(PrivateGaussianProcess, super().fit(X, y))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -392,6 +394,10 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
 
     # -- parts -------------------------------------------------------------------------------
 
+    def _arrays(self, X: Any, y: Any) -> tuple[Any, Any]:
+        rows, labels = super()._arrays(X, y)
+        return rows, column_or_1d(labels, warn=True) if isinstance(labels, np.ndarray) else labels
+
     def _method(self) -> str:
         chosen = _validate.one_of("method", self.method, METHODS)
         return "inducing" if chosen == "auto" else chosen
@@ -488,8 +494,9 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
     def _inputs(self, X: Any) -> FloatArray:
         """New inputs, moved to their limits."""
         features = self._fitted.features
-        if hasattr(self, "feature_names_in_") or not hasattr(X, "columns"):
-            inputs = validate_data(self, X, dtype=np.float64, reset=False)
+        if not (self._named and hasattr(X, "columns")):
+            inputs = validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False)
+            inputs = inputs.toarray() if hasattr(inputs, "toarray") else inputs
         else:
             table = Table.open(X, features.columns).with_rows(Rows(features))
             inputs = np.vstack([on_host(block.features).T for block in table.blocks(raw=True)])
@@ -533,20 +540,21 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         """The bound on k(x, x) of a kernel that the caller vouches for."""
         if not self.kernel_is_psd:
             raise ValueError(
-                f"Expected a kernel that is proven to be positive semi-definite, got {kernel}; "
-                "take another, or declare kernel_is_psd=True if you can prove it."
+                "Expected a kernel that is proven to be positive semi-definite, got "
+                f"{described(kernel)}; take another, or declare kernel_is_psd=True if you can "
+                "prove it."
             )
         stationary = kernel.is_stationary()
         if self.kernel_bound is None and not stationary:
             raise ValueError(
-                f"Expected kernel_bound, a public bound on k(x, x), for {kernel}, got None; "
-                "only stationary kernels have one of their own."
+                f"Expected kernel_bound, a public bound on k(x, x), for {described(kernel)}, got "
+                "None; only stationary kernels have one of their own."
             )
         own = float(kernel.diag(columns.middle[None, :])[0]) if stationary else math.inf
         if not own > 0:
             raise ValueError(
-                f"Expected a kernel with k(x, x) > 0, got {kernel}; no process has a variance "
-                "that is not positive."
+                f"Expected a kernel with k(x, x) > 0, got {described(kernel)}; no process has a "
+                "variance that is not positive."
             )
         if self.kernel_bound is None:
             return own * ROUND_UP
