@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import (
 )
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ndis import PrivateGaussianProcess, audit, privacy_loss
+from ndis import PrivateGaussianProcess, Release, audit, privacy_loss
 from ndis.auditing.certificates import FAILED, HELD, verify
 from ndis.loss import Profile
 from ndis.mechanisms.kernels import described, kernel_moments, made, proven_variance
@@ -227,6 +227,18 @@ def test_a_table_is_predicted_by_its_names() -> None:
     turned = frame.select("depth", "long", "lat")
     assert np.array_equal(model.predict(turned), model.predict(frame))
     assert model.release_.parameters["columns"] == ["lat", "long"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [process(kernel=Matern(0.2, nu=1.5)), process(limits="private"), posterior(query_points=None)],
+    ids=["moments", "found", "posterior"],
+)
+def test_the_public_predicts_from_a_file(model, tmp_path) -> None:
+    X, y = waves(np.random.default_rng(0), 50)
+    path = model.fit(X, y).release_.save(tmp_path / "release.npz")
+    public = PrivateGaussianProcess.from_release(Release.load(path))
+    assert np.array_equal(public.predict(X), model.predict(X))
 
 
 def test_limits_that_nobody_knows_are_found() -> None:

@@ -262,7 +262,6 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         y : array_like or str
             Labels, or the name of the label's column.
         """
-        self._named = isinstance(y, str)
         return cast(PrivateGaussianProcess, super().fit(X, y))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -494,11 +493,12 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
     def _inputs(self, X: Any) -> FloatArray:
         """New inputs, moved to their limits."""
         features = self._fitted.features
-        if not (self._named and hasattr(X, "columns")):
+        names = getattr(X, "column_names", getattr(X, "columns", ()))
+        if hasattr(self, "feature_names_in_") or not set(features.columns) <= set(names):
             inputs = validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False)
             inputs = inputs.toarray() if hasattr(inputs, "toarray") else inputs
         else:
-            table = Table.open(X, features.columns).with_rows(Rows(features))
+            table = Table.open(X, list(features.columns)).with_rows(Rows(features))
             inputs = np.vstack([on_host(block.features).T for block in table.blocks(raw=True)])
         return np.asarray(np.clip(inputs, features.low, features.high))
 
@@ -574,7 +574,7 @@ def _half(labels: Columns) -> float:
 
 def _whole(block: Block) -> FloatArray:
     """A block's rows with their labels below."""
-    return np.vstack([on_host(block.dense), on_host(block.labels)])
+    return np.vstack([on_host(block.dense()), on_host(block.labels)])
 
 
 def _scaled(sums: dict[str, ExactSum], d: int) -> dict[str, FloatArray]:
