@@ -574,7 +574,7 @@ def _half(labels: Columns) -> float:
 
 def _whole(block: Block) -> FloatArray:
     """A block's rows with their labels below."""
-    return np.vstack([on_host(block.dense()), on_host(block.labels)])
+    return np.vstack([on_host(block.dense), on_host(block.labels)])
 
 
 def _scaled(sums: dict[str, ExactSum], d: int) -> dict[str, FloatArray]:

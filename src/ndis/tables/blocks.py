@@ -34,6 +34,11 @@ class Block:
         return namespace(self.features)
 
     @property
+    def dense(self) -> Any:
+        """The rows as integers, one column for each, zeros included."""
+        return self.features
+
+    @property
     def n_rows(self) -> int:
         """How many rows."""
         return int(self.features.shape[1])
@@ -79,6 +84,11 @@ class SparseBlock(Block):
     def xp(self) -> Any:
         """Sparse blocks are in the processor's memory."""
         return np
+
+    @property
+    def dense(self) -> Any:
+        """x = r - shift in full."""
+        return self.rows.toarray().T - self.shift[:, None]
 
     def beside(self, values: Any) -> Any:
         """Constants are where sparse blocks are."""

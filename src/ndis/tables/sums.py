@@ -315,7 +315,7 @@ class KernelMoments:
 
     def features(self, block: Block) -> Any:
         """The features as integers of norm at most 2^20, shape (n_features, n_rows)."""
-        xp, rows = block.xp, block.dense()
+        xp, rows = block.xp, block.dense
         squares = 0.0
         for index, factor in enumerate(self.factors):
             point = block.beside(self.points[:, index : index + 1])
