@@ -115,8 +115,8 @@ def test_simulated_loss_has_the_moments_in_closed_form() -> None:
     rng = np.random.default_rng(21)
     rows, columns = random_covariance(3, rng), random_covariance(2, rng)
     mechanism = MatrixGaussianMechanism(1.0, 1e-5, 1.0, rows=rows, columns=columns)
-    draws = np.array([mechanism.noise((3, 2), rng) for _ in range(40_000)])
-    losses = np.sum(draws**2, axis=(1, 2))
+    law = mechanism.output_law(np.zeros((3, 2)))
+    losses = np.sum(rng.multivariate_normal(law.mean, law.cov, 40_000) ** 2, axis=1)
     sides = [np.linalg.eigvalsh(side) for side in (rows, columns)]
     unit = mechanism.calibrate() ** 2 / (sides[0].min() * sides[1].min())
     expected = AccuracyLoss.of_variances(unit * sides[0], sides[1])

@@ -3,7 +3,7 @@
 import pytest
 from scipy import stats
 
-from ndis import PrivateCovariance, PrivateGraph, QuadraticLoss
+from ndis import QuadraticLoss
 from ndis_papers import johnson_lindenstrauss as jl
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -15,17 +15,14 @@ EPSILON, DELTA = 1.0, 1e-6
 )
 def test_weights_of_graphs(n_nodes, eta, nu, r, exact, published) -> None:
     assert jl.published_components(eta, nu) == r
-    graph = PrivateGraph(epsilon=EPSILON, delta=DELTA, n_components=r)
-    assert graph.calibrate(n_nodes) == pytest.approx(exact, abs=0.05)
+    assert jl.exact_graph_weight(EPSILON, DELTA, r, n_nodes) == pytest.approx(exact, abs=0.05)
     assert jl.graph_weight(EPSILON, DELTA, r) == pytest.approx(published, abs=0.5)
 
 
-def test_the_loss_of_a_weight_is_that_of_the_library() -> None:
-    graph = PrivateGraph(epsilon=EPSILON, delta=DELTA, n_components=50)
-    loss = jl.graph_loss(graph.calibrate(1000), 1000, 50)
+def test_exact_weights_use_up_their_delta() -> None:
+    loss = jl.graph_loss(jl.exact_graph_weight(EPSILON, DELTA, 50, 1000), 1000, 50)
     assert loss.delta(EPSILON) == pytest.approx(DELTA, rel=1e-6)
-    covariance = PrivateCovariance(epsilon=EPSILON, delta=DELTA, n_components=50)
-    loss = jl.covariance_loss(covariance.calibrate(), 50)
+    loss = jl.covariance_loss(jl.exact_covariance_weight(EPSILON, DELTA, 50), 50)
     assert loss.delta(EPSILON) == pytest.approx(DELTA, rel=1e-6)
 
 
@@ -41,12 +38,6 @@ def test_published_weights_promise_far_less_than_they_give() -> None:
 def test_published_graphs_need_nodes() -> None:
     with pytest.raises(ValueError, match=r"w = 12764 nodes, got 1000; the paper assumes 25529"):
         jl.graph_loss(jl.graph_weight(EPSILON, DELTA, 738), 1000, 738)
-
-
-def test_the_error_of_a_weight_is_that_of_the_library() -> None:
-    graph = PrivateGraph(epsilon=EPSILON, delta=DELTA, n_components=738)
-    ours = jl.graph_error(graph.calibrate(1000), 1000, 10, 738, cut=5.0)
-    assert ours == pytest.approx(graph.forecast(1000, 10, cut=5.0), rel=1e-12)
 
 
 def test_fewer_components_keep_the_same_promise() -> None:

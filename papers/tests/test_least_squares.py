@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from ndis import Gaussian, LeastSquaresLoss, PrivateLeastSquares, Profile, QuadraticLoss
+from ndis import Gaussian, LeastSquaresLoss, Profile, QuadraticLoss
 from ndis.calibration import noise_multiplier
 from ndis.loss import SketchAndSolveLoss, removal_loss
 from ndis_papers.least_squares import (
     adassp,
+    adassp_noise,
     exact_ratio,
     exact_solved_ratio,
     inherent_delta,
@@ -96,11 +97,10 @@ def test_mixing_learns(kind: type, accounting: str) -> None:
 
 
 def test_adassp_with_its_parts_accounted_for_together_needs_less_noise() -> None:
-    apart = noise_multiplier(1.0 / 3, 1e-6 / 3)
-    library = PrivateLeastSquares(
-        epsilon=1.0, delta=1e-6, data_norm=1.0, method="adassp", fit_intercept=False
-    )
-    assert apart > 1.6 * library.calibrate(3)
+    apart, together = (adassp_noise(1.0, 1e-6, how) for how in ("published", "exact"))
+    assert apart > 1.6 * together
+    three = 3 * QuadraticLoss.from_shift(1.0 / together)
+    assert three.delta(1.0) == pytest.approx(1e-6, rel=1e-6)
 
 
 def test_adassp_learns_and_its_noise_is_the_published_one() -> None:

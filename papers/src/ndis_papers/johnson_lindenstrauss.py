@@ -1,8 +1,7 @@
 """Graph cuts and directional variances as Blocki et al. (2012) calibrate them.
 
 A sketch of r components estimates a quadratic form a > 0 by a chi2_r/r, exactly; the weight w of
-what is mixed in decides about privacy. The exact weights are the library's own, `PrivateGraph` and
-`PrivateCovariance`.
+what is mixed in decides about privacy.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import math
 from scipy.stats import chi2
 
 from ndis import Profile, QuadraticLoss
+from ndis.calibration import least_noise
 from ndis_papers import _validate
 
 
@@ -91,10 +91,16 @@ def graph_loss(weight: float, n_nodes: int, n_components: int) -> Profile:
     return Profile.both(QuadraticLoss(excess, 0.0, n_components))
 
 
-def graph_error(weight: float, n_nodes: int, s: int, n_components: int, cut: float = 0.0) -> float:
-    """The standard error of the cut of s nodes under a weight w."""
-    added = weight * s * (n_nodes - s) / n_nodes / (1.0 - weight / n_nodes)
-    return math.sqrt(2.0 / n_components) * (added + cut)
+def exact_graph_weight(epsilon: float, delta: float, n_components: int, n_nodes: int) -> float:
+    """The least weight of the complete graph that keeps the promise.
+
+    Examples
+    --------
+    >>> from ndis_papers.johnson_lindenstrauss import exact_graph_weight
+    >>> f"{exact_graph_weight(1.0, 1e-6, 738, 1000):.1f}"
+    '147.8'
+    """
+    return least_noise(lambda w: graph_loss(w, n_nodes, n_components), epsilon, delta, start=10.0)
 
 
 def covariance_weight(epsilon: float, delta: float, n_components: int) -> float:
@@ -125,6 +131,11 @@ def covariance_loss(weight: float, n_components: int) -> Profile:
     b = 1.0 / weight
     excess = b * (0.5 * b + math.sqrt(1.0 + 0.25 * b * b))
     return Profile.both(QuadraticLoss([excess, -excess], 0.0, n_components))
+
+
+def exact_covariance_weight(epsilon: float, delta: float, n_components: int) -> float:
+    """The least weight of the identity that keeps the promise."""
+    return least_noise(lambda w: covariance_loss(w, n_components), epsilon, delta, start=10.0)
 
 
 def mean_noise(epsilon: float, delta: float) -> float:

@@ -5,40 +5,51 @@ Calibrations are numbers and draws are coefficients; nothing is released and not
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
+from scipy.optimize import brentq
 
-from ndis import Gaussian, PrivateLeastSquares
-from ndis.calibration import least_noise, noise_multiplier
-from ndis.loss import PrivacyLoss, Profile, SketchAndSolveLoss, removal_loss
+from ndis import Gaussian
+from ndis.calibration import least_noise, meets, noise_multiplier
+from ndis.loss import LeastSquaresLoss, PrivacyLoss, Profile, SketchAndSolveLoss, removal_loss
 from ndis_papers._validate import FloatArray
-from ndis_papers.sketches import draw_sketch, leverages
+from ndis_papers.sketches import draw_sketch, least_ratio, leverages
 
 # Records whose leverages differ by less than this share are represented by one of them.
 _WIDTH = 0.02
 
+Kind = type[LeastSquaresLoss] | type[SketchAndSolveLoss]
+
 
 def exact_ratio(epsilon: float, delta: float, n_features: int, n_components: int) -> float:
-    """Noise over l of the limit law, exactly: what the library's "gaussian-limit" adds."""
-    return _library("gaussian-limit", epsilon, delta, n_features, n_components)
+    """Noise over l of the limit law that is proven to be enough, to a thousandth the least."""
+    return _proven_ratio(LeastSquaresLoss, epsilon, delta, n_features, n_components)
 
 
 def exact_solved_ratio(epsilon: float, delta: float, n_features: int, n_components: int) -> float:
-    """Noise over l of sketch-and-solve, exactly: what the library's "als" adds."""
-    return _library("als", epsilon, delta, n_features, n_components)
+    """The same of sketch-and-solve; the solution of a sketch is at least as private as it is."""
+    solved = _proven_ratio(SketchAndSolveLoss, epsilon, delta, n_features, n_components)
+    return min(solved, least_ratio(epsilon, delta, n_components))
 
 
-def _library(method: str, epsilon: float, delta: float, d: int, n_components: int) -> float:
-    model = PrivateLeastSquares(
-        epsilon=epsilon,
-        delta=delta,
-        data_norm=1.0,
-        method=method,
-        n_components=n_components,
-        fit_intercept=False,
-    )
-    return model.calibrate(d)
+@functools.lru_cache(maxsize=64)
+def _proven_ratio(kind: Kind, epsilon: float, delta: float, d: int, n_components: int) -> float:
+    def gap(log_ratio: float) -> float:
+        loss = kind(math.exp(-2.0 * log_ratio), d, n_components)
+        attained = max(float(way.attained(epsilon)) for way in (loss, loss.reversed()))
+        return attained - math.log(delta)
+
+    low = high = math.log(least_ratio(epsilon, delta, n_components))
+    while gap(high) > 0:
+        high += 0.25
+    while gap(low) <= 0:
+        low -= 0.25
+    ratio = math.exp(brentq(gap, low, high, xtol=1e-5))
+    while not meets(Profile.both(kind(ratio**-2, d, n_components)), epsilon, delta):
+        ratio *= 1.0005
+    return ratio
 
 
 def published_ratio(epsilon: float, delta: float, n_features: int, n_components: int) -> float:
@@ -155,6 +166,16 @@ def relative_gaussian_law(rows: FloatArray, epsilon: float, delta: float) -> Gau
 # -- AdaSSP ---------------------------------------------------------------------------------------
 
 
+def adassp_noise(epsilon: float, delta: float, accounting: str = "published") -> float:
+    """The noise of each of the three parts, for a sensitivity of one.
+
+    Published is a third of epsilon and delta for each; "exact" takes them as one mean shift.
+    """
+    if accounting == "exact":
+        return math.sqrt(3.0) * noise_multiplier(epsilon, delta)
+    return noise_multiplier(epsilon / 3.0, delta / 3.0)
+
+
 def adassp(
     X: FloatArray,
     y: FloatArray,
@@ -165,10 +186,9 @@ def adassp(
     label_bound: float,
     n_draws: int,
     rng: np.random.Generator,
+    accounting: str = "published",
 ) -> FloatArray:
-    """Coefficients of AdaSSP (Wang 2018) as published: a third of epsilon and delta each.
-
-    The same mechanism with its three parts accounted for together is the library's "adassp".
+    """Coefficients of AdaSSP (Wang 2018): noise on moments and on the least eigenvalue.
 
     Parameters
     ----------
@@ -178,13 +198,15 @@ def adassp(
     n_draws : int
         How many independent runs.
     rng : Generator
+    accounting : {"published", "exact"}
+        As in `adassp_noise`.
 
     Returns
     -------
     ndarray of shape (n_draws, d)
     """
     d = X.shape[1]
-    unit = noise_multiplier(epsilon / 3.0, delta / 3.0)
+    unit = adassp_noise(epsilon, delta, accounting)
     scale, moment_scale = unit * data_norm**2, unit * data_norm * label_bound
     gram, moment = X.T @ X, X.T @ y
     least = float(np.linalg.eigvalsh(gram)[0])

@@ -119,7 +119,7 @@ class LinearMixing:
             self._projection = PrivateProjection(
                 epsilon=epsilon, delta=delta, data_norm=data_norm, n_components=k, method="ptr"
             )
-            self.noise_scale = self._projection.calibrate()
+            self.noise_scale = self._projection.calibrate(n_features + 1)["sketch"]
             self.true_delta = delta
             return
         ratio = renyi_ratio(epsilon, delta / 3.0, k)

@@ -110,10 +110,11 @@ def logistic_noise(
     >>> from ndis import PrivateLogisticRegression
     >>> from ndis_papers.posteriors import logistic_noise
     >>> exact = PrivateLogisticRegression(
-    ...     epsilon=1.0, delta=1e-5, data_norm=1.0, max_rows=1000, fit_intercept=False
-    ... ).calibrate()
-    >>> f"{logistic_noise(20, 1.0, 1e-5, max_rows=1000) / exact:.2f}"
-    '1.50'
+    ...     classes=[0, 1], epsilon=1.0, delta=1e-5, data_norm=1.0, lam=1.0, max_rows=1000,
+    ...     method="posterior",
+    ... ).calibrate(20)
+    >>> f"{logistic_noise(21, 1.0, 1e-5, row_norm=2**0.5, max_rows=1000) / exact:.2f}"
+    '1.27'
     """
     least_variance = 1.0 / (lam + 0.25 * max_rows * row_norm**2)
 

@@ -8,13 +8,18 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from ndis import PrivateCovariance, PrivateGraph
 from ndis.calibration import noise_multiplier
 from ndis.loss import QuadraticLoss
 from ndis_papers import johnson_lindenstrauss as jl
 from ndis_papers.checks.quantities import sketch_delta
 from ndis_papers.checks.registry import CONFIRMED, CORRECTED, LOOSE, REFUTED, Evidence, Paper
-from ndis_papers.johnson_lindenstrauss import failure, least_components, published_components
+from ndis_papers.johnson_lindenstrauss import (
+    exact_covariance_weight,
+    exact_graph_weight,
+    failure,
+    least_components,
+    published_components,
+)
 from ndis_papers.sketches import least_ratio
 
 PAPER = Paper(
@@ -22,15 +27,6 @@ PAPER = Paper(
 )
 
 _R = published_components(0.2, 0.05)
-
-
-def _exact_graph_weight(epsilon: float, delta: float, n_components: int, n_nodes: int) -> float:
-    graph = PrivateGraph(epsilon=epsilon, delta=delta, n_components=n_components)
-    return graph.calibrate(n_nodes)
-
-
-def _exact_covariance_weight(epsilon: float, delta: float, n_components: int) -> float:
-    return PrivateCovariance(epsilon=epsilon, delta=delta, n_components=n_components).calibrate()
 
 
 @PAPER.claim(
@@ -86,7 +82,7 @@ def theorem_4_2() -> Evidence:
         * math.log(math.log(1 / nu) / (delta * eta**2)) ** 2
         / (eps**2 * eta)
     )
-    exact = eta * _exact_covariance_weight(eps, delta, r) ** 2
+    exact = eta * exact_covariance_weight(eps, delta, r) ** 2
     return Evidence(
         f"eps = 1, delta = 1e-6, eta = 0.2, nu = 0.05: eta w^2 = {printed:.1e}, "
         f"{printed / order:.0f} times the stated order; the exact w makes it {exact:.0f}, "
@@ -124,7 +120,7 @@ def theorem_3_1() -> Evidence:
     """The exact weight, and the true delta at the published one."""
     eps, delta = 1.0, 1e-6
     published = jl.graph_weight(eps, delta, _R)
-    exact = _exact_graph_weight(eps, delta, _R, 1000)
+    exact = exact_graph_weight(eps, delta, _R, 1000)
     log = float(jl.graph_loss(published, 10**9, _R).log_delta(eps))
     return Evidence(
         f"r = {_R}: w = {published:.0f} published, {exact:.1f} needed (n = 1000), "
@@ -234,7 +230,7 @@ def table_1() -> Evidence:
     n, r, eps, delta = 100_000, published_components(0.1, 0.01), 1.0, 1e-6
     w = jl.graph_weight(eps, delta, r)
     published = math.sqrt(2 / r) * w / (1 - w / n)
-    exact = math.sqrt(2 / r) * _exact_graph_weight(eps, delta, r, n)
+    exact = math.sqrt(2 / r) * exact_graph_weight(eps, delta, r, n)
     gauss = math.sqrt(n - 1) * noise_multiplier(eps, delta)
     limits = [(gauss / error) ** 2 for error in (published, exact)]
     return Evidence(
@@ -259,7 +255,7 @@ def table_1_laplace() -> Evidence:
 def theorem_4_1() -> Evidence:
     """The exact weight, and the true delta at the published one."""
     published = jl.covariance_weight(1.0, 1e-6, _R)
-    exact = _exact_covariance_weight(1.0, 1e-6, _R)
+    exact = exact_covariance_weight(1.0, 1e-6, _R)
     log = float(jl.covariance_loss(published, _R).log_delta(1.0))
     return Evidence(
         f"r = {_R}: w = {published:.0f} published, {exact:.1f} needed, {published / exact:.0f} "

@@ -10,15 +10,9 @@ import math
 import numpy as np
 from scipy.stats import norm
 
-from ndis import (
-    Gaussian,
-    GeneralizedChiSquare,
-    PrivateProjection,
-    Profile,
-    QuadraticLoss,
-    privacy_loss,
-)
+from ndis import Gaussian, GeneralizedChiSquare, Profile, QuadraticLoss, privacy_loss
 from ndis.calibration import least_noise, noise_multiplier
+from ndis.loss import subsampled
 from ndis_papers import bounds
 from ndis_papers._validate import FloatArray
 from ndis_papers.checks.quantities import shift_delta, sketch_delta
@@ -232,11 +226,7 @@ def theorem_5_3() -> Evidence:
     ratio = least_ratio(inner, delta / q, r)
     sketch = QuadraticLoss(ratio**-2, 0.0, r)
     formula = q * float(sketch.delta(inner))
-    mixture = PrivateProjection(
-        epsilon=eps, delta=delta, data_norm=1.0, n_components=r, method="subsample", rate=q
-    ).guarantee()
-    assert mixture.loss is not None
-    table = float(mixture.loss.delta(eps))
+    table = float(subsampled(sketch, q, eps, delta).delta(eps))
     return Evidence(
         f"q = 0.3: delta {table:.4e} for the mixture, {formula:.4e} by formula, {delta:g} asked",
         table <= delta * 1.0001 and abs(table / formula - 1) < 1e-6,

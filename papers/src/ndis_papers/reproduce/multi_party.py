@@ -189,7 +189,8 @@ def _errors(problem: Problem, epsilon: float, seed: int, tried: Sequence[int]) -
         epsilon=epsilon,
         delta=DELTA,
         parties=problem.n_parties,
-        bounds=(0.0, 1.0),
+        limits=(0.0, 1.0),
+        protects="party",
         random_state=seed,
     ).fit(X, y)
     hessian = X.T @ X / cut + PUBLISHED_RIDGE * np.eye(X.shape[1])
@@ -302,7 +303,9 @@ def _distance(method: str, epsilon: float, n: int, rng: np.random.Generator) -> 
     weights = rng.uniform(-1.0, 1.0, FEATURES) / FEATURES
     if method == "ours":
         names = [f"x{i}" for i in range(FEATURES)]
-        parties = MultiPartyRegression(epsilon=epsilon, delta=DELTA, parties=PARTIES)
+        parties = MultiPartyRegression(
+            epsilon=epsilon, delta=DELTA, parties=PARTIES, protects="party"
+        )
         agreement = parties.agreement(n, names, seed=0)
         coef = train(synthetic_release(agreement, weights, rng), "y").coef
     else:
