@@ -87,10 +87,16 @@ def test_mutual_information_figure_of_the_flight_table() -> None:
 
 
 def test_the_relative_mechanism_shows_one_row() -> None:
-    """Why it is no mechanism of the library: 49 rows add nothing, 48 of them add noise."""
-    added = [relative_ridge(np.full((n, 1), 0.1), 0.1, 1.0, 1e-3, 200)[0] for n in range(2, 2000)]
-    (last,) = np.flatnonzero(np.diff(np.array(added) > 0))
-    assert added[last] > 0 == added[last + 1]
+    """Why it is no mechanism of the library: so many rows add nothing, one less adds noise."""
+
+    def added(n: int) -> float:
+        return relative_ridge(np.full((n, 1), 0.1), 0.1, 1.0, 1e-3, 200)[0]
+
+    low, high = 2, 2000
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if added(middle) > 0 else (low, middle)
+    assert added(low) > 0 == added(high)
 
 
 def test_relative_ridge_brings_leverages_down() -> None:

@@ -7,6 +7,7 @@ exact one. They draw coefficients from arrays; nothing is released.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,9 @@ class LinearMixing:
             self._projection = PrivateProjection(
                 epsilon=epsilon, delta=delta, data_norm=data_norm, n_components=k, method="ptr"
             )
-            self.noise_scale = self._projection.calibrate(n_features + 1)["sketch"]
+            noise = self._projection.calibrate(n_features + 1)
+            assert isinstance(noise, Mapping)
+            self.noise_scale = noise["sketch"]
             self.true_delta = delta
             return
         ratio = renyi_ratio(epsilon, delta / 3.0, k)

@@ -103,6 +103,10 @@ class GaussianMechanism(PrivateEstimator):
             reason="Normal noise hides a shift of this length in whichever direction it points.",
         )
 
+    def calibrate(self, size: Any = None) -> float:
+        """The standard deviation of the noise, in the quietest direction; needs no data."""
+        return _scale(self.plan(size))
+
     def forecast(self, size: Any = None, *, n_rows: int | None = None) -> Forecast:
         """How large the errors will be; they depend on neither the answer nor `n_rows`."""
         spread = self._spread(self.plan(size))

@@ -73,8 +73,7 @@ def mix(agreement: Agreement, party: str, source: Any, secret: str | None = None
     for batch in table.batches(*more, what=f"Mixing the rows of {party}"):
         keys.add(batch)
         for block in table.rows.blocks(batch):
-            # The entries, dense and in this memory, wherever the block is.
-            entries = on_host(block.times(block.beside(np.eye(len(recipe.names))))).T
+            entries = on_host(block.dense).T
             data = np.column_stack([entries, np.ones(len(entries))])
             total[0] += data.sum(axis=0)
             total[1:] += sign_product(agreement.seed, len(total) - 1, data, n_rows)
