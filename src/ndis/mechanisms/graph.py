@@ -638,7 +638,7 @@ def pure_loss(epsilon: float) -> PrivacyLoss:
     >>> from ndis.mechanisms.graph import pure_loss
     >>> loss = pure_loss(1.0)
     >>> f"{loss.delta(0.5):.6f}", float(loss.delta(1.001))
-    ('0.287658', 0.0)
+    ('0.287649', 0.0)
     """
     largest = epsilon * ROUND_UP
     lie = math.exp(-largest) / (1.0 + math.exp(-largest))

@@ -385,11 +385,9 @@ class PrivateCovariance(SecondMoments):
         if method == "auto" and self.noise_scale is None:
             both = (self._on_matrix(rows, ""), self._by_sketch(rows.features, ""))
             errors = [self._least_error(chosen) for chosen in both]
-            best = int(errors[1] < errors[0])
-            names = ("noise on the matrix", "a sketch")
-            return both[best]._replace(
-                reason=f"For a unit vector {names[best]} has a standard error of {errors[best]:.3g}"
-                f", {names[1 - best]} at least {errors[1 - best]:.3g}, in scaled units."
+            return both[int(errors[1] < errors[0])]._replace(
+                reason=f"For a unit vector noise on the matrix has a standard error of "
+                f"{errors[0]:.3g}, a sketch at least {errors[1]:.3g}, in scaled units."
             )
         if method == "sketch" or "sketch" in cast(Mapping[str, float], self.noise_scale or {}):
             return self._by_sketch(rows.features, "A sketch was asked for.")
@@ -590,7 +588,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
     >>> from ndis import PrivatePCA
     >>> table = np.random.default_rng(0).normal(size=(10_000, 3)) @ np.diag([1.0, 2.0, 9.0])
     >>> pca = PrivatePCA(1, epsilon=1.0, delta=1e-6, data_norm=50.0, random_state=0).fit(table)
-    >>> pca.components_.round(1), pca.transform(table).shape
+    >>> np.abs(pca.components_).round(1), pca.transform(table).shape
     (array([[0., 0., 1.]]), (10000, 1))
     """
 
