@@ -14,6 +14,11 @@ def table(rows: int = 400) -> tuple[np.ndarray, np.ndarray]:
     return X[:rows], (X @ [0.5, -0.3, 0.1] + 0.1 * rng.standard_normal(400))[:rows]
 
 
+def one(rows: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    X, y = table(rows)
+    return X[:, :1], y
+
+
 def many(rows: int = 400) -> tuple[np.ndarray, np.ndarray]:
     X, y = table(rows)
     return X, np.column_stack([y, -y, y**2])
@@ -37,7 +42,23 @@ def labels(**more: Any) -> PrivateLeastSquares:
     return norms(**{"label_bound": 2.0, "fit_intercept": False, **more})
 
 
+def sketch(**more: Any) -> PrivateLeastSquares:
+    return limits(**{"method": "sketch", "n_components": 40, **more})
+
+
+def als(**more: Any) -> PrivateLeastSquares:
+    return norms(**{"method": "als", "n_components": 10, "fit_intercept": False, **more})
+
+
+def limit(**more: Any) -> PrivateLeastSquares:
+    return limits(**{"method": "gaussian-limit", "n_components": 40, "leverage": 0.2, **more})
+
+
+CERTIFIED = {"noise_scale": "The worst case is certified to a thousandth of the noise."}
 CASES = [
+    Case("least squares, sketch", sketch, table, lambda: table(399)),
+    Case("least squares, als", als, one, lambda: one(399), 1, CERTIFIED),
+    Case("least squares, gaussian-limit", limit, table, lambda: table(399), None, CERTIFIED),
     Case("least squares, newton", limits, table, lambda: table(399)),
     Case("least squares, newton with norms", norms, table, lambda: table(399), 3),
     Case("least squares, noisy-gram", gram, table, lambda: table(399)),

@@ -14,11 +14,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.gaussian import Gaussian
+from ndis.loss import QuadraticLoss
 from ndis.mechanisms.base import Arrays, Forecast, Noise, Plan, TableEstimator, mean_shift
 from ndis.mechanisms.regression_methods import moments, newton
 from ndis.mechanisms.regression_methods.newton import LOOKS, MAX_ROUNDS
+from ndis.mechanisms.regression_methods.sketches import SKETCHES, Sketched, sketching
 from ndis.randomness import RandomState
-from ndis.tables import GRID_NORM, Columns, Rows, Table
+from ndis.tables import GRID_NORM, MOST_ROWS, Columns, Rows, Table
 from ndis.tables.sums import BINS
 
 if TYPE_CHECKING:
@@ -28,10 +31,13 @@ if TYPE_CHECKING:
 _KNOWN = 1.5
 # A column is informed if more than this share of it lies along known ones.
 _MOST = 0.75
-METHODS = ("newton", "noisy-gram")
+METHODS = ("newton", "noisy-gram", *SKETCHES)
 _REASONS = {
     "newton": "In the benchmark it has the least error, or close to it, at all sizes and epsilons.",
     "noisy-gram": "Noisy second moments serve for any regression among the same columns.",
+    "sketch": "A sketch serves for any regression among the same columns.",
+    "als": "The solution of a sketch is released, and nothing else.",
+    "gaussian-limit": "Coefficients are drawn from the limit law of a sketch's solution.",
 }
 
 
@@ -96,7 +102,15 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     method : str, default "auto"
         "auto" is "newton": a noisy Hessian, and rounds of noisy gradients whose clipping is chosen
         from what has been released before. "noisy-gram" reads the table once and releases second
-        moments.
+        moments. "sketch" solves on a private projection of one label and its features; "als"
+        releases the solution of a sketch only, "gaussian-limit" a draw from the limit law of that.
+    n_components : int, optional
+        Columns of the sketch, for the methods that have one.
+    leverage, joint_leverage : float, optional
+        Declare a set of tables for these methods: no row has a larger leverage among the features,
+        or with the label. The noise follows from them, and the promise covers that set only.
+    max_rows : int
+        A public cap on the number of rows, for these methods.
     n_rounds : int or "auto", default "auto"
         Gradients of "newton"; "auto" decides by the released histogram of row norms.
     max_rounds : int, default 20
@@ -148,6 +162,10 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         data_norm: float | None = None,
         label_bound: float | None = None,
         method: str = "auto",
+        n_components: int | None = None,
+        leverage: float | None = None,
+        joint_leverage: float | None = None,
+        max_rows: int = MOST_ROWS,
         n_rounds: int | str = "auto",
         max_rounds: int = MAX_ROUNDS,
         fit_intercept: bool = True,
@@ -165,6 +183,10 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         self.data_norm = data_norm
         self.label_bound = label_bound
         self.method = method
+        self.n_components = n_components
+        self.leverage = leverage
+        self.joint_leverage = joint_leverage
+        self.max_rows = max_rows
         self.n_rounds = n_rounds
         self.max_rounds = max_rounds
         self.fit_intercept = fit_intercept
@@ -198,6 +220,10 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
             "coef": (d,) if one else (K, d),
             "intercept": () if one else (K,),
         }
+        if method in SKETCHES:
+            made = self._sketching(rows)
+            shapes = {**made.shapes, "coef": (d - bool(self.fit_intercept),), "intercept": ()}
+            return Plan(method, made.noise_scale, made.guarantee, shapes, _REASONS[method])
         if method == "newton":
             shares = {"norms": newton.NORMS, "hessian": newton.HESSIAN}
             shares["rounds"] = 1 - sum(shares.values())
@@ -264,13 +290,20 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
                 "Expected a table that can be read more than once, got one that cannot; hand over "
                 "the table itself, or take method='noisy-gram', which reads it once."
             )
-        studied = newton.study(table) if plan.method == "newton" else moments.study(table)
+        if plan.method in SKETCHES:
+            assert table.rows is not None
+            studied: Any = self._sketching(table.rows).study(table)
+        else:
+            studied = newton.study(table) if plan.method == "newton" else moments.study(table)
         self._check_rows(table.n_rows)
         return studied
 
     def _draw(self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator) -> Arrays:
         assert table.rows is not None
-        assert isinstance(plan.noise_scale, Mapping)
+        if not isinstance(plan.noise_scale, Mapping):
+            made = self._sketching(table.rows).with_noise(plan.noise_scale)
+            drawn = made.draw(studied, rng)
+            return {**drawn, **self._from_sketch(drawn["coef"], table.rows)}
         noise = {name: scale for name, scale in plan.noise_scale.items() if name != "limits"}
         released: dict[str, FloatArray] = {}
         if plan.method == "newton":
@@ -297,12 +330,73 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         self._named_ = not isinstance(self.limits, list) and self.columns is not None
         self._finish(self._bounded(rows, self.release_.arrays, self.noise_scale_))
 
+    def _from_sketch(self, theta: FloatArray, rows: Rows) -> Arrays:
+        """Coefficients and intercept in the table's own units; with one, its column comes first."""
+        features, label = rows.features, rows.labels
+        assert label is not None
+        coef = theta * features.scale / label.scale[0]
+        if not self.fit_intercept:
+            return {"coef": coef, "intercept": np.array(0.0)}
+        middle = features.middle[1:] @ coef[1:]
+        return {"coef": coef[1:], "intercept": np.array(label.middle[0] + coef[0] - middle)}
+
+    def _sketching(self, rows: Rows) -> Sketched:
+        """The sketch method that was asked for."""
+        if rows.bought or (rows.labels is not None and len(rows.labels.names) > 1):
+            raise ValueError(
+                f"Expected public limits and one label, got others for method={self.method!r}; "
+                "pass the least and largest value of every column, or take another method."
+            )
+        given = self.noise_scale
+        if isinstance(given, Mapping):
+            raise ValueError(
+                f"Expected noise_scale to be a number for method={self.method!r}, got {given!r}; "
+                "pass the root of the ridge."
+            )
+        return sketching(
+            self.method,
+            self._target(rows),
+            len(rows.features.names),
+            n_components=self.n_components,
+            noise_scale=given,
+            leverage=self.leverage,
+            joint_leverage=self.joint_leverage,
+            max_rows=self.max_rows,
+        )
+
+    def output_law(self, X: Any, y: Any) -> Gaussian:
+        """The Gaussian law of grid coefficients, intercept first, for auditors.
+
+        Only "gaussian-limit" has one.
+        """
+        made, table = self._audited(X, y)
+        return made.law(made.study(table))
+
+    def removal_losses(self, X: Any, y: Any) -> QuadraticLoss:
+        """The loss of the coefficients for every row, row present first, in one more pass.
+
+        For auditors, and for "gaussian-limit" only: elsewhere leverages do not tell all.
+        """
+        made, table = self._audited(X, y)
+        return made.removal_losses(table)
+
+    def _audited(self, X: Any, y: Any) -> tuple[Sketched, Table]:
+        if self._method() not in SKETCHES:
+            raise ValueError(
+                f"Expected method='gaussian-limit', got method={self.method!r}; audit others by "
+                "samples."
+            )
+        opened, labels = self._open(X, y)
+        table = opened.with_rows(self._rows(opened, labels))
+        assert table.rows is not None
+        return self._sketching(table.rows), table
+
     def _finish(self, rows: Rows) -> None:
         arrays = self.release_.arrays
         self.coef_ = np.asarray(arrays["coef"], dtype=np.float64)
         intercept = np.asarray(arrays["intercept"], dtype=np.float64)
         self.intercept_ = float(intercept) if intercept.ndim == 0 else intercept
-        self.feature_names_ = rows.features.names
+        self.feature_names_ = rows.features.names[int(rows.features.intercept) :]
         self._recipe_ = rows
 
     def fit(self, X: Any, y: Any = None) -> PrivateLeastSquares:
@@ -367,6 +461,11 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         its interval is the whole line.
         """
         check_is_fitted(self, "release_")
+        if self._method() in SKETCHES:
+            raise ValueError(
+                f"Expected method='newton' or 'noisy-gram', got method={self.method!r}, which "
+                "tells no intervals; take one of these, or a PrivateProjection."
+            )
         share = _validate.probability("level", level)
         known = self.release_
         rows = self._recipe_
@@ -460,9 +559,11 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     ) -> Columns:
         levels = {name: known for name, known in (self.levels or {}).items() if name in names}
         wide = {name: width for name, width in (widths or {}).items() if name in names}
-        # A constant is added to the sums themselves, where it costs next to nothing.
+        # A constant is added to the sums themselves, where it costs next to nothing; but a sketch
+        # is of whole rows.
         centred = bool(self.fit_intercept)
-        return Columns(names, levels, limits, self.data_norm, centred=centred, widths=wide)
+        intercept = centred and self.method in SKETCHES
+        return Columns(names, levels, limits, self.data_norm, intercept, centred, wide)
 
     def _labels(self, names: Sequence[str]) -> Columns:
         limits = self._label_limits(names)

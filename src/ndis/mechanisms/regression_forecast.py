@@ -8,12 +8,14 @@ it loses against ordinary least squares is a number for each; the forecast is th
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.mechanisms.base import Forecast, Plan
+from ndis.mechanisms.base import Forecast, Noise, Plan
 from ndis.tables import Columns, Rows, Table, track
 
 if TYPE_CHECKING:
@@ -31,19 +33,18 @@ def forecast(
 ) -> Forecast:
     """The range of what R^2 loses, over imagined tables."""
     assert rows.labels is not None
-    assert isinstance(plan.noise_scale, dict)
     n = min(n_rows, _ROWS)
-    quiet = Plan(
-        plan.method,
-        {name: scale * n / n_rows for name, scale in plan.noise_scale.items()},
-        plan.guarantee,
-        plan.shapes,
-        plan.reason,
-    )
-    d, K = len(rows.features.names), len(rows.labels.names)
+    if isinstance(plan.noise_scale, Mapping):
+        noise: Noise = {name: scale * n / n_rows for name, scale in plan.noise_scale.items()}
+    else:  # the root of a ridge
+        noise = plan.noise_scale * math.sqrt(n / n_rows)
+    quiet = Plan(plan.method, noise, plan.guarantee, plan.shapes, plan.reason)
+    first = rows.features.intercept
+    d, K = len(rows.features.names) - first, len(rows.labels.names)
     features = [f"x{index}" for index in range(d)]
     labels = ["y"] if K == 1 else [f"y{index}" for index in range(K)]
-    recipe = Rows(Columns(features, norm=1.0), Columns(labels, norm=1.0))
+    norm = math.sqrt(1.0 + first)
+    recipe = Rows(Columns(features, norm=norm, intercept=first), Columns(labels, norm=1.0))
     rng, lost = np.random.default_rng(0), []
     cases = list(itertools.product(_FEATURES, _LABEL, _COMMON, explained))
     for width, spread, common, share in track(cases, "Imagining tables"):

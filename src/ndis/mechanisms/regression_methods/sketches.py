@@ -8,9 +8,10 @@ docs/proofs/least-squares.md has the proofs.
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -218,6 +219,12 @@ class Sketched(SketchMethod):
         check_leverages(table, self.joint_leverage, self.leverage)
         return moments
 
+    def with_noise(self, noise_scale: float) -> Self:
+        """The same with other noise, of which nothing is promised: for forecasts."""
+        other = copy.copy(self)
+        other.noise_scale = noise_scale
+        return other
+
     @property
     def ridge(self) -> float:
         """The ridge on the grid."""
@@ -326,3 +333,9 @@ class SketchAndSolve(Sketched):
 SKETCHES: dict[str, type[Sketched]] = {
     method.name: method for method in (SketchedMoments, SketchAndSolve, GaussianLimit)
 }
+
+
+@functools.lru_cache(maxsize=64)
+def sketching(name: str, target: Target, n_features: int, **declared: Any) -> Sketched:
+    """A method by its name, calibrated once."""
+    return SKETCHES[name](target, n_features, **declared)
