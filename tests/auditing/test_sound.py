@@ -15,12 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from ndis.mechanisms.covariance import AddRemove, RowShift, least_weight
 from numpy.typing import NDArray
-from sklearn.gaussian_process.kernels import RBF
 
 from ndis import (
     Gaussian,
-    PrivateGaussianProcess,
     PrivateLeastSquares,
     PrivateLogisticRegression,
     QuadraticLoss,
@@ -31,11 +30,9 @@ from ndis.auditing import audit_loss
 from ndis.calibration import noise_multiplier
 from ndis.loss.least_squares import LeastSquaresLoss
 from ndis.loss.student import SketchAndSolveLoss
-from ndis.mechanisms.covariance import AddRemove, RowShift, least_weight
 from ndis.mechanisms.graph import least_mixture
 from ndis.mechanisms.multiparty import Agreement
 from ndis.mechanisms.multiparty.releasing import output_law
-from ndis.mechanisms.posterior import linear_regression, with_noise
 from ndis.mechanisms.projection_methods import least_ratio
 
 FloatArray = NDArray[np.float64]
@@ -187,38 +184,6 @@ def regression_moments(rng: np.random.Generator, asked: Claimed) -> Iterator[Con
 # -- posteriors ------------------------------------------------------------------------------------
 
 
-@family(FEW)
-def linear_posterior(rng: np.random.Generator, asked: Claimed) -> Iterator[Configuration]:
-    n, d = int(rng.integers(1, 4)), int(rng.integers(1, 4))
-    model = linear_regression(
-        epsilon=asked.epsilon, delta=asked.delta, data_norm=1.0, label_bound=1.0, max_rows=n,
-        lam=float(10 ** rng.uniform(-2, 1.5)), noise_variance=float(10 ** rng.uniform(-1, 1)),
-        n_draws=int(rng.integers(1, 4)),
-    )  # fmt: skip
-    noise = model.calibrate()
-    for _ in range(FEW):
-        table = np.column_stack([in_ball(rng, n, d, 1.0), rng.choice([-1.0, 1.0], n)])
-        table[0, :-1] = np.eye(d)[0]
-        yield Configuration(
-            lambda rows: with_noise(model.algorithm(rows), noise), table, copies=model.n_draws
-        )
-
-
-@family(FEW)
-def gaussian_process(rng: np.random.Generator, asked: Claimed) -> Iterator[Configuration]:
-    n, scale = int(rng.integers(1, 4)), float(rng.choice([0.1, 0.3, 1.0]))
-    points = rng.uniform(size=(int(rng.integers(1, 4)), 1))
-    model = PrivateGaussianProcess(
-        epsilon=asked.epsilon, delta=asked.delta, label_bound=1.0, max_rows=n,
-        kernel=RBF(scale), noise_variance=float(10 ** rng.uniform(-2, 1.5)),
-        query_points=points.tolist(), n_draws=int(rng.integers(1, 4)),
-    )  # fmt: skip
-    for _ in range(FEW):
-        table = np.column_stack([rng.uniform(size=n), rng.choice([-1.0, 1.0], n)])
-        table[0, 0] = points[0, 0]
-        yield Configuration(model.output_law, table, copies=model.n_draws)
-
-
 @family(MANY)
 def logistic_posterior(rng: np.random.Generator, asked: Claimed) -> Iterator[Configuration]:
     d, lam = int(rng.integers(1, 4)), float(10 ** rng.uniform(-1, 1.5))
@@ -292,7 +257,7 @@ def audited(name: str, n: int, seed: int, weaker: bool = False) -> Iterator[tupl
 
 # The share of sold-for-more mechanisms that must be refuted. Posteriors are calibrated for data
 # sets that no random draw finds.
-POWER = {"logistic-posterior": 0.1, "linear-posterior": 0.2, "gaussian-process": 0.2}
+POWER = {"logistic-posterior": 0.1}
 
 
 @pytest.mark.slow

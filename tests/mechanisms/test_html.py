@@ -34,6 +34,7 @@ EDGES = pa.table({"source": [0, 1], "target": [1, 2]})
 def gaussian_output() -> PrivateEstimator:
     return GaussianOutput(
         lambda data: Gaussian([data.mean()], [[0.01]]),
+        dimension=1,
         max_spread=0.1,
         mean_shift=0.1,
         kappa=0.0,
@@ -43,9 +44,7 @@ def gaussian_output() -> PrivateEstimator:
 
 
 def gaussian_process() -> PrivateEstimator:
-    return PrivateGaussianProcess(
-        label_bound=1.0, max_rows=200, query_points=[[0.1, 0.1]], noise_variance=30.0, **PROMISE
-    ).fit(X, Y)
+    return PrivateGaussianProcess(limits=(-0.5, 0.5), label_limits=(-1.0, 1.0), **PROMISE).fit(X, Y)
 
 
 FITTED: dict[type, Callable[[], PrivateEstimator]] = {

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -24,6 +24,7 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
 from ndis.gaussian import Gaussian
+from ndis.loss import PrivacyLoss
 from ndis.loss.posteriors import RankOneUpdate
 from ndis.mechanisms.base import (
     Arrays,
@@ -703,16 +704,8 @@ class Posterior:
 
     def plan(self, target: Target, n_draws: int, given: Noise | None) -> Plan:
         """The least noise."""
-        size = math.sqrt(self.norm)
         given = None if given is None else _validate.positive("noise_scale", given)
-        noise, loss = least_draw_noise(
-            target,
-            self.update.loss,
-            n_draws=n_draws,
-            start=size,
-            floor=SMALLEST * size,
-            given=given,
-        )
+        noise, loss = _least_noise(self.update, target, n_draws, given)
         if self.rounding() > _ROUNDING * noise:
             raise ValueError(
                 f"Expected a posterior that doubles can resolve, got noise_variance="
@@ -763,3 +756,13 @@ class Posterior:
         matrix = np.asarray(self.kernel(self.points)) + spread * np.eye(len(self.points))
         weights = np.linalg.solve(matrix, draws.mean(axis=0))
         return np.asarray(self.kernel(X, self.points) @ weights)
+
+
+@lru_cache(maxsize=256)
+def _least_noise(
+    update: RankOneUpdate, target: Target, n_draws: int, given: float | None
+) -> tuple[float, PrivacyLoss]:
+    size = math.sqrt(update.prior_norm)
+    return least_draw_noise(
+        target, update.loss, n_draws=n_draws, start=size, floor=SMALLEST * size, given=given
+    )
