@@ -58,7 +58,7 @@ def corpus(folder: Path) -> list[bytes]:
         PrivateLeastSquares(**SETTINGS, data_norm=2.0, label_bound=1.0, method="gaussian-limit")
         .fit(rows, rows[:, 0])
         .release_,
-        PrivateCovariance(**SETTINGS, relation="add-remove", data_norm=2.0, n_components=9)
+        PrivateCovariance(**SETTINGS, data_norm=2.0, method="sketch", n_components=9)
         .fit(rows)
         .release_,
         release_party(agreement, "a", rows[:, :2]),

@@ -30,7 +30,6 @@ from ndis.auditing import audit_loss
 from ndis.calibration import noise_multiplier
 from ndis.loss.least_squares import LeastSquaresLoss
 from ndis.loss.student import SketchAndSolveLoss
-from ndis.mechanisms.graph import least_mixture
 from ndis.mechanisms.multiparty import Agreement
 from ndis.mechanisms.multiparty.releasing import output_law
 from ndis.mechanisms.projection_methods import least_ratio
@@ -374,22 +373,14 @@ def test_drawn_moments_have_the_noise_that_is_audited(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gaussian", "projection", "covariance", "row-shift", "graph"])
+@pytest.mark.parametrize("name", ["gaussian", "projection"])
 def test_sound_losses_are_never_refuted(name: str) -> None:
     for asked in random_claims(1):
         epsilon, delta, r = asked.epsilon, asked.delta, asked.n_components
         if name == "gaussian":
             loss = QuadraticLoss.from_shift(1 / noise_multiplier(epsilon, delta))
-        elif name == "projection":
-            loss = QuadraticLoss(least_ratio(epsilon, delta, r) ** -2, 0.0, r)
-        elif name == "covariance":
-            rows = AddRemove(1.0)
-            loss = rows.loss(least_weight(rows, epsilon, delta, r, None), r)
-        elif name == "row-shift":
-            loss = RowShift().loss(least_weight(RowShift(), epsilon, delta, r, None), r)
         else:
-            mixture = least_mixture(epsilon, delta, r, 1000)
-            loss = QuadraticLoss(mixture.share * 2 / mixture.weight, 0.0, r)
+            loss = QuadraticLoss(least_ratio(epsilon, delta, r) ** -2, 0.0, r)
         verdict = audit_loss(loss, (epsilon, delta))
         assert verdict.outcome == "consistent"
         assert verdict.delta > 0.9 * delta  # and they are not merely over-noised

@@ -49,9 +49,8 @@ def test_renyi_divergences_are_those_of_the_loss() -> None:
 
 
 def test_another_relation_has_its_own_metric() -> None:
-    private = PrivateGraph(epsilon=1.0, delta=1e-6, n_components=9)
-    promise = Guarantee(1.0, 1e-6, "edge", "proven", private.worst_case(4))
-    measurement = make_measurement(lambda graph: private.fit(graph).release_, promise)
+    private = PrivateGraph(4, epsilon=1.0, delta=1e-6)
+    measurement = make_measurement(lambda graph: private.fit(graph).release_, private.guarantee())
     assert "edge" in str(measurement.input_metric)
     assert measurement.map(1) == (1.0, 1e-6)
 

@@ -21,6 +21,7 @@ from ndis import (
     PrivateLeastSquares,
     PrivateLimits,
     PrivateLogisticRegression,
+    PrivatePCA,
     PrivateProjection,
 )
 from ndis.mechanisms.base import PrivateEstimator
@@ -50,15 +51,16 @@ def gaussian_process() -> PrivateEstimator:
 FITTED: dict[type, Callable[[], PrivateEstimator]] = {
     GaussianOutput: gaussian_output,
     MultiPartyRegression: lambda: MultiPartyRegression(parties=2, **PROMISE).fit(X, Y),
-    PrivateCovariance: lambda: PrivateCovariance(n_components=5, **PROMISE).fit(X),
+    PrivateCovariance: lambda: PrivateCovariance(data_norm=1.0, **PROMISE).fit(X),
     PrivateGaussianProcess: gaussian_process,
-    PrivateGraph: lambda: PrivateGraph(n_components=5, **PROMISE).fit(EDGES, nodes=3),
+    PrivateGraph: lambda: PrivateGraph(3, **PROMISE).fit(EDGES),
     PrivateLeastSquares: lambda: PrivateLeastSquares(data_norm=1.0, label_bound=1.0, **PROMISE).fit(
         X, Y
     ),
     PrivateLogisticRegression: lambda: PrivateLogisticRegression(
         data_norm=1.0, lam=10.0, classes=[0, 1], **PROMISE
     ).fit(X, (Y > 0).astype(int)),
+    PrivatePCA: lambda: PrivatePCA(data_norm=1.0, **PROMISE).fit(X),
     PrivateLimits: lambda: PrivateLimits(**PROMISE).fit(X),
     PrivateProjection: lambda: PrivateProjection(data_norm=1.0, n_components=5, **PROMISE).fit(X),
 }

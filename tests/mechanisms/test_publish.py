@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from ndis.mechanisms.query_baselines import laplace_answers
+from scipy import sparse
 
 from disks import fill, full_beyond, room_again
 from ndis import (
@@ -22,6 +22,7 @@ from ndis import (
     Ledger,
     MatrixGaussianMechanism,
     PrivateCovariance,
+    PrivateGraph,
     PrivateLeastSquares,
     PrivateProjection,
     Profile,
@@ -70,16 +71,16 @@ WRONG: dict[str, Callable[[Ledger], Any]] = {
         pa.table({"x": ROWS[:, 0]}).to_reader()
     ),
     "absurd covariance": lambda book: PrivateCovariance(
-        **SETTINGS, relation="add-remove", data_norm=1.0, n_components=10**12, ledger=book
+        **SETTINGS, method="sketch", data_norm=1.0, n_components=10**12, ledger=book
     ).fit(ROWS),
     "no matrix": lambda book: MatrixGaussianMechanism(1.0, 1e-6, 1.0, ledger=book).release([1.0]),
     "a cube": lambda book: MatrixGaussianMechanism(1.0, 1e-6, 1.0, ledger=book).release(
         np.ones((2, 2, 2))
     ),
     "no answer": lambda book: GaussianMechanism(1.0, 1e-6, 1.0, ledger=book).release([]),
-    "no answers": lambda book: laplace_answers(
-        [], sensitivity=1.0, epsilon=1.0, relation="add-remove", ledger=book
-    ),
+    "no answers": lambda book: PrivateGraph(
+        3, **SETTINGS, method="answers", sets=[], ledger=book
+    ).fit(sparse.csr_array((3, 3))),
     "no features, newton": lambda book: regression(ledger=book).fit(LABEL_ONLY, "y"),
     "no features, adassp": lambda book: regression(method="adassp", ledger=book).fit(
         LABEL_ONLY, "y"
@@ -127,9 +128,9 @@ def test_nothing_is_paid_on_a_full_disk(ledger: Ledger, tmp_path: Path) -> None:
 
 ASKING: dict[str, Callable[[Ledger, Any], Any]] = {
     "projection": lambda book, table: projection(ledger=book).fit(table),
-    "covariance": lambda book, table: PrivateCovariance(
-        **SETTINGS, relation="add-remove", data_norm=1.0, n_components=9, ledger=book
-    ).fit(table),
+    "covariance": lambda book, table: PrivateCovariance(**SETTINGS, data_norm=1.0, ledger=book).fit(
+        table
+    ),
     "posterior": lambda book, table: GaussianOutput(
         lambda data: 1 / 0,
         **SETTINGS,
