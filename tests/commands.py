@@ -18,7 +18,11 @@ ANSWERS = ("--sensitivity", "1", "--relation", "add-remove", "--size", "3", "--h
 # A release of every kind, from the tables of `write_tables`.
 RELEASES = {
     "mean": ("people.csv", *LIMITS),
+    "regression": ("people.csv", "--label", "y", *LIMITS, "--limits", "y=-2:2"),
     "logistic": ("people.csv", "--label", "sick", "--classes", "0,1", *LIMITS),
+    "process": ("people.csv", "--label", "y", *LIMITS, "--limits", "y=-2:2"),
+    "covariance": ("people.csv", *LIMITS),
+    "pca": ("people.csv", *LIMITS),
     "projection": ("people.csv", *LIMITS, "--limits", "y=-2:2", "--n-components", "50"),
     "limits": ("people.csv", "--columns", "a,b"),
     "gaussian": ("answers.csv", *ANSWERS),
@@ -27,7 +31,11 @@ RELEASES = {
 # What else calibrate and forecast are told, instead of a table.
 PLANS = {
     "mean": LIMITS,
+    "regression": (*LIMITS, "--limits", "y=-2:2", "--label", "y"),
     "logistic": ("--classes", "0,1", *LIMITS),
+    "process": (*LIMITS, "--label-limits", "-2:2"),
+    "covariance": LIMITS,
+    "pca": LIMITS,
     "projection": (*LIMITS, "--n-components", "50"),
     "limits": ("--columns", "a,b"),
     "gaussian": ("--sensitivity", "1", "--size", "3"),

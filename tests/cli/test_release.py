@@ -24,9 +24,12 @@ from requires import require_java
 MEAN = ("mean", "people.csv", *LIMITS, *PROMISE)
 GAUSSIAN = ("gaussian", "answers.csv", *ANSWERS, *PROMISE)
 # Parameters that cannot be written on a command line, and why.
-PYTHON_ONLY: dict[str, str] = {}
+PYTHON_ONLY = {"kernel": "a scikit-learn object"}
 # Estimators that are no mechanism for a table.
-NOT_HERE = {"GaussianOutput": "wraps a function of the caller's"}
+NOT_HERE = {
+    "GaussianOutput": "wraps a function of the caller's",
+    "MultiPartyRegression": "is `ndis party`",
+}
 
 
 # -- commands are made from estimators ----------------------------------------------------------
@@ -132,6 +135,8 @@ def test_every_kind_releases_shows_and_verifies(capsys, folder: Path, kind: str)
         np.testing.assert_array_equal(np.array(answer["values"][name]), array)
     code, out, _ = call(capsys, "show", "r.npz")
     assert code == ExitCode.DONE
+    if KINDS[kind].source == "table":  # more than the arrays: what they mean, by name
+        assert set(answer["values"]) > set(release.arrays)
     assert str(release.guarantee) in out
     code, out, _ = call(capsys, "show", "r.npz", "--csv")
     assert code == ExitCode.DONE

@@ -133,6 +133,52 @@ def _sketch(model: Any) -> Iterator[Answer]:
     yield from matrix_with_errors("Gram matrix", sketch.columns, sketch.gram())
 
 
+def _covariance(model: Any) -> Iterator[Answer]:
+    names = model.release_.parameters["columns"]
+    yield table("mean", ESTIMATE, names, zip(model.mean_, model.mean_error_, strict=True))
+    yield table("covariance", names, names, model.covariance_)
+    units = [[float(i == j) for j in range(len(names))] for i in range(len(names))]
+    found = model.variance(units)
+    yield table("variance", ESTIMATE, names, zip(*found, strict=True))
+
+
+def _components(model: Any) -> Iterator[Answer]:
+    names = model.release_.parameters["columns"]
+    which = [f"component {index + 1}" for index in range(len(model.components_))]
+    explained = (
+        model.explained_variance_,
+        model.explained_variance_error_,
+        model.explained_variance_ratio_,
+    )
+    yield table("variance", (*ESTIMATE, "share"), which, zip(*explained, strict=True))
+    yield table("components", names, which, model.components_)
+    yield table("components, standard errors", names, which, model.components_error_)
+
+
+def _process(model: Any) -> Iterator[Answer]:
+    """Predictions with every feature in turn at its limits, the others in the middle."""
+    import numpy as np
+
+    features = model._fitted.features
+    for index, name in enumerate(features.names):
+        low, high = features.low[index], features.high[index]
+        points = np.tile(features.middle, (5, 1))
+        points[:, index] = np.linspace(low, high, 5)
+        found = model.predict(points, return_std=True)
+        shown = [f"{value:.6g}" for value in points[:, index]]
+        yield table(f"by {name}", ("prediction", "spread"), shown, zip(*found, strict=True))
+
+
+def _regression(model: Any) -> Iterator[Answer]:
+    found = model.inference()
+    labels = model.release_.parameters["label"]
+    parts = (found.estimate, found.standard_error, found.lower, found.upper, found.coef)
+    for index, label in enumerate(labels):
+        each = [part if len(labels) == 1 else part[index] for part in parts]
+        headings = (*ESTIMATE, *_INTERVAL[1:], "fitted")
+        yield table(f"{label} explained", headings, found.names, zip(*each, strict=True))
+
+
 def matrix_with_errors(title: str, names: Sequence[str], estimate: Any) -> Iterator[Answer]:
     """A matrix between columns, and its standard errors."""
     yield table(title, names, names, estimate.value)
@@ -140,4 +186,12 @@ def matrix_with_errors(title: str, names: Sequence[str], estimate: Any) -> Itera
 
 
 # By the first of these that a fitted estimator has.
-_SAY = {"limits_": _limits, "intervals": _classes, "sketch_": _sketch}
+_SAY = {
+    "limits_": _limits,
+    "inference": _regression,
+    "intervals": _classes,
+    "noise_variance_": _process,
+    "covariance_": _covariance,
+    "components_": _components,
+    "sketch_": _sketch,
+}

@@ -87,7 +87,7 @@ class Kind:
         about = described(self.estimator.forecast)
         names = [n for n in inspect.signature(self.estimator.forecast).parameters if n != "self"]
         found = {name: as_option(name, *about.get(name, ("", ""))) for name in names}
-        return {name: option for name, option in found.items() if option}
+        return {name: option for name, option in found.items() if option and name != "label"}
 
     @cached_property
     def sizes(self) -> dict[str, Option]:
@@ -104,25 +104,28 @@ class Kind:
 
     def plan(self, settings: Settings, **other: Any) -> Any:
         """What a release will do; other settings, such as another epsilon, win."""
-        return self._planner(settings, other).plan(settings.get("size"))
+        model, label = self._planner(Settings({**settings, **other}))
+        return model.plan(settings.get("size"), **label)
 
     def forecast(self, settings: Settings, **other: Any) -> Any:
         """What a release will be good for."""
         expected = {name: settings[name] for name in self.expectations if name in settings}
-        size = expected.pop("size", settings.get("size"))
-        rest = Settings({k: v for k, v in settings.items() if k not in expected})
-        return self._planner(rest, other).forecast(size, **expected)
+        rest = Settings({k: v for k, v in settings.items() if k not in expected} | other)
+        model, label = self._planner(rest)
+        return model.forecast(expected.pop("size", None), **expected, **label)
 
-    def _planner(self, settings: Settings, other: Mapping[str, Any]) -> Any:
-        """The estimator for a plan, which knows features only."""
-        known = Settings({**settings, **other})
-        label = known.get("label")
-        if "columns" in known and label is not None:
+    def _planner(self, settings: Settings) -> tuple[Any, dict[str, str]]:
+        """The estimator for a plan and, where the plan wants to know it, the label."""
+        label = settings.get("label")
+        if label is None or "label" in inspect.signature(self.estimator.plan).parameters:
+            return self.make(settings), {} if label is None else {"label": label}
+        known = Settings(settings)
+        if "columns" in known:
             known["columns"] = [name for name in known["columns"] if name != label]
         if isinstance(known.get("limits"), Mapping) and label in known["limits"]:
             known["limits"] = {k: v for k, v in known["limits"].items() if k != label}
             known.setdefault("label_limits", settings["limits"][label])
-        return self.make(known)
+        return self.make(known), {}
 
     def fit(self, model: Any, table: Any, settings: Settings) -> Any:
         """Read, spend, publish; the release."""
@@ -142,7 +145,11 @@ _ANSWERS = ("relation", "size")
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
+        Kind("regression", "PrivateLeastSquares", (BOUNDS,), label=True),
         Kind("logistic", "PrivateLogisticRegression", (BOUNDS, "classes"), label=True),
+        Kind("process", "PrivateGaussianProcess", ("limits",), label=True),
+        Kind("covariance", "PrivateCovariance", (BOUNDS,)),
+        Kind("pca", "PrivatePCA", (BOUNDS,)),
         Kind("projection", "PrivateProjection", (BOUNDS, "n_components")),
         Kind("limits", "PrivateLimits"),
         Kind("gaussian", "GaussianMechanism", ("sensitivity",), _ANSWERS, source="answers"),

@@ -183,6 +183,7 @@ BY_TYPE = (
     ('float or {"', NUMBER_OR_WORD),
     ('float or "', NUMBER_OR_WORD),
     ("float", NUMBER),
+    ("(float", RANGE),
     ("str", WORD),
     ("{", WORD),
     ("NeighbourRelation", WORD),
