@@ -1,5 +1,8 @@
 import json
+import re
+import shlex
 import socket
+import subprocess
 from importlib.metadata import PackageNotFoundError
 from importlib.resources import files
 from pathlib import Path
@@ -7,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from commands import call
 from ndis import Ledger, Release
 from ndis.cli import demo, main
+from ndis.cli.console import ExitCode
 from ndis.report.page import section, table, write_page
 
 
 def test_demo_writes_what_it_says(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for _ in range(2):  # a second demonstration starts afresh
-        with pytest.raises(SystemExit) as leaving:
-            main(["demo", "--out", str(tmp_path), "--json"])
-        assert not leaving.value.code
-        answer = json.loads(capsys.readouterr().out)
+    code, out, _ = call(capsys, "demo", "--out", str(tmp_path), "--json")
+    assert code == ExitCode.DONE
+    answer = json.loads(out)
     with Ledger(tmp_path / "budget.ndis") as ledger:
         digests = [entry.digest for entry in ledger.history()]
         assert ledger.verify() == 2
@@ -31,8 +34,8 @@ def test_demo_writes_what_it_says(capsys: pytest.CaptureFixture[str], tmp_path: 
         assert stored == release.certificate()
     assert answer["coefficients"].keys() == {"from the sketch", "private regression"}
     exact = np.array(answer["owner_only"]["exact_coefficients"])
-    assert np.abs(np.array(answer["coefficients"]["private regression"]) - exact).max() < 0.02
-    assert np.abs(np.array(answer["coefficients"]["from the sketch"]) - exact).max() < 0.15
+    for estimate, allowed in (("private regression", 0.6), ("from the sketch", 5.0)):
+        assert np.abs(np.array(answer["coefficients"][estimate]) - exact).max() < allowed
     page = (tmp_path / "report.html").read_text()
     assert all(sentence in page for sentence in answer["guarantees"].values())
     assert "http" not in page.replace("http-equiv", "")  # asks nobody for anything
@@ -55,7 +58,7 @@ def test_the_demo_needs_nothing_but_the_library(
     answer = json.loads(capsys.readouterr().out)
     assert answer["owner_only"]["rows"] == 7985
     exact = np.array(answer["owner_only"]["exact_coefficients"])
-    assert np.abs(np.array(answer["coefficients"]["private regression"]) - exact).max() < 0.3
+    assert np.abs(np.array(answer["coefficients"]["private regression"]) - exact).max() < 3.0
 
 
 def test_the_table_that_ships_is_part_of_the_whole() -> None:
@@ -63,7 +66,33 @@ def test_the_table_that_ships_is_part_of_the_whole() -> None:
     content = files("ndis.cli") / "table" / "flights.csv"
     assert len(content.read_bytes()) <= 100_000
     shipped = np.loadtxt(str(content), delimiter=",", skiprows=1)
-    np.testing.assert_allclose(shipped / list(demo.UNITS.values()), whole[::41], rtol=1e-15)
+    np.testing.assert_array_equal(shipped, whole[::41])
+
+
+def test_a_second_demonstration_leaves_the_first_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = json.loads(call(capsys, "demo", "--json")[1])
+    second = json.loads(call(capsys, "demo", "--json")[1])
+    assert Path(first["report"]).parent.name == "ndis-demo"
+    assert Path(second["report"]).parent.name == "ndis-demo-2"
+    code, _, err = call(capsys, "demo", "--out", "ndis-demo")
+    assert code == ExitCode.WRONG_CALL
+    assert err == (
+        "ndis: Expected a folder without budget.ndis, got ndis-demo; choose another with --out.\n"
+    )
+    with Ledger("ndis-demo/budget.ndis") as ledger:
+        assert ledger.verify() == 2
+
+
+def test_the_command_that_is_printed_works(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    _, out, _ = call(capsys, "demo", "--out", str(tmp_path / "my demo"))
+    (command,) = re.findall(r"^Check one with: (.*)$", out, re.MULTILINE)
+    done = subprocess.run(shlex.split(command), capture_output=True, text=True)
+    assert done.returncode == ExitCode.DONE, done.stderr
 
 
 def test_the_demo_needs_no_network(
@@ -80,12 +109,10 @@ def test_the_demo_needs_no_network(
     assert not leaving.value.code
 
 
-def test_the_owners_numbers_are_marked_as_his(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_owners_numbers_are_marked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         main(["demo", "--out", str(tmp_path)])
-    table, marked = capsys.readouterr().out.split("For the owner of the data alone")
+    table, marked = capsys.readouterr().out.split("For the owner of the data only")
     assert "exact" not in table
     assert "never to be published" in marked
 

@@ -41,7 +41,7 @@ def print_answers(answers: Sequence[Answer]) -> None:
         if len(headings) > _MOST_COLUMNS or len(rows) > _MOST_ROWS:
             echo(f"{title}: {len(rows)} x {len(headings)} numbers, see --csv or --json")
             continue
-        shown = [[name, *(f"{value:.6g}" for value in row)] for name, row in rows]
+        shown = [[name, *(f"{value:.5g}" for value in row)] for name, row in rows]
         print_table(title, ["", *headings], shown)
 
 
@@ -172,10 +172,10 @@ def _process(model: Any) -> Iterator[Answer]:
 def _regression(model: Any) -> Iterator[Answer]:
     found = model.inference()
     labels = model.release_.parameters["label"]
-    parts = (found.estimate, found.standard_error, found.lower, found.upper, found.coef)
+    parts = (found.estimate, found.standard_error, found.lower, found.upper)
     for index, label in enumerate(labels):
         each = [part if len(labels) == 1 else part[index] for part in parts]
-        headings = (*ESTIMATE, *_INTERVAL[1:], "fitted")
+        headings = (*ESTIMATE, *_INTERVAL[1:])
         yield table(f"{label} explained", headings, found.names, zip(*each, strict=True))
 
 

@@ -92,7 +92,7 @@ def _tell_columns(table: Table, settings: Settings) -> int:
             )
         elif len(whole):
             ends = pc.min_max(whole).as_py()
-            least, largest = str(ends["min"]), str(ends["max"])
+            least, largest = _short(ends["min"]), _short(ends["max"])
         changed = _share(_changed(name, whole, settings), len(whole))
         rows.append([name, str(column.type), str(column.null_count), least, largest, changed])
     print_table(
@@ -120,6 +120,10 @@ def _changed(name: str, values: Any, settings: Settings) -> int | None:
     low, high = _recipe([name], {"limits": {name: pair}}).limits[name]  # type: ignore[index]
     found = numbers(name, values.combine_chunks())
     return int(((found < low) | (found > high)).sum())
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _share(part: int | None, whole: int) -> str:

