@@ -25,6 +25,7 @@ RELEASES = {
     "pca": ("people.csv", *LIMITS),
     "projection": ("people.csv", *LIMITS, "--limits", "y=-2:2", "--n-components", "50"),
     "limits": ("people.csv", "--columns", "a,b"),
+    "graph": ("edges.csv", "--nodes", "5"),
     "gaussian": ("answers.csv", *ANSWERS),
     "matrix": ("answers.csv", *ANSWERS),
 }
@@ -38,6 +39,7 @@ PLANS = {
     "pca": LIMITS,
     "projection": (*LIMITS, "--n-components", "50"),
     "limits": ("--columns", "a,b"),
+    "graph": ("--nodes", "5"),
     "gaussian": ("--sensitivity", "1", "--size", "3"),
     "matrix": ("--sensitivity", "1", "--size", "3,1"),
 }

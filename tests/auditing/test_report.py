@@ -17,7 +17,7 @@ from ndis.cli.program import app
 from ndis.report import write_audit
 
 LONG = "a_name_that_is_much_longer_than_any_phone_is_wide_and_has_no_space"
-SKETCH = ["--epsilon", "1", "--delta", "1e-6", "--data-norm", "1", "--components", "20"]
+SKETCH = ["--epsilon", "1", "--delta", "1e-6", "--data-norm", "1", "--n-components", "20"]
 
 
 @pytest.fixture(scope="module")
@@ -67,43 +67,33 @@ def test_sound_noise_is_consistent(table: Path) -> None:
     assert json.loads(result.stdout)["outcome"] == "consistent"
 
 
-def test_regression_with_too_little_noise_is_refuted(table: Path) -> None:
-    words = ["audit", str(table), *SKETCH, "--mechanism", "regression", "--noise-scale", "0.5"]
-    result = CliRunner().invoke(app, words)
+def test_a_covariance_with_too_little_noise_is_refuted(table: Path) -> None:
+    words = ["--mechanism", "covariance", "--method", "sketch", "--noise-scale", "0.1"]
+    result = CliRunner().invoke(app, ["audit", str(table), *SKETCH, *words])
     assert result.exit_code == 1
 
 
-def test_regression_has_an_intercept_unless_told(table: Path) -> None:
-    """Beside a public 1 a row has less room in the same norm, and is seen less."""
-    words = ["audit", str(table), *SKETCH, "--mechanism", "regression", "--noise-scale", "4"]
-    found = {}
-    for flag in ("--intercept", "--no-intercept"):
-        found[flag] = json.loads(CliRunner().invoke(app, [*words, flag, "--json"]).stdout)
-    default = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
-    assert default == found["--intercept"]
-    assert found["--intercept"]["found_log_delta"] < found["--no-intercept"]["found_log_delta"]
-    assert default["not_searched"] == ["tables that are not neighbours of these"]
+def test_a_report_that_cannot_be_drawn_costs_no_verdict(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise ImportError("Expected matplotlib; run: pip install 'ndis[plots]'.")
+
+    monkeypatch.setattr("ndis.report.write_audit", missing)
+    words = ["--noise-scale", "2", "--report", str(table.parent / "none.html")]
+    with pytest.raises(SystemExit) as left:
+        main(["audit", str(table), *SKETCH, *words])
+    said = capsys.readouterr()
+    assert left.value.code == 1
+    assert said.out.startswith("REFUTED")
+    assert "pip install" in said.err
 
 
-def test_the_label_may_be_any_column(table: Path) -> None:
-    words = ["audit", str(table), *SKETCH, "--mechanism", "regression", "--noise-scale", "2"]
-    last, first = (
-        json.loads(CliRunner().invoke(app, [*words, "--json", "--label", name]).stdout)
-        for name in (LONG, "income")
-    )
-    same = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
-    assert last == same
-    assert first["worst_log_deltas"] != same["worst_log_deltas"]
-
-
-NORM = ["--data-norm", "1", "--components", "20"]
-REGRESSION = [*NORM, "--mechanism", "regression"]
+NORM = ["--data-norm", "1", "--n-components", "20"]
 WRONG = {
-    "no norm": ([], "Expected --data-norm"),
-    "no components": (["--data-norm", "1"], "Expected --components"),
+    "nothing": ([], "Expected --data-norm and --n-components, got neither"),
+    "no components": (["--data-norm", "1"], "Expected --n-components, got none"),
     "no such mechanism": ([*NORM, "--mechanism", "graph"], "mechanism to be one of"),
-    "no such label": ([*REGRESSION, "--label", "x"], "label to be one of"),
-    "a label alone": ([*REGRESSION, "--columns", "income"], "a feature beside the label"),
     "rows without a page": ([*NORM, "--show-rows"], "Expected --report"),
     "no folder": ([*NORM, "--report", "/none/x.html"], "a folder for the page"),
 }
@@ -129,7 +119,8 @@ def test_wrong_calls_are_told_before_any_search(
         ("a.json", "{}", ["--data-norm", "1"], "got --data-norm"),
         ("none.json", None, [], "no such file"),
         ("none.csv", None, NORM, "no such file"),
-        ("a.csv", "x,y\n", NORM, "a table with rows"),
+        ("a.csv", "x,y\n", NORM, "no rows"),
+        ("p2.npz", "PK", [], "check it with `ndis verify"),
     ],
 )
 def test_wrong_files_are_told(

@@ -14,7 +14,7 @@ from ndis import Ledger, Release
 from ndis.cli import main
 from ndis.cli.console import ExitCode
 
-WORDS = ("--epsilon", "1", "--delta", "1e-6", "--data-norm", "2", "--components", "50")
+WORDS = ("--epsilon", "1", "--delta", "1e-6", "--data-norm", "2", "--n-components", "50", "--header")
 COLUMNS = ("--column", "A:age:0:120", "--column", "B:income:0:1e5")
 
 
@@ -59,7 +59,7 @@ def test_a_wrong_place_costs_nothing(capsys, folder: Path, out: str, words: str)
 
 def test_a_full_disk_costs_nothing(capsys, folder: Path) -> None:
     with full_beyond(2**16):  # the ledger has its room, the release has not
-        code, _, error = released(capsys, "r.npz", "--components", "5000")
+        code, _, error = released(capsys, "r.npz", "--n-components", "5000")
     assert code == ExitCode.WRONG_CALL
     assert error == "ndis: File too large: r.npz; check the path.\n"
     assert Ledger("budget").history() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,8 +58,12 @@ def print_csv(answers: Sequence[Answer]) -> None:
 
 def as_document(answers: Sequence[Answer]) -> dict[str, Any]:
     """Answers by title, name and heading, for JSON."""
+
+    def known(row: Sequence[float]) -> list[float | None]:
+        return [value if math.isfinite(value) else None for value in row]
+
     return {
-        title: {name: dict(zip(headings, row, strict=False)) for name, row in rows}
+        title: {name: dict(zip(headings, known(row), strict=False)) for name, row in rows}
         for title, headings, rows in answers
     }
 
@@ -169,6 +174,14 @@ def _process(model: Any) -> Iterator[Answer]:
         yield table(f"by {name}", ("prediction", "spread"), shown, zip(*found, strict=True))
 
 
+def _cuts(model: Any) -> Iterator[Answer]:
+    """The cuts that were asked for, or those of single nodes."""
+    nodes = model.nodes if not isinstance(model.nodes, int) else range(model.nodes)
+    sets = model.sets or [[node] for node in nodes]
+    names = [",".join(map(str, inside)) for inside in sets]
+    yield table("cuts", ESTIMATE, names, zip(*model.cuts(sets), strict=True))
+
+
 def _regression(model: Any) -> Iterator[Answer]:
     found = model.inference()
     labels = model.release_.parameters["label"]
@@ -191,6 +204,7 @@ _SAY = {
     "inference": _regression,
     "intervals": _classes,
     "noise_variance_": _process,
+    "cuts": _cuts,
     "covariance_": _covariance,
     "components_": _components,
     "sketch_": _sketch,

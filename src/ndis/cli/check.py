@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,7 +65,7 @@ def check(
     settings = tables.name_columns(read_settings(flags, _OPTIONS, config))
     Settings({} if source is None else {"INPUT": source}).need("ndis check", "INPUT")
     assert source is not None
-    if re.search(r"\.(csv|tsv|tab)\b", source.lower()) and "names" not in settings:
+    if tables.is_text(source) and "names" not in settings:
         settings.setdefault("header", True)  # nothing is published here
     with tables.opened(source, settings) as table:
         n_rows = _tell_columns(table, settings)

@@ -52,6 +52,7 @@ _IN_OPTIONS = {
     r"call `plan` with all guarantees": "fill it with `ndis ledger plan`",
     r"header=False and names\b": "--no-header and --names",
     r"\(drop_missing=True\)": "with --drop-missing",
+    r"\bpass debias=False": "pass --no-debias",
     r"\b(header|drop_missing)=True": r"--\1",
     r"\b(header|drop_missing)=False": r"--no-\1",
     r"\b(delimiter|encoding)=('[^']*')": r"--\1 \2",

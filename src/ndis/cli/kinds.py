@@ -152,6 +152,7 @@ KINDS: dict[str, Kind] = {
         Kind("pca", "PrivatePCA", (BOUNDS,)),
         Kind("projection", "PrivateProjection", (BOUNDS, "n_components")),
         Kind("limits", "PrivateLimits"),
+        Kind("graph", "PrivateGraph", ("nodes",), source="edges"),
         Kind("gaussian", "GaussianMechanism", ("sensitivity",), _ANSWERS, source="answers"),
         Kind("matrix", "MatrixGaussianMechanism", ("sensitivity",), _ANSWERS, source="answers"),
     )

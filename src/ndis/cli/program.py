@@ -23,11 +23,15 @@ GROUPS = (
     "release",
     "show",
     "sketch",
+    "graph",
+    "covariance",
     "verify",
     "ledger",
     "party",
     "audit",
 )
+# Commands that share a module; every other one has its own.
+MODULES = dict.fromkeys(("sketch", "graph", "covariance"), "questions")
 PLUGINS = "ndis.commands"
 # Commands that other packages of ours add, and what to install for them.
 ELSEWHERE = {"claims": "ndis-papers", "reproduce": "ndis-papers"}
@@ -105,8 +109,8 @@ def _root(
     """
 
 
-for _group in GROUPS:
-    import_module(f"ndis.cli.{_group}").register(app)
+for _module in dict.fromkeys(MODULES.get(group, group) for group in GROUPS):
+    import_module(f"ndis.cli.{_module}").register(app)
 
 
 @functools.cache

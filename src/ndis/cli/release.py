@@ -36,7 +36,9 @@ def register(app: typer.Typer) -> None:
 
 
 def _command(kind: Kind) -> Any:
-    options = kind.parameters | tables.OPTIONS
+    edges = kind.source == "edges"
+    read = tables.opened_edges if edges else tables.opened
+    options = kind.parameters | ({} if edges else tables.OPTIONS)
     if kind.source == "answers":
         options |= kind.sizes | ({} if "columns" in options else tables.COLUMNS)
     needed = (*kind.needed("INPUT", "out"), *kind.asks, *(("label",) if kind.label else ()))
@@ -67,7 +69,7 @@ def _command(kind: Kind) -> Any:
         settings = tables.name_columns(settings)
         with (
             writing_to(out, key=sign) as file,
-            tables.opened(source, settings, spark) as table,
+            read(source, settings, spark) as table,
             nullcontext() if ledger is None else open_ledger(ledger, note) as book,
         ):
             model = kind.make(settings, random_state=seed, ledger=book)

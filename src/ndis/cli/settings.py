@@ -133,8 +133,8 @@ def _matrix(value: Any) -> Any:
     return np.loadtxt(value, delimiter=",", ndmin=2) if isinstance(value, str) else value
 
 
-def _nodes(value: Any) -> int | list[str]:
-    return int(value) if str(value).isdigit() else _words(value)
+def _nodes(value: Any) -> int | list[Any]:
+    return int(value) if str(value).isdigit() else _values(value)
 
 
 NUMBER = Written(str, _number, "NUMBER", "a number")
@@ -160,6 +160,9 @@ LIMITS = Written(
 )
 SHAPE = Written(str, _shape, "N or ROWS,COLUMNS", "a whole number, or two with a comma")
 MATRIX = Written(str, _matrix, "FILE", "a text file with the rows of a matrix, comma-separated")
+SETS = Written(
+    list[str], lambda value: [_values(each) for each in value], "A,B,...", "nodes with commas"
+)
 NODES = Written(str, _nodes, "N or A,B,...", "a number of nodes, or their names with commas")
 
 # Parameters whose type alone does not say how they are written.
@@ -171,6 +174,7 @@ BY_NAME = {
     "label_limits": RANGE,
     "classes": VALUES,
     "nodes": NODES,
+    "sets": SETS,
 }
 # The others, by the first words of their type in the docstring.
 BY_TYPE = (

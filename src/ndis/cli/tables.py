@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import warnings
@@ -47,6 +48,11 @@ COLUMNS = {"columns": Option(WORDS, "Columns to read; all by default.")}
 _MASTERS = ("local", "spark://", "yarn", "k8s://")
 
 
+def is_text(source: str) -> bool:
+    """Whether a file's name is that of a text file."""
+    return re.search(r"\.(csv|tsv|tab)\b", source.lower()) is not None
+
+
 def name_columns(settings: Settings) -> Settings:
     """The columns to read are those that were named, wherever that was."""
     limits, label = settings.get("limits"), settings.get("label")
@@ -80,6 +86,15 @@ def opened(source: str, settings: Settings, spark: str | None = None) -> Iterato
         yield table
 
 
+@contextmanager
+def opened_edges(source: str, settings: Settings, spark: str | None = None) -> Iterator[Any]:
+    """The edges of a graph: columns with fixed names, none of which is published."""
+    weight = settings.get("weight")
+    say(f"columns read: source, target{f', {weight}' if weight else ''}")
+    with nullcontext(source) if spark is None else _on_spark(source, spark, settings) as data:
+        yield data
+
+
 def numbers(table: Table) -> FloatArray:
     """All numbers of a table as they are, rows by columns."""
     import numpy as np
@@ -99,7 +114,7 @@ def numbers(table: Table) -> FloatArray:
 @contextmanager
 def _on_spark(source: str, master: str, settings: Settings) -> Iterator[Any]:
     text = source.lower().endswith((".csv", ".csv.gz"))
-    if text and not settings.get("header") and "columns" not in settings:
+    if text and not settings.keys() & {"header", "columns", "nodes"}:
         raise ValueError(
             "Expected to know that the first line holds names, since they become part of the "
             "release; pass --header, or name the columns to read with --columns or --limits."
