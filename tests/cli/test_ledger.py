@@ -115,7 +115,7 @@ def test_a_plan_is_filled_from_the_command_line(
     relation = ("--relation", "replace")
     budget = ("--epsilon", "2", "--delta", "1e-6", *relation, "--mode", "plan")
     assert call(capsys, "ledger", "init", "budget", *budget)[0] == ExitCode.DONE
-    release = ("release", "gaussian", "answers.csv", *promise, *relation)
+    release = ("release", "gaussian", "answers.csv", *promise, *relation, "--size", "1", "--header")
     code, _, err = call(capsys, *release, "--out", "early.npz", "--ledger", "budget")
     assert (code, Path("early.npz").exists()) == (ExitCode.WRONG_CALL, False)
     assert "fill it with `ndis ledger plan`" in err
@@ -128,7 +128,7 @@ def test_a_plan_is_filled_from_the_command_line(
     for number in range(3):
         words = ("--out", f"{number}.npz", "--ledger", "budget", "--note", "count of the week")
         code, out, err = call(capsys, *release, *words)
-        assert (code, err) == (ExitCode.DONE, "")
+        assert (code, err) == (ExitCode.DONE, "ndis: columns read: count\n")
         left = Ledger("budget").remaining()
         assert f"Left of the budget: {left}" in out
     assert call(capsys, *release, "--out", "4.npz", "--ledger", "budget")[0] == ExitCode.NO_BUDGET
@@ -159,11 +159,12 @@ def test_errors_name_options(
     Ledger.create("budget", 2.0, 1e-6, "replace", **budget).close()
     release = ("release", "gaussian", "answers.csv", "--epsilon", "0.5", "--delta", "1e-7")
     release += ("--sensitivity", "1", "--out", "r.npz", "--ledger", "budget")
+    release += ("--size", "1", "--header")
     relation = () if "--relation" in words else ("--relation", "replace")
     code, _, err = call(capsys, *release, *relation, *words)
     assert code == ExitCode.WRONG_CALL
     assert remedy in err
-    assert err.count("\n") == 1
+    assert err.removeprefix("ndis: columns read: count\n").count("\n") == 1
     assert "`" not in err.replace("`ndis ledger plan`", "")
 
 

@@ -68,6 +68,7 @@ def demo(
         "guarantees": {name: str(release.guarantee) for name, release in releases.items()},
         "digests": {name: release.digest for name, release in releases.items()},
         "coefficients": {name: list(map(float, value)) for name, (value, _) in estimates.items()},
+        "standard_errors": {name: list(map(float, se)) for name, (_, se) in estimates.items()},
         "budget": BUDGET,
         "remaining_epsilon": left,
         "report": str(report),

@@ -410,8 +410,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         self.coef_, self.intercept_ = arrays["coef"], arrays["intercept"]
         self.feature_names_ = rows.features.names
         self._recipe_used = Rows(rows.features)
-        assert rows.labels is not None
-        self._from_arrays = len(rows.labels.columns) > 1
+        self._from_arrays = rows.labels is not None and len(rows.labels.columns) > 1
         if "draws" in arrays:
             self.draws_ = arrays["draws"]
         method = self.release_.parameters["method"]
