@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from ndis.mechanisms.covariance import AddRemove, RowShift, least_weight
 from numpy.typing import NDArray
 
 from ndis import (

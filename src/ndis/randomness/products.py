@@ -196,8 +196,11 @@ class _Columns:
     def __init__(self, factor: Any, noise: float, unit: float = 1.0) -> None:
         self.factor, self.noise, self.unit = factor, noise, unit
         norms = np.sqrt(np.asarray((factor * factor).sum(axis=1)).reshape(-1))
-        # In doubles an entry is off by at most this, for its row, times the size of its column.
-        self.errors = 1.01 * _EPS * (factor.shape[1] + 12) * (norms + noise)
+        # In doubles an entry is off by at most this, for its row, times the size of its column: as
+        # many roundings as the row has terms, and a few more.
+        by_row = getattr(factor, "format", None) == "csr"
+        terms = np.diff(factor.indptr) if by_row else factor.shape[1]
+        self.errors = 1.01 * _EPS * (terms + 12) * (norms + noise)
 
     def draw(
         self,
