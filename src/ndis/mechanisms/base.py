@@ -30,7 +30,7 @@ from ndis.mechanisms import octaves
 from ndis.mechanisms.publish import ask, publish
 from ndis.randomness import RandomState
 from ndis.release import Release, Shapes
-from ndis.tables import PRIVATE, Columns, Rows, Table
+from ndis.tables import PRIVATE, Block, Columns, ExactSum, Rows, Table
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
@@ -375,8 +375,10 @@ class TableEstimator(PrivateEstimator):
     data_norm: float | None
     fit_intercept: bool = False
     n_rows: int | None = None
-    # Whether the table is read again once its limits are known.
+    # Whether the table is read again once its limits are known; what else is added up of its raw
+    # rows in the pass that finds them (see `_check_raw`).
     _reads_again = True
+    _checked: tuple[Callable[[Block], Mapping[str, Any]], ...] = ()
 
     def plan(self, size: Any = None) -> Plan:
         """What `fit` will do; needs no data.
@@ -448,9 +450,13 @@ class TableEstimator(PrivateEstimator):
                 'Expected a table that can be read twice for limits="private", got one that can '
                 "be read only once; write it to a file first, or pass limits."
             )
-        below = octaves.read(data)
+        sums = octaves.read(data, *self._checked)
         self._check_rows(data.n_rows)
-        return below
+        self._check_raw(sums)
+        return sums["below"]
+
+    def _check_raw(self, sums: Mapping[str, ExactSum]) -> None:
+        """Refuse a table by what `_checked` adds up, before anything is paid."""
 
     def _answer(self, studied: Any, plan: Plan, data: Table, rng: np.random.Generator) -> Arrays:
         """The released arrays; limits first, if they are to be found."""

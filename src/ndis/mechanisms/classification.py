@@ -29,7 +29,16 @@ from ndis.mechanisms.classification_newton import Newton, Point, class_basis, we
 from ndis.mechanisms.classification_posterior import Posterior
 from ndis.mechanisms.posterior import drawn, noised, require_rows
 from ndis.randomness import RandomState, add_noise, add_symmetric_noise
-from ndis.tables import GRID_NORM, Block, Columns, Rows, Scores, Table, unclassified
+from ndis.tables import (
+    GRID_NORM,
+    Block,
+    Columns,
+    ExactSum,
+    Rows,
+    Scores,
+    Table,
+    unclassified,
+)
 from ndis.tables.arrays import namespace, on_host
 
 if TYPE_CHECKING:
@@ -182,6 +191,8 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
     >>> model.fit(X, y).score(X, y) > 0.92
     True
     """
+
+    _checked = (unclassified,)
 
     def __init__(
         self,
@@ -368,15 +379,22 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
                 "Expected a table that can be read more than once, got a one-shot reader; "
                 "hand over the file or the data frame."
             )
-        if data.sum(unclassified, raw=True)["unclassified"].value > 0:
+        return super()._read(data, plan)
+
+    def _check_raw(self, sums: Mapping[str, ExactSum]) -> None:
+        if sums["unclassified"].value > 0:
             raise ValueError(
                 "Expected labels from the declared classes, got another one; remove those rows, "
                 "or declare more classes."
             )
-        return super()._read(data, plan)
 
     def _study(self, data: Table, plan: Plan) -> Any:
         """The moments; for a draw, its law."""
+        assert data.rows is not None
+        assert data.rows.labels is not None
+        one = int(np.round(data.rows.labels.scale[0]))
+        everybody = data.moments["count"].times(np.array([one]))[0].times(np.array([one]))[0]
+        self._check_raw({"unclassified": everybody - data.moments["squares"]})
         if plan.method != "posterior":
             return data.moments
         n_rows = int(data.moments["count"].value)

@@ -11,7 +11,7 @@ docs/proofs/limits.md has the proofs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from ndis._validate import FloatArray
 from ndis.randomness import add_noise
 from ndis.release import Shapes
-from ndis.tables import Below, ExactSum, Rows, Table
+from ndis.tables import Below, Block, ExactSum, Rows, Table, Together
 
 # Share of the squared budget that limits cost where something else is released from the table.
 SHARE = 0.1
@@ -48,11 +48,12 @@ def shapes(n_columns: int) -> Shapes:
     return {"limit_octaves": (n_columns, N_OCTAVES), "limit_bins": (n_columns, N_BINS)}
 
 
-def read(table: Table) -> ExactSum:
-    """How many rows are below each edge, in one pass over the numbers as they are."""
+def read(table: Table, *others: Callable[[Block], Mapping[str, Any]]) -> dict[str, ExactSum]:
+    """How many rows are below each edge, in one pass over the numbers as they are; other sums."""
     assert table.rows is not None
     places = tuple((group, place) for _, group, place in table.rows.bought)
-    return table.sum(Below(EDGES, places), raw=True, what="Finding limits")["below"]
+    counting = Together((Below(EDGES, places), *others))
+    return table.sum(counting, raw=True, what="Finding limits")
 
 
 def draw(below: ExactSum, noise: float, rng: np.random.Generator) -> dict[str, FloatArray]:

@@ -6,7 +6,7 @@ from ndis.tables.exact import GRID_NORM, MOST_ROWS, ExactSum
 from ndis.tables.leverage import joint_gram, leverage_error, leverages
 from ndis.tables.progress import track
 from ndis.tables.rows import PRIVATE, Columns, Rows
-from ndis.tables.sums import Below, Scores, bounded, contrasts, moments, unclassified
+from ndis.tables.sums import Below, Scores, Together, bounded, contrasts, moments, unclassified
 from ndis.tables.table import Table
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Rows",
     "Scores",
     "Table",
+    "Together",
     "bounded",
     "contrasts",
     "joint_gram",

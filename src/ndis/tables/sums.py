@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,17 @@ def tally(xp: Any, values: Any, top: float, ratio: float, n_bins: int = BINS) ->
     below = xp.astype(xp.searchsorted(xp.sort(values), edges, side="right"), xp.float64)
     ends = beside(np.array([float(values.shape[0])]), values)
     return xp.flip(xp.concat([below, ends]) - xp.concat([0.0 * ends, below]))
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several sums in one pass."""
+
+    functions: tuple[Callable[[Block], Mapping[str, Any]], ...]
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """The terms of all functions."""
+        return {name: term for function in self.functions for name, term in function(block).items()}
 
 
 @dataclass(frozen=True)
