@@ -37,6 +37,8 @@ def private_limits(case: Case) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_neighbour_is_not_seen(case: Case) -> None:
+    if case.name == "graph, responses":
+        pytest.skip("Every bit is a lie by a coin of its own: no sum, no noise to be replayed.")
     for more in [{}, private_limits(case)][: 1 + (case in OF_TABLES)]:
         done = replay.compare(partial(make, case, **more), case.data(), case.neighbour())
         assert not done.error
