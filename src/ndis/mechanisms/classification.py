@@ -76,6 +76,8 @@ class Logits:
         Of the logits, along the directions from the centre.
     base : float
         The variance at the centre.
+    wide : ndarray of shape (r, K), optional
+        Variances for intervals, where they are known.
     """
 
     theta: FloatArray
@@ -84,6 +86,7 @@ class Logits:
     centre: FloatArray
     variances: FloatArray
     base: float = 0.0
+    wide: FloatArray | None = None
 
     @property
     def _factor(self) -> float:
@@ -103,7 +106,8 @@ class Logits:
 
     def standard_errors(self) -> FloatArray:
         """Of the coefficients: of each class's, or of the log-odds of two classes; (K or 1, d)."""
-        errors = np.sqrt(self.directions**2 @ self.variances).T
+        assert self.wide is not None
+        errors = np.sqrt(self.directions**2 @ self.wide).T
         return 2.0 * errors[1:] if len(errors) == 2 else errors
 
     def coefficients(self) -> tuple[FloatArray, FloatArray]:
@@ -463,13 +467,15 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
     # -- after the release ---------------------------------------------------------------------
 
     def intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """The ends of intervals that contain each coefficient with this probability.
+        """The ends of intervals for each coefficient, about `coef_`.
 
-        They count sampling and privacy noise, from the release alone, with the prior by which the
-        coefficients were estimated.
+        They count sampling, privacy noise and the error of the model of the curvature, from the
+        release alone, with the prior by which the coefficients were estimated. They are
+        approximate, and too short where noise drowns the table: docs/classification.md has their
+        measured coverage.
         """
         check_is_fitted(self, "release_")
-        if not self._logits.variances.any():
+        if self._logits.wide is None:
             raise ValueError(
                 f"Expected a method that knows its errors, got {self.release_.parameters['method']}"
                 "; use newton."
@@ -631,7 +637,8 @@ def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, Floa
         basis @ model.intercept,
         model.vectors,
         model.mean,
-        model.class_variances(),
+        model.of_classes(model.variances),
+        wide=model.of_classes(model.wide_variances),
     )
 
 

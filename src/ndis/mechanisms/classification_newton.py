@@ -266,12 +266,14 @@ class Newton:
         d, k = self.guess.shape
         moment, precision = np.zeros((d, k)), np.zeros(d)
         totals, totals_precision = np.zeros(k), 0.0
+        shared = np.zeros(d)
         for index, one in enumerate(self.log):
             away = (self.guess - one.theta) ** 2 if known else np.zeros((d, k))
             mixed = self.mixing @ (away + self.variances).mean(axis=1)
             model = values * np.sum(values[:, None] * (away + self.variances)) / (k * d)
-            variance = one.variance * (1.0 + self.along) + one.mean_error
-            variance += curvature**2 * (mixed + _DOUBT**2 * model)
+            of_model = curvature**2 * (mixed + _DOUBT**2 * model)
+            variance = one.variance * (1.0 + self.along) + one.mean_error + of_model
+            shared += of_model / variance
             if index == 0:
                 error = curvature**2 * (mixed + _DOUBT_AT_ZERO**2 * model)
                 self.error_at_zero = float(np.mean(error))
@@ -281,6 +283,7 @@ class Newton:
             of_totals = one.variance * self.ratio**2 + (_DOUBT * self.n * curvature) ** 2 * spread
             totals += one.totals / of_totals
             totals_precision += 1.0 / of_totals
+        self.shared_error = shared / precision
         error = totals_precision**-0.5
         return moment / precision[:, None], 1.0 / precision, (totals / totals_precision, error)
 
@@ -296,6 +299,9 @@ class Newton:
         weights = softmax(likelihood)[:, None, None]
         self.guess = (np.sum(weights * prior / total, axis=0) * slope * moment) @ self.turn.T
         self.variances = np.sum(weights * prior * noise / total, axis=0)
+        # Errors of the model are no independent draws: they do not average out over the rounds.
+        noise = noise + self.shared_error[:, None]
+        self.wide_variances = np.sum(weights * prior * noise / (prior * slope**2 + noise), axis=0)
 
     def _set_intercept(self, totals: FloatArray, error: float) -> None:
         """The intercept that gives the shares of the classes."""
@@ -310,6 +316,6 @@ class Newton:
                 break
         self.centre = centre
 
-    def class_variances(self) -> FloatArray:
+    def of_classes(self, variances: FloatArray) -> FloatArray:
         """Variances of the coefficients in the eigenbasis, for each class's logit: (d, K)."""
-        return np.asarray(self.variances @ ((self.basis @ self.turn) ** 2).T)
+        return np.asarray(variances @ ((self.basis @ self.turn) ** 2).T)
