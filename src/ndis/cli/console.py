@@ -59,7 +59,8 @@ _IN_OPTIONS = {
     r"\bin columns or limits\b": "with --columns or --limits",
     r"\bpass limits\b": "pass --limits",
     r"\bamong columns\b": "among --columns",
-    r"\b(list its levels) in levels": r"\1 with --levels",
+    r"\blist its levels( in levels)?": "list its levels with --levels",
+    r"\bpass the delimiter\b": "pass the --delimiter",
     r"\b(data_norm|label_bound|label_limits|n_components|n_rows|max_rows|n_rounds)\b(?!=)": r"--\1",
 }
 _SHOWN = {"debug": False}

@@ -356,6 +356,11 @@ def _open_text(handle: _Handle, written: TextFormat) -> Source:
     def explained(error: Exception) -> Exception:
         return _explain(handle, stream, error, delimiter, written)
 
+    if b"\0" in stream().read(1 << 16) and not written.encoding.startswith(("utf-16", "utf-32")):
+        raise ValueError(
+            f"File {str(handle.file)!r} holds binary data, not text; check that it is a CSV file."
+        )
+
     try:
         with csv.open_csv(stream(), read_options=options, parse_options=parse) as reader:
             inferred = reader.schema
@@ -423,9 +428,6 @@ def _explain(
     name, said = repr(str(handle.file)), str(error)
     if "Empty CSV" in said:
         return ValueError(f"File {name} is empty; check it.")
-    raw = stream().read(1 << 16)
-    if b"\0" in raw:
-        return ValueError(f"File {name} holds binary data, not text; check that it is a CSV file.")
     if isinstance(error, UnicodeError) or "UTF8" in said:
         return ValueError(
             f"File {name} is not written in {written.encoding}; pass its encoding, such as "

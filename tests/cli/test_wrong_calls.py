@@ -1,0 +1,258 @@
+"""Wrong calls: one sentence that names the remedy, the right exit code, nothing lost."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from commands import LIMITS, PROMISE, call
+from ndis import GaussianMechanism, Ledger, PrivateCovariance, Release
+from ndis.cli.console import ExitCode
+
+GAUSSIAN = ("gaussian", "--sensitivity", "1", *PROMISE)
+COVARIANCE = ("covariance", *LIMITS, *PROMISE)
+
+
+@pytest.fixture(autouse=True)
+def budget(folder: Path) -> None:
+    Ledger.create("budget", 3.0, 1e-5, "add-remove").close()
+
+
+def refused(capsys, *words: str, out: str = "r.npz") -> str:
+    """What a release that is refused says; nothing is spent and nothing written."""
+    before = {path.name for path in Path().iterdir()}
+    code, printed, err = call(capsys, "release", *words, "--ledger", "budget", "--out", out)
+    assert (code, printed) == (ExitCode.WRONG_CALL, ""), err
+    told = [line for line in err.splitlines() if not line.startswith("ndis: columns read:")]
+    assert len(told) == 1, err
+    assert told[0].startswith("ndis: ")
+    assert Ledger("budget").history() == []
+    assert {path.name for path in Path().iterdir()} == before
+    return told[0]
+
+
+# -- text files ---------------------------------------------------------------------------------
+
+TEXTS = {
+    "a first person's row as header": (
+        "1.5,2013-05-04\n1,2013-05-05\n",
+        ("--no-header", "--names"),
+    ),
+    "names that nobody confirmed": ("a,b\n1,2\n", ("--header", "--columns")),
+    "empty": ("", ("is empty",)),
+    "header only": ("a,b\n", ("no rows",)),
+    "ragged": ("a,b\n1,2\n3\n", ("Line 3", "--delimiter")),
+    "decimal commas": ('a,b\n"1,5",2\n', ("a",)),
+    "binary": ("a,b\n\0\0\0,1\n", ("binary",)),
+    "semicolons": ("a;b\n1;2\n", ("--delimiter ';'",)),
+    "mixed types": ("a,b\n" + "1,2\n" * 400_000 + "x,2\n", ("Line 400002", "text")),
+    "gaps": ("a,b\n1,2\n,2\n", ("--drop-missing", "not private")),
+    "infinities": ("a,b\n1,2\ninf,2\n", ("--drop-missing",)),
+    "text": ("a,b\nx,2\ny,2\n", ("'a'", "--levels")),
+}
+CONFIRMED = {"a first person's row as header", "names that nobody confirmed"}
+
+
+@pytest.mark.parametrize(("name", "text", "remedies"), [(k, *v) for k, v in TEXTS.items()])
+def test_a_text_file_that_cannot_be_read(capsys, name: str, text: str, remedies) -> None:
+    Path("t.csv").write_text(text)
+    words = ("--data-norm", "2") if name in CONFIRMED else LIMITS
+    told = refused(capsys, "covariance", "t.csv", *words, *PROMISE)
+    assert all(remedy in told for remedy in remedies), told
+    if name not in ("text", "names that nobody confirmed"):
+        assert "2013" not in told  # nothing of a record
+
+
+def test_another_encoding(capsys) -> None:
+    Path("t.csv").write_bytes("a,b,stadt\n1,2,Köln\n".encode("latin-1"))
+    words = ("covariance", "t.csv", *LIMITS, "--levels", "stadt=Köln,Bonn", *PROMISE)
+    assert "--encoding 'latin-1'" in refused(capsys, *words)
+    code, _, err = call(capsys, "release", *words, "--encoding", "latin-1", "--out", "r.npz")
+    assert code == ExitCode.DONE, err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "more"),
+    [
+        ("t.tsv", "a\tb\n1\t2\n", ()),
+        ("t.csv", "a;b\n1;2\n", ("--delimiter", ";")),
+        ("t.csv", "1,2\n3,4\n", ("--no-header", "--names", "a,b")),
+        ("t.csv", "1,2\n3,4\n", ("--names", "a,b")),
+        ("t.csv", ",a,b\n0,1,2\n1,3,4\n", ()),
+        ("t.csv", "a,b\n1,2\n,4\n", ("--drop-missing",)),
+    ],
+)
+def test_the_remedies_work(capsys, name: str, text: str, more: tuple[str, ...]) -> None:
+    Path(name).write_text(text)
+    words = ("covariance", name, *LIMITS, *PROMISE, "--out", "r.npz", *more)
+    code, _, err = call(capsys, "release", *words)
+    assert (code, err) == (ExitCode.DONE, "ndis: columns read: a, b\n")
+
+
+def test_dates_are_numbers_of_days(capsys) -> None:
+    Path("t.csv").write_text("a,day\n0.5,2013-05-04\n0.1,2014-01-01\n")
+    limits = ("--limits", "a=0:1", "--limits", "day=2013-01-01:2014-12-31")
+    words = ("covariance", "t.csv", *limits, *PROMISE, "--out", "r.npz")
+    code, _, err = call(capsys, "release", *words)
+    assert (code, err) == (ExitCode.DONE, "ndis: columns read: a, day\n")
+
+
+def test_an_index_that_pandas_wrote_is_not_data(capsys) -> None:
+    pytest.importorskip("pandas")
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": [0.1, 0.2, 0.3], "b": [0.5, 0.6, 0.7]})
+    frame.to_csv("t.csv")
+    frame[frame.a > 0.1].to_parquet("t.parquet")
+    for name, more in (("t.csv", ("--header",)), ("t.parquet", ())):
+        words = ("covariance", name, "--data-norm", "2", *PROMISE, "--out", f"{name}.npz", *more)
+        code, _, err = call(capsys, "release", *words)
+        assert (code, err) == (ExitCode.DONE, "ndis: columns read: a, b\n")
+
+
+def test_other_files_that_cannot_be_read(capsys) -> None:
+    Path("t.parquet").write_bytes(b"PAR1 and nothing else")
+    assert "t.parquet" in refused(capsys, "covariance", "t.parquet", *COVARIANCE[1:])
+    Path("t.txt").write_text("a,b\n")
+    assert "t.txt" in refused(capsys, "covariance", "t.txt", *COVARIANCE[1:])
+    assert "nobody.csv" in refused(capsys, "covariance", "nobody.csv", *COVARIANCE[1:])
+
+
+# -- releases -----------------------------------------------------------------------------------
+
+
+def test_a_table_of_people_is_no_table_of_answers(capsys) -> None:
+    told = refused(capsys, *GAUSSIAN, "part-1.parquet")
+    assert "Expected --relation and --size, got neither" in told
+    words = (*GAUSSIAN, "part-1.parquet", "--relation", "add-remove", "--size", "3,4")
+    told = refused(capsys, *words)
+    assert "a table of people does not belong here" in told
+    assert "1500" not in told
+
+
+@pytest.mark.parametrize("out", ["f.csv", "f"])
+def test_a_release_is_an_npz_file(capsys, out: str) -> None:
+    assert "ends in .npz" in refused(capsys, "covariance", "people.csv", *COVARIANCE[1:], out=out)
+
+
+def test_a_saved_release_is_never_overwritten(capsys) -> None:
+    release = GaussianMechanism(1, 1e-6, 1).release([1.0])
+    release.save("x.npz")
+    with pytest.raises(FileExistsError, match="choose another"):
+        release.save("x.npz")
+    told = refused(capsys, "covariance", "people.csv", *COVARIANCE[1:], out="x.npz")
+    assert told == "ndis: Expected a new file, got x.npz, which exists; choose another."
+
+
+def test_all_that_is_missing_at_once(capsys) -> None:
+    code, _, err = call(capsys, "release", "regression", "people.csv")
+    assert code == ExitCode.WRONG_CALL
+    assert err == (
+        "ndis: Expected --out, --epsilon, --delta, --limits or --data-norm and --label, got none "
+        "of them; see ndis release regression --help.\n"
+    )
+
+
+def test_a_label_that_is_not_read(capsys) -> None:
+    words = ("regression", "people.csv", "--label", "y", "--columns", "a,b", *PROMISE)
+    told = refused(capsys, *words, "--data-norm", "2", "--label-bound", "2")
+    assert "Expected the label among --columns, got 'y'" in told
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("least-squares", "regression"), ("sketch", "projection"), ("gaussian-process", "process")],
+)
+def test_other_names(capsys, word: str, meant: str) -> None:
+    code, _, err = call(capsys, "release", word)
+    assert (code, err.endswith(f"did you mean {meant}?\n")) == (ExitCode.WRONG_CALL, True)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("--epsilon", "one", "a number"),
+        ("--n-components", "2.5", "a whole number"),
+        ("--limits", "a", "NAME=LOW:HIGH"),
+        ("--limits", "a=5", "NAME=LOW:HIGH"),
+        ("--limits", "a=x:y", "NAME=LOW:HIGH"),
+    ],
+)
+def test_a_wrong_value_is_one_sentence(capsys, option: str, value: str, expected: str) -> None:
+    told = refused(capsys, "projection", "people.csv", option, value)
+    assert expected in told
+    assert option in told
+    assert value in told
+
+
+def test_a_plan_a_relation_and_a_seed_are_named_as_options(capsys) -> None:
+    told = refused(capsys, "covariance", "people.csv", *COVARIANCE[1:], "--seed", "1")
+    assert "leave out --seed" in told
+    told = refused(capsys, "graph", "edges.csv", "--nodes", "5", *PROMISE)
+    assert "--relation" in told or "another ledger" in told
+
+
+def test_no_budget_left_has_its_own_code_and_comes_before_the_data(capsys) -> None:
+    Path("t.parquet").write_bytes(Path("part-1.parquet").read_bytes())
+    words = ("covariance", "t.parquet", *LIMITS, "--epsilon", "9", "--delta", "1e-6")
+    code, out, err = call(capsys, "release", *words, "--ledger", "budget", "--out", "r.npz")
+    assert (code, out) == (ExitCode.NO_BUDGET, "")
+    assert "ask for less" in err
+    assert not Path("r.npz").exists()
+
+
+def test_what_belongs_to_another_command(capsys) -> None:
+    GaussianMechanism(1, 1e-6, 1).release([1.0]).save("p2.npz")
+    Path("certificate.json").write_text("{}")
+    code, _, err = call(capsys, "audit", "p2.npz", *PROMISE)
+    assert (code, "`ndis verify p2.npz`" in err) == (ExitCode.WRONG_CALL, True)
+    code, _, err = call(capsys, "verify", "certificate.json")
+    assert code == ExitCode.WRONG_CALL
+    assert "a release file" in err
+
+
+def test_a_ledger_where_none_can_be_made(capsys) -> None:
+    words = ("ledger", "init", "nowhere/budget", *PROMISE, "--relation", "add-remove")
+    code, _, err = call(capsys, *words)
+    assert code == ExitCode.WRONG_CALL
+    assert "release" not in err
+    assert err.count("\n") == 1
+
+
+# -- in Python ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"ledger": "x"}, "open it with Ledger"),
+        ({"columns": "age"}, r"a list of names, got the string 'age'; pass \['age'\]"),
+        ({"limits": [3]}, "pair"),
+    ],
+)
+def test_wrong_parameters_are_one_sentence(parameters: dict, told: str) -> None:
+    table = pa.table({"age": [1.0, 2.0]})
+    given = {"epsilon": 1.0, "delta": 1e-6, "limits": {"age": (0, 90)}, **parameters}
+    with pytest.raises((TypeError, ValueError), match=told) as error:
+        PrivateCovariance(**given).fit(table)
+    assert "\n" not in str(error.value)
+
+
+def test_a_column_of_gaps_in_python() -> None:
+    table = pa.table({"age": [1.0, None]})
+    with pytest.raises(ValueError, match="drop_missing=True"):
+        PrivateCovariance(epsilon=1.0, delta=1e-6, limits={"age": (0, 90)}).fit(table)
+
+
+def test_nothing_is_said_about_a_release_that_is_fine(capsys) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        words = ("covariance", "part-1.parquet", *COVARIANCE[1:], "--out", "r.npz")
+        code, out, err = call(capsys, "release", *words)
+    assert (code, err) == (ExitCode.DONE, "ndis: columns read: a, b\n")
+    assert Release.load("r.npz").digest in out
+    assert np.isfinite(Release.load("r.npz").arrays["matrix"]).all()
+    assert pq.read_table("part-1.parquet").num_rows == 1500
