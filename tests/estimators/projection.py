@@ -32,4 +32,5 @@ CASES = [
     case("ridge in limits", method="ridge", data_norm=None, limits=LIMITS, fit_intercept=True),
     case("ptr", 3, method="ptr"),
     case("leverage", 3, leverage=0.2),
+    case("private limits", 3, data_norm=None, limits="private"),
 ]

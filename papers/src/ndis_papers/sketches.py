@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis.calibration import least_noise, meets
-from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, subsampled
 from ndis_papers import _validate
 from ndis_papers._validate import FloatArray
 
@@ -127,3 +127,42 @@ def draw_sketch(
     # A Gram matrix has no negative eigenvalues; those found are rounding errors of zeros.
     factor = vectors * np.sqrt(np.maximum(values, 0.0))
     return np.asarray(factor @ rng.standard_normal((len(gram), n_components)))
+
+
+def sampled_ratio(
+    epsilon: float, delta: float, n_components: int, rate: float
+) -> tuple[float, PrivacyLoss]:
+    """The noise of a sketch of a secret Poisson sample of the rows, by amplification; its loss.
+
+    Examples
+    --------
+    >>> from ndis_papers.sketches import sampled_ratio
+    >>> ratio, loss = sampled_ratio(1.0, 1 / 327_346, 1269, 0.1)
+    >>> f"{ratio**2:.1f}", bool(loss.delta(1.0) <= 1 / 327_346)
+    ('35.3', True)
+    """
+    q = _validate.probability("rate", rate)
+    # A little less than what is asked for, for the rounding of the formula and of the table.
+    inner_delta = delta * (1.0 - 1e-9) / q
+    if inner_delta >= 1:
+        raise ValueError(
+            f"Expected rate > delta, got rate={q} and delta={delta}; sample more rows."
+        )
+    ratio = least_ratio(float(inner_epsilon(epsilon, q)), inner_delta, n_components)
+    return ratio, subsampled(sketch_loss(ratio, n_components), q, epsilon, delta)
+
+
+def sampled_sketch(
+    rows: FloatArray, ratio: float, n_components: int, rate: float, rng: np.random.Generator
+) -> FloatArray:
+    """A sketch of a Poisson sample of rows of norm at most 1; M M^T / r estimates rate times G.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis_papers.sketches import sampled_sketch
+    >>> sampled_sketch(np.ones((9, 2)) / 2, 3.0, 5, 0.1, np.random.default_rng(0)).shape
+    (2, 5)
+    """
+    kept = rows[rng.random(len(rows)) < rate]
+    return draw_sketch(kept.T @ kept, ratio**2, n_components, rng)

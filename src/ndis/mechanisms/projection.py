@@ -46,9 +46,9 @@ class PrivateProjection(TableEstimator):
         What is to be promised for the presence of one row; always asked for.
     n_components : int
         Number of columns of the sketch; 1 releases one random linear combination of the rows.
-    limits : mapping of str to (low, high), or sequence of pairs, optional
-        The public limits of every numeric column. The sketch is of the table scaled by them, and
-        `sketch_` answers in the table's own units.
+    limits : mapping of str to (low, high), sequence of pairs, or "private", optional
+        The public limits of every numeric column, or "private" if nobody knows them. The sketch is
+        of the table scaled by them, and `sketch_` answers in the table's own units.
     data_norm : float, optional
         A public bound on the Euclidean norm of a (scaled) row; longer rows are scaled down to it.
         One of the two is needed, and neither may be taken from the data.
@@ -64,7 +64,8 @@ class PrivateProjection(TableEstimator):
     max_rows : int
         A public cap on the number of rows.
     columns, levels, n_rows, noise_scale, random_state, ledger
-        As in every estimator of tables. For "ptr" the noise is a dict of "sketch" and "test".
+        As in every estimator of tables. For "ptr" the noise is a dict of "sketch" and "test", for
+        private limits one of "sketch" and "limits".
 
     Attributes
     ----------
@@ -126,7 +127,7 @@ class PrivateProjection(TableEstimator):
     # -- before the data ---------------------------------------------------------------------
 
     def _plan(self, rows: Rows) -> Plan:
-        target, d = self._target(), len(rows.features.names)
+        target, d = self._target(rows), len(rows.features.names)
         r = _validate.count("n_components", self.n_components)
         asked = _validate.one_of("method", self.method, METHODS)
         shapes: dict[str, tuple[int, ...]] = {"sketch": (d, r)}
@@ -135,6 +136,11 @@ class PrivateProjection(TableEstimator):
             promise = target.promise(loss, "add-remove")
             return Plan("ptr", noise, promise, shapes | {"ridge": ()}, _REASONS["ptr"])
         scale, loss = self._ridge(rows)
+        if self.leverage is not None and rows.bought:
+            raise ValueError(
+                "Expected public limits with a declared leverage, got private ones; pass the least "
+                "and largest value of every column."
+            )
         if self.leverage is None:
             promise, reason = target.promise(loss, "add-remove"), _REASONS[asked]
         else:
@@ -143,42 +149,54 @@ class PrivateProjection(TableEstimator):
             promise = target.promise(loss, "add-remove", "relative", note)
         return Plan("ridge", scale, promise, shapes, reason)
 
-    def _ridge(self, rows: Rows) -> tuple[float, PrivacyLoss]:
-        """The noise of method "ridge", and its loss."""
-        norm, target, leverage = _norm(rows), self._target(), self.leverage
+    def _ridge(self, rows: Rows) -> tuple[Noise, PrivacyLoss]:
+        """The noise of method "ridge", and its loss; that of limits to be found is part of both."""
+        norm, target, leverage = _norm(rows), self._target(rows), self.leverage
         if leverage is not None:
             leverage = _validate.probability("leverage", leverage)
+        given = self._given(("sketch", "limits")) if target.limits else self._given(())
+        beside, found = None, {}
+        if target.limits:
+            found = {"limits": target.limits_noise if given is None else given["limits"]}
+            beside = methods.shift(found["limits"] / target.limits)
         floor = methods.least_grid_ridge(self.max_rows, len(rows.features.names))
-        if self.noise_scale is None:
-            ratio = methods.ridge_ratio(target, self.n_components, leverage)
-            noise = methods.above_floor(ratio, floor, None) * norm * ROUND_UP
+        if given is None:
+            ratio = methods.ridge_ratio(target, self.n_components, leverage, beside)
+            scale = methods.above_floor(ratio, floor, None) * norm * ROUND_UP
         else:
-            noise = _validate.positive("noise_scale", self.noise_scale)
-            methods.above_floor(noise / norm, floor, noise)
-        worst = methods.excess(noise / norm, leverage)
-        return noise, Profile.both(QuadraticLoss(worst, 0.0, self.n_components))
+            scale = given["sketch"]
+            methods.above_floor(scale / norm, floor, scale)
+        loss = QuadraticLoss(methods.excess(scale / norm, leverage), 0.0, self.n_components)
+        if beside is None:
+            return scale, Profile.both(loss)
+        return {"sketch": scale, **found}, Profile.both(loss + beside)
+
+    def _given(self, names: tuple[str, ...]) -> dict[str, float] | None:
+        """The noise that the caller has chosen: of these parts, or a number for the sketch."""
+        given = self.noise_scale
+        if given is None:
+            return None
+        if not names and not isinstance(given, Mapping):
+            return {"sketch": _validate.positive("noise_scale", given)}
+        if not isinstance(given, Mapping) or set(given) != set(names):
+            what = f"a dict of {' and '.join(names)}" if names else "a number"
+            raise ValueError(f"Expected noise_scale to be {what}, got {given!r}; pass that.")
+        return {k: _validate.positive(f"noise_scale[{k!r}]", given[k]) for k in names}
 
     def _ptr(self, rows: Rows) -> tuple[dict[str, float], PrivacyLoss]:
         """The noise of method "ptr", and its loss."""
-        if self.leverage is not None:
+        if self.leverage is not None or rows.bought:
             raise ValueError(
-                f"Expected leverage with method='ridge', got method={self.method!r}; "
-                "leave one of them out."
+                f"Expected leverage or private limits with method='ridge', got method="
+                f"{self.method!r}; leave one of them out."
             )
         norm, target = _norm(rows), self._target()
         moved = methods.eigenvalue_sensitivity(len(rows.features.names), self.max_rows)
-        given = self.noise_scale
-        if given is None:
+        noise = self._given(("sketch", "test"))
+        if noise is None:
             assert target.epsilon is not None
             sketch, test = methods.best_division(target.epsilon, target.delta, self.n_components)
             noise = {"sketch": sketch * norm * ROUND_UP, "test": test * moved * norm**2 * ROUND_UP}
-        elif isinstance(given, Mapping) and set(given) == {"sketch", "test"}:
-            noise = {k: _validate.positive(f"noise_scale[{k!r}]", v) for k, v in given.items()}
-        else:
-            raise ValueError(
-                f"Expected noise_scale to name sketch and test, got {given!r}; pass a dict with "
-                "the noise of each."
-            )
         test_ratio = noise["test"] / norm**2 / moved
         return noise, methods.ptr_loss(
             target, noise["sketch"] / norm, test_ratio, self.n_components
@@ -214,7 +232,7 @@ everywhere alike; of norm between a third of the bound and the bound
                 test = self._test(plan, rows)
                 ridge = test.ridge_above(moment - test.slack)
             else:
-                ridge = methods.grid_ridge(float(plan.noise_scale) / _norm(rows))  # type: ignore[arg-type]
+                ridge = methods.grid_ridge(_of_sketch(plan.noise_scale) / _norm(rows))
             return math.sqrt((d + 1.0) / self.n_components) * (1.0 + ridge / moment)
 
         return Forecast(
@@ -248,7 +266,8 @@ everywhere alike; of norm between a third of the bound and the bound
             ridge = self._test(plan, data.rows).draw(least, rng)
             sketch = unit * draw_sketch(gram, ridge, self.n_components, rng)
             return {"sketch": sketch, "ridge": np.array(ridge * unit**2)}
-        return {"sketch": unit * draw_sketch(gram, self._grid_ridge(data), self.n_components, rng)}
+        ridge = methods.grid_ridge(_of_sketch(plan.noise_scale) / _norm(data.rows))
+        return {"sketch": unit * draw_sketch(gram, ridge, self.n_components, rng)}
 
     def _finish(self, rows: Rows) -> None:
         self.sketch_ = Sketch.from_release(self.release_, rows.features)
@@ -304,7 +323,11 @@ everywhere alike; of norm between a third of the bound and the bound
     def _grid_ridge(self, table: Table) -> float:
         """The ridge of method "ridge", on the grid."""
         assert table.rows is not None
-        return methods.grid_ridge(self._ridge(table.rows)[0] / _norm(table.rows))
+        return methods.grid_ridge(_of_sketch(self._ridge(table.rows)[0]) / _norm(table.rows))
+
+
+def _of_sketch(noise: Noise) -> float:
+    return noise["sketch"] if isinstance(noise, Mapping) else noise
 
 
 def _norm(rows: Rows) -> float:

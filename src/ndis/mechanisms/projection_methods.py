@@ -153,10 +153,15 @@ def check_leverages(table: Table, joint: float | None, first: float | None = Non
 # -- the same ridge for every table ----------------------------------------------------------------
 
 
-def ridge_ratio(target: Target, n_components: int, leverage: float | None) -> float:
+def ridge_ratio(
+    target: Target,
+    n_components: int,
+    leverage: float | None,
+    beside: QuadraticLoss | None = None,
+) -> float:
     """The least ratio for every table, or for every table of a declared set; may be 0 there."""
     assert target.epsilon is not None
-    ratio = least_ratio(target.epsilon, target.delta, n_components)
+    ratio = least_ratio(target.epsilon, target.delta, n_components, beside)
     left = ratio**2 * ROUND_UP**2 - room(leverage)
     return math.sqrt(max(left, 0.0)) * ROUND_UP
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -108,13 +108,15 @@ class Sketch:
                 f"Expected a release of {MECHANISM}, got one of {release.mechanism}; "
                 "read its arrays instead."
             )
-        known = release.parameters
         if recipe is None:
-            recipe = _recipe(known)
-        if known["method"] == "ptr":
-            ridge = float(release.arrays["ridge"])
-        else:
-            ridge = float(known["noise_scale"]) ** 2
+            from ndis.mechanisms.projection import PrivateProjection
+
+            sketch: Sketch = PrivateProjection.from_release(release).sketch_
+            return sketch
+        known = release.parameters
+        noise = known["noise_scale"]
+        scale = float(noise["sketch"] if isinstance(noise, Mapping) else noise)
+        ridge = float(release.arrays["ridge"]) if known["method"] == "ptr" else scale**2
         units = own_units(recipe)
         return cls(
             units @ release.arrays["sketch"],
@@ -338,20 +340,3 @@ def own_units(recipe: Columns) -> FloatArray:
     if recipe.intercept:
         units[:, 0] += recipe.middle * units[0, 0]
     return units
-
-
-def _recipe(known: Mapping[str, Any]) -> Columns:
-    """How records became rows, from the parameters of a release."""
-    centred = bool(known["fit_intercept"])
-    limits = known.get("limits")
-    if limits is not None and not isinstance(limits, Mapping):
-        limits = dict(zip(known["columns"], limits, strict=True))
-    return Columns(
-        known["columns"],
-        known.get("levels", {}),
-        limits,
-        known.get("data_norm"),
-        centred,
-        centred,
-        known.get("widths", {}),
-    )
