@@ -4,6 +4,7 @@ import math
 
 import array_api_strict as xp
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import optimize, sparse
 from sklearn.datasets import load_breast_cancer
@@ -174,6 +175,23 @@ def test_noise_of_a_sketch_is_private_and_the_least(relation, center) -> None:
         private(**how, noise_scale=less).set_params(epsilon=None).plan(3).guarantee.epsilon
         > EPSILON
     )
+
+
+def test_removals_from_a_sketch_by_leverages_are_those_by_laws() -> None:
+    table = np.random.default_rng(4).uniform(-1, 1, (5, 3))
+    model = private(method="sketch", center=False, n_rows=5, n_components=6)
+    quick = model.removal_losses(table)
+    for i in range(5):
+        laws = [model.output_law(part) for part in (table, np.delete(table, i, axis=0))]
+        slow = pair_profile(laws).losses[0]
+        assert quick[i].log_delta(0.01) == pytest.approx(slow.log_delta(0.01), rel=1e-6)
+    assert audit(model, table).outcome == "consistent"
+
+
+def test_a_table_that_can_be_read_once_is_refused_before_it_is_paid() -> None:
+    reader = pa.table({"a": [0.5, 0.1], "b": [0.2, 0.3]}).to_reader()
+    with pytest.raises(ValueError, match="read twice for norm='private'"):
+        private(norm="private").fit(reader)
 
 
 def test_noise_cannot_drown_in_the_matrix() -> None:

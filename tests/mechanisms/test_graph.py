@@ -198,6 +198,12 @@ def test_disjoint_sets_are_crossed_twice_at_most() -> None:
     assert private(60, method="answers", sets=thirds).calibrate() == pytest.approx(2 * one)
 
 
+def test_a_plan_costs_no_more_than_its_parameters() -> None:
+    """A stranger's certificate may name any number of nodes."""
+    known = {"nodes": 10**15, "method": "answers", "sets": [[7], [3, 7]], "noise_scale": 2.0}
+    assert PrivateGraph.from_public(known, DELTA).shapes == {"answers": (2,)}
+
+
 def test_answers_follow_the_laws_they_state() -> None:
     edges, rng = read_edges(nx.path_graph(5), nodes=5), np.random.default_rng(0)
     how = {"epsilon": None, "method": "answers"}

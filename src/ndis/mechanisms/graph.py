@@ -42,7 +42,7 @@ from ndis.randomness import (
     subsample_mask,
 )
 from ndis.tables import Edges, read_edges
-from ndis.tables.edges import UNIT, WEIGHT, Node, labels, masks
+from ndis.tables.edges import UNIT, WEIGHT, Node, labels, masks, places
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
@@ -247,20 +247,29 @@ class PrivateGraph(PrivateEstimator):
                 )
             k = _validate.count("n_cuts", self.n_cuts)
             return k, k
-        inside = self._declared_sets()
+        members = self._members()
         # An edge crosses at most the sets of its two ends.
-        k, most = len(inside), np.sort(inside.sum(axis=0))[-2:]
+        _, often = np.unique(np.concatenate(members), return_counts=True)
+        k, most = len(members), np.sort(often)[-2:]
         return max(1, min(k, int(most.sum()))), k
 
-    def _declared_sets(self) -> NDArray[np.bool_]:
+    def _members(self) -> list[NDArray[np.int64]]:
+        """The positions of the nodes of each declared set."""
         if self.nodes is None:
             raise _no_nodes()
-        inside = _checked(masks(labels(self.nodes), self.sets))
-        if not len(inside) or self.n_cuts not in (None, len(inside)):
+        known = labels(self.nodes)
+        members = places(known, self.sets)
+        if not members or self.n_cuts not in (None, len(members)):
             raise ValueError(
-                f"Expected as many sets as n_cuts={self.n_cuts}, got {len(inside)}; correct one."
+                f"Expected as many sets as n_cuts={self.n_cuts}, got {len(members)}; correct one."
             )
-        return inside
+        if any(part.size in (0, len(known)) for part in members):
+            raise _no_cut()
+        return members
+
+    def _declared_sets(self) -> NDArray[np.bool_]:
+        self._members()
+        return masks(labels(cast(Any, self.nodes)), self.sets)
 
     def _cut_error(self, plan: Plan, n: int, s: int, cut: float = 0.0) -> float:
         noise = cast(float, plan.noise_scale)
@@ -316,8 +325,7 @@ class PrivateGraph(PrivateEstimator):
         shown = len(named) if isinstance(named, range) else list(named)
         known: dict[str, Any] = {"nodes": shown, "weight": self.weight}
         if self.sets is not None:
-            chosen = [np.flatnonzero(mask).tolist() for mask in self._declared_sets()]
-            known["sets"] = [[named[place] for place in places] for places in chosen]
+            known["sets"] = [[named[place] for place in part] for part in self._members()]
         return {**super()._public(data), **known}
 
     def _restore(self) -> None:
@@ -649,11 +657,15 @@ def pure_loss(epsilon: float) -> PrivacyLoss:
 def _checked(inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
     sizes = inside.sum(axis=1)
     if np.any((sizes == 0) | (sizes == inside.shape[1])):
-        raise ValueError(
-            "Expected sets with some but not all nodes, got an empty set or the set of all; "
-            "their cut is 0."
-        )
+        raise _no_cut()
     return inside
+
+
+def _no_cut() -> ValueError:
+    return ValueError(
+        "Expected sets with some but not all nodes, got an empty set or the set of all; "
+        "their cut is 0."
+    )
 
 
 def _no_nodes() -> ValueError:

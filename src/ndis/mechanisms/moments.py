@@ -43,7 +43,7 @@ from ndis.randomness import (
     draw_sketch,
     least_ridge,
 )
-from ndis.tables import GRID_NORM, Columns, Rows, Table
+from ndis.tables import GRID_NORM, Columns, Rows, Table, leverages
 from ndis.tables.arrays import on_host
 from ndis.tables.exact import MOST_ROWS
 from ndis.tables.sums import NORM_BINS, count_norms
@@ -152,6 +152,11 @@ class SecondMoments(TableEstimator):
 
     def _study(self, table: Table, plan: Plan) -> Any:
         names = cast(Mapping[str, float], plan.noise_scale)
+        if "norms" in names and table.once:
+            raise ValueError(
+                "Expected a table that can be read twice for norm='private', got one that can be "
+                "read only once; write it to a file first, or pass norm='declared'."
+            )
         studied = table.sum(count_norms)["norms"] if "norms" in names else table.moments
         self._check_rows(table.n_rows)
         return studied
@@ -525,17 +530,20 @@ class PrivateCovariance(SecondMoments):
         return Estimate(value, np.hypot(error, value * self._count_noise / self._n_rows))
 
     def removal_losses(self, X: Any) -> QuadraticLoss:
-        """The loss of every removal of a row, present first; for auditors."""
+        """The loss of `output_law` for every removal of a row, present first; for auditors."""
         table, _ = self._open(X)
         rows = self._rows(table, ())
         method, noise, *_ = self._noise(rows)
-        if method == "sketch" or "norms" in noise:
+        if "norms" in noise:
             raise ValueError(
-                f"Expected noise on the matrix at the declared norm, got method={method!r} "
-                f"and norm={self.norm!r}; audit it by its laws."
+                "Expected norm='declared', got 'private', which is no Gaussian as a whole; audit "
+                "output_law at a radius."
             )
-        unit = length_of(rows.features) / GRID_NORM
-        squares = unit**2 * table.with_rows(rows).measure(lambda block: block.squares()[None], 1)[0]
+        table, unit = table.with_rows(rows), length_of(rows.features) / GRID_NORM
+        if method == "sketch":
+            _, leverage = leverages(table, (noise["sketch"] / unit) ** 2)
+            return QuadraticLoss.from_leverage(np.minimum(leverage, 1.0))
+        squares = unit**2 * table.measure(lambda block: block.squares()[None], 1)[0]
         away = (squares / noise["matrix"]) ** 2
         if "sums" in noise:
             away += squares / noise["sums"] ** 2

@@ -135,25 +135,48 @@ def masks(nodes: Sequence[Node], sets: Iterable[Iterable[Node]]) -> NDArray[np.b
     >>> masks(("a", "b", "c"), [{"b", "c"}]).tolist()
     [[False, True, True]]
     """
+    members = places(nodes, sets)
+    rows = np.zeros((len(members), len(nodes)), dtype=np.bool_)
+    for row, inside in zip(rows, members, strict=True):
+        row[inside] = True
+    return rows
+
+
+def places(nodes: Sequence[Node], sets: Iterable[Iterable[Node]]) -> list[IntArray]:
+    """The positions of each set's nodes, once each; takes no more memory than the sets.
+
+    Examples
+    --------
+    >>> from ndis.tables.edges import places
+    >>> [found.tolist() for found in places(range(10**12), [[7, 3]])]
+    [[3, 7]]
+    """
     n = len(nodes)
-    known: dict[Any, int] = {node: index for index, node in enumerate(nodes)}
-    rows = []
+    known = {} if isinstance(nodes, range) else {node: index for index, node in enumerate(nodes)}
+
+    def place(node: Any) -> int:
+        # True is 1 to a dictionary: a mask of the wrong length must not pass for nodes.
+        if isinstance(node, bool | np.bool_):
+            raise KeyError(node)
+        if not isinstance(nodes, range):
+            return known[node]
+        if not isinstance(node, int | np.integer) or not 0 <= node < n:
+            raise KeyError(node)
+        return int(node)
+
+    found = []
     for inside in sets:
         if isinstance(inside, np.ndarray) and inside.dtype == np.bool_ and inside.shape == (n,):
-            rows.append(inside)
+            found.append(np.flatnonzero(inside))
             continue
         try:
-            # True is 1 to a dictionary: a mask of the wrong length must not pass for nodes.
-            chosen = [known[None if isinstance(v, bool | np.bool_) else v] for v in inside]
+            found.append(np.unique(np.array([place(node) for node in inside], dtype=np.int64)))
         except (KeyError, TypeError):
             raise ValueError(
                 "Expected sets of nodes of the graph, got something else among them; "
                 "name nodes that it has, or pass a boolean mask."
             ) from None
-        row = np.zeros(n, dtype=np.bool_)
-        row[chosen] = True
-        rows.append(row)
-    return np.array(rows, dtype=np.bool_).reshape(-1, n)
+    return found
 
 
 def _from_networkx(graph: Any, nodes: Sequence[Node], weight: str | None) -> Edges:
