@@ -3,12 +3,7 @@ import pytest
 
 dp = pytest.importorskip("opendp.prelude")
 
-from ndis import (  # noqa: E402
-    GaussianMechanism,
-    Guarantee,
-    PrivateGraph,
-    PrivateProjection,
-)
+from ndis import GaussianMechanism, Guarantee, PrivateGraph, PrivateProjection  # noqa: E402
 from ndis.interop.opendp import make_measurement  # noqa: E402
 
 
@@ -23,11 +18,11 @@ def projection(**more: object) -> PrivateProjection:
 
 def test_a_projection_measures() -> None:
     ours = projection()
-    measurement = make_measurement(lambda table: ours.fit(table).release_, ours.guarantee())
+    measurement = make_measurement(lambda table: ours.fit(table).release_, ours.guarantee(2))
     assert measurement.input_metric == dp.symmetric_distance()
     assert measurement.map(0) == (0.0, 0.0)
     assert measurement.map(1) == (1.0, 1e-6)
-    group = ours.guarantee().for_group(2)
+    group = ours.guarantee(2).for_group(2)
     assert measurement.map(2) == (group.epsilon, group.delta)
     assert measurement.check(1, (1.0, 1e-6))
     assert not measurement.check(1, (0.99, 1e-6))
@@ -70,6 +65,6 @@ def test_what_is_not_proven_is_refused() -> None:
 
 def test_a_release_with_another_guarantee_does_not_come_out() -> None:
     seeded = projection(random_state=1)
-    measurement = make_measurement(lambda table: seeded.fit(table).release_, seeded.guarantee())
+    measurement = make_measurement(lambda table: seeded.fit(table).release_, seeded.guarantee(2))
     with pytest.raises(dp.OpenDPException, match="guarantee of the measurement"):
         measurement(np.eye(2))

@@ -54,7 +54,7 @@ def make_measurement(
     >>> dp.enable_features("contrib", "honest-but-curious")
     >>> projection = PrivateProjection(epsilon=1.0, delta=1e-6, data_norm=1.0, n_components=9)
     >>> measurement = make_measurement(
-    ...     lambda table: projection.fit(table).release_, projection.guarantee()
+    ...     lambda table: projection.fit(table).release_, projection.guarantee(2)
     ... )
     >>> measurement.map(1)
     (1.0, 1e-06)
