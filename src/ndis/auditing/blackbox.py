@@ -1,14 +1,16 @@
-"""Audits of mechanisms that can only be run: a lower bound on delta from samples.
+"""Audits of mechanisms that can only be run.
 
-Every set S of outputs gives delta(epsilon) >= P(S) - e^epsilon Q(S). A classifier trained on one
-half of the samples proposes sets (its scores above a threshold); the other half, which it has
-never seen, measures them. Clopper-Pearson intervals, shared out over all sets measured in both
-directions, make the result a lower bound with the confidence asked for.
+Every set S of outputs gives delta(epsilon) >= P(S) - e^epsilon Q(S). A claim at one epsilon is
+tested sequentially (`ndis.auditing.sequential`). A whole curve is estimated from a fixed number of
+samples: a classifier trained on one half proposes sets (its scores above a threshold); the other
+half, which it has never seen, measures them. Clopper-Pearson intervals, shared out over all sets
+measured in both directions, make the result a band with the confidence asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,7 @@ from scipy.stats import beta
 
 from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.auditing.sequential import SequentialTest
 from ndis.auditing.verdict import Claim, Verdict, decide
 from ndis.randomness import RandomState, generator
 from ndis.tables import track
@@ -56,8 +59,11 @@ def audit_samples(
     confidence: float = 0.99,
     classifier: Any = None,
     random_state: RandomState = 0,
-) -> tuple[Verdict, SampledCurve]:
-    """Run a mechanism on two neighbours and bound its delta from below.
+) -> Verdict:
+    """Run a mechanism on two neighbours until its claim is refuted.
+
+    The test may look after every run (see `ndis.auditing.sequential`): a claim that is far from
+    true takes a hundred runs, and none takes more than `n_samples`.
 
     Parameters
     ----------
@@ -69,55 +75,109 @@ def audit_samples(
     claimed_delta : float
         The delta claimed at that epsilon.
     n_samples : int
-        Outputs drawn from each data set; half of them train the classifier.
+        Outputs drawn from each data set, at most.
     confidence : float
-        Of the lower bound.
+        A true claim is refuted with probability at most 1 - confidence.
     classifier : scikit-learn classifier, optional
         Needs `fit` and `predict_proba`; by default quadratic discriminant analysis, which is
-        the right family for Gaussian outputs.
+        the right family for Gaussian outputs, beside boosted trees.
     random_state : int, Generator or None
         For the draws; an audit is repeatable unless None.
 
     Returns
     -------
-    verdict : Verdict
-    curve : SampledCurve
-        Around the epsilon asked for.
+    Verdict
 
     Examples
     --------
     >>> from ndis import audit_samples
     >>> def noisy_sum(data, rng):
     ...     return sum(data) + rng.standard_normal()
-    >>> verdict, curve = audit_samples(noisy_sum, [1, 1], [1], 0.5, claimed_delta=0.05)
-    >>> verdict.outcome
+    >>> audit_samples(noisy_sum, [1, 1], [1], 0.5, claimed_delta=0.05).outcome
     'refuted'
     """
+    test, asked = _test(epsilon, claimed_delta, confidence, classifier)
+    most, rng = _validate.count("n_samples", n_samples, _FEWEST), generator(random_state)
+    for size in track(_batches(most), "Running on both data sets", most, size=int):
+        first, second = (_draw(mechanism, data, size, rng) for data in (D, D_prime))
+        test.run(*_paired(first, second))
+        if test.refuted:
+            break
+    return _decided(test, asked, confidence)
+
+
+def audit_outputs(
+    first: ArrayLike,
+    second: ArrayLike,
+    epsilon: float,
+    *,
+    claimed_delta: float,
+    confidence: float = 0.99,
+    classifier: Any = None,
+) -> Verdict:
+    """Test a claim on outputs that were drawn before; the same test as `audit_samples`.
+
+    Parameters
+    ----------
+    first, second : array_like of shape (n,) or (n, k)
+        Independent outputs on two neighbours, one in each row, as many of either.
+    epsilon, claimed_delta : float
+        The claim.
+    confidence, classifier
+        As in `audit_samples`.
+
+    Returns
+    -------
+    Verdict
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.auditing import audit_outputs
+    >>> rng = np.random.default_rng(0)
+    >>> first, second = 2.0 + rng.standard_normal(500), rng.standard_normal(500)
+    >>> audit_outputs(first, second, 0.5, claimed_delta=0.05).outcome
+    'refuted'
+    """
+    test, asked = _test(epsilon, claimed_delta, confidence, classifier)
+    test.run(*_paired(_outputs("first", first), _outputs("second", second), _FEWEST))
+    return _decided(test, asked, confidence)
+
+
+def _test(
+    epsilon: float, claimed_delta: float, confidence: float, classifier: Any
+) -> tuple[SequentialTest, Claim]:
     asked = Claim.of((epsilon, claimed_delta))
-    level = _validate.probability("confidence", confidence)
-    half = _validate.count("n_samples", n_samples, _FEWEST) // 2
-    rng = generator(random_state)
-    first = _draw(mechanism, D, 2 * half, rng, "Running on the first data set")
-    second = _draw(mechanism, D_prime, 2 * half, rng, "Running on the second data set")
-    grid = np.linspace(0.0, max(2.0 * asked.epsilon, 1.0), 41)
-    grid = np.union1d(grid, [asked.epsilon])
-    curve = sampled_curve(first, second, grid, confidence=level, classifier=classifier)
-    here = int(np.searchsorted(grid, asked.epsilon))
+    risk = 1.0 - _validate.probability("confidence", confidence)
+    return SequentialTest(asked.epsilon, asked.delta, risk, classifier), asked
+
+
+def _batches(most: int) -> Iterator[int]:
+    """Numbers of runs that add up to the most allowed, a tenth more each time."""
+    done = 0
+    while done < most:
+        size = min(max(_FEWEST // 10, done // 10), most - done)
+        yield size
+        done += size
+
+
+def _decided(test: SequentialTest, asked: Claim, confidence: float) -> Verdict:
     searched = (
-        f"{2 * _THRESHOLDS} sets of outputs of one pair of data sets, {half} samples each",
+        f"{test.n_sets} sets of outputs at a time, of one pair of data sets, "
+        f"{test.n_pairs} samples of each",
         "not searched: other neighbours, and sets that this classifier does not propose",
     )
     with np.errstate(divide="ignore"):
-        log_estimate, log_lower = np.log(curve.estimate[here]), np.log(curve.lower[here])
-    verdict = decide(
+        bound = float(np.log(test.lower_bound)) if test.refuted else -math.inf
+        found = max(float(np.log(test.estimate)), bound)
+    return decide(
         asked,
-        float(log_estimate),
-        float(log_lower),
+        found,
+        bound,
         "the pair of data sets given",
         searched,
-        basis=f"with confidence {level:g}",
+        basis=f"with confidence {confidence:g}",
     )
-    return verdict, curve
 
 
 def sampled_curve(
@@ -159,19 +219,7 @@ def sampled_curve(
     """
     level = _validate.probability("confidence", confidence)
     grid = np.atleast_1d(_validate.floats("epsilons", epsilons))
-    outputs, others = (
-        _outputs(name, part) for name, part in (("first", first), ("second", second))
-    )
-    if outputs.shape[1] != others.shape[1]:
-        raise ValueError(
-            f"Expected outputs of one size, got {outputs.shape[1]} and {others.shape[1]} entries; "
-            "an output whose size depends on the data tells the data sets apart by itself."
-        )
-    if len(outputs) != len(others) or len(outputs) < _FEWEST:
-        raise ValueError(
-            f"Expected as many outputs of either data set, {_FEWEST} or more, got {len(outputs)} "
-            f"and {len(others)}; draw more."
-        )
+    outputs, others = _paired(_outputs("first", first), _outputs("second", second), _FEWEST)
     scores = _scores(classifier, outputs, others, len(outputs) // 2)
     return _curve(*scores, grid, 1.0 - level)
 
@@ -181,15 +229,31 @@ def _outputs(name: str, values: ArrayLike) -> FloatArray:
     return _validate.floats(name, array.reshape(len(array), -1), ndim=2)
 
 
+def _paired(
+    outputs: FloatArray, others: FloatArray, fewest: int = 0
+) -> tuple[FloatArray, FloatArray]:
+    """Outputs that can be compared."""
+    if outputs.shape[1] != others.shape[1]:
+        raise ValueError(
+            f"Expected outputs of one size, got {outputs.shape[1]} and {others.shape[1]} entries; "
+            "an output whose size depends on the data tells the data sets apart by itself."
+        )
+    if len(outputs) != len(others) or len(outputs) < fewest:
+        raise ValueError(
+            f"Expected as many outputs of either data set, {fewest} or more, got {len(outputs)} "
+            f"and {len(others)}; draw more."
+        )
+    return outputs, others
+
+
 def _draw(
     mechanism: Callable[[Any, np.random.Generator], ArrayLike],
     data: Any,
     size: int,
     rng: np.random.Generator,
-    title: str,
 ) -> FloatArray:
-    draws = (np.asarray(mechanism(data, rng), np.float64).reshape(-1) for _ in range(size))
-    return _validate.floats("outputs", np.array(list(track(draws, title, size))), ndim=2)
+    draws = [np.asarray(mechanism(data, rng), np.float64).reshape(-1) for _ in range(size)]
+    return _validate.floats("outputs", np.array(draws), ndim=2)
 
 
 def _scores(

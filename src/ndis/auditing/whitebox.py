@@ -122,7 +122,7 @@ def audit_loss(loss: PrivacyLoss, claim: Any) -> Verdict:
     --------
     >>> from ndis import LeastSquaresLoss
     >>> from ndis.auditing import audit_loss
-    >>> audit_loss(LeastSquaresLoss(0.05, 3, 100), claim=(1.0, 1e-4)).outcome
+    >>> audit_loss(LeastSquaresLoss(0.05, 3, 100), claim=(1.0, 1e-6)).outcome
     'refuted'
     """
     asked = Claim.of(claim)
@@ -245,7 +245,7 @@ def audit(
     >>> sound = PrivateProjection(epsilon=1.0, delta=1e-6, data_norm=1.0, n_components=20)
     >>> audit(sound, data).outcome
     'consistent'
-    >>> half = 0.25 * sound.calibrate() ** 2 * np.eye(3)
+    >>> half = 0.25 * sound.calibrate(3) ** 2 * np.eye(3)
     >>> def careless(table):
     ...     return np.zeros(3), table.T @ table + half
     >>> audit(careless, data, claim=(1.0, 1e-6), data_norm=1.0, copies=20).outcome

@@ -1,0 +1,169 @@
+"""An audit of code that adds Gaussian noise: two runs on neighbours, with the same noise.
+
+With its noise frozen a program is a function of its data. Whatever its outputs on two neighbours
+differ by is then the shift of a mean, and the noise it asked for is on record: no samples are
+needed, and a sensitivity that is too small shows in one run as a proven delta. Programs whose
+control flow depends on the data ask for other noise on the neighbour; that is told too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.auditing.verdict import Claim, Verdict, decide
+from ndis.loss import QuadraticLoss
+
+# Outputs that differ by no more than this, in units of the noise, differ by rounding.
+_ROUNDING = 1e-9
+# Methods of a generator that draw: which and of what shape is the control flow of a program.
+_DRAWS = (
+    "binomial", "bytes", "choice", "exponential", "gamma", "geometric", "gumbel", "integers",
+    "laplace", "logistic", "multinomial", "multivariate_normal", "normal", "permutation",
+    "permuted", "poisson", "random", "shuffle", "standard_exponential", "standard_gamma",
+    "standard_normal", "standard_t", "uniform",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request for randomness: by which method, and the shape of what came."""
+
+    method: str
+    shape: tuple[int, ...]
+
+
+class Tape(np.random.Generator):
+    """A generator that writes down what is asked of it; the same seed gives the same noise.
+
+    Examples
+    --------
+    >>> from ndis.auditing.replay import Tape
+    >>> tape = Tape(0)
+    >>> _ = 3.0 + tape.normal(size=2), tape.uniform()
+    >>> [call.method for call in tape.calls]
+    ['normal', 'uniform']
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(np.random.PCG64(seed))
+        self.calls: list[Call] = []
+
+
+def _recorded(method: str) -> Any:
+    draw = getattr(np.random.Generator, method)
+
+    def record(self: Tape, *args: Any, **kwargs: Any) -> Any:
+        result = draw(self, *args, **kwargs)
+        self.calls.append(Call(method, np.shape(result)))
+        return result
+
+    return record
+
+
+for _method in _DRAWS:
+    setattr(Tape, _method, _recorded(_method))
+
+
+def audit_replay(
+    mechanism: Callable[[Any, np.random.Generator], ArrayLike],
+    D: Any,
+    D_prime: Any,
+    claim: Any,
+    *,
+    noise_scale: float,
+    sensitivity: float | None = None,
+    seed: int = 0,
+) -> Verdict:
+    """Run code on two neighbours with the same noise, and prove what the difference gives away.
+
+    Parameters
+    ----------
+    mechanism : callable
+        `mechanism(data, rng)` returns a value plus Gaussian noise of `noise_scale` in each entry,
+        drawn from `rng`.
+    D, D_prime : data sets
+        Two neighbours.
+    claim : (epsilon, delta) or Guarantee
+    noise_scale : float
+        The standard deviation that the code says it adds to each entry.
+    sensitivity : float, optional
+        The bound on the change of the value that the code relies on; a larger change is told.
+    seed : int
+        Of the noise.
+
+    Returns
+    -------
+    Verdict
+        Refuted with a proof if the values are too far apart for the noise. Refuted with delta 1 if
+        the code asks for other noise on the neighbour: whoever sees the noise's shape sees the
+        data. A replay of one pair proves nothing about others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.auditing import audit_replay
+    >>> def noisy_sum(data, rng):  # believes that entries are at most 1
+    ...     return np.sum(data) + rng.normal(scale=5.0)
+    >>> audit_replay(noisy_sum, [1.0, 30.0], [1.0], (1.0, 1e-6), noise_scale=5.0).outcome
+    'refuted'
+    """
+    asked = Claim.of(claim)
+    scale = _validate.positive("noise_scale", noise_scale)
+    here, there = Tape(seed), Tape(seed)
+    outputs = [_output(mechanism(data, tape)) for data, tape in ((D, here), (D_prime, there))]
+    looked = [f"one pair of data sets, {len(here.calls)} draws of noise replayed"]
+    flow = _same_flow(here, there, outputs)
+    if flow is not None:
+        return decide(asked, 0.0, 0.0, flow, (*looked, _LEFT))
+    if not here.calls:
+        raise ValueError(
+            "Expected code that draws its noise from the generator it is given, got none drawn; "
+            "pass rng on to whatever adds the noise."
+        )
+    change = float(np.linalg.norm(outputs[0] - outputs[1]))
+    witness = f"a change of {change:.6g} between the two data sets given"
+    if sensitivity is not None:
+        bound = _validate.positive("sensitivity", sensitivity)
+        excess = change > bound * (1.0 + _ROUNDING)
+        looked.append(
+            f"the sensitivity {bound:g}: "
+            + ("broken by this pair" if excess else "kept by this pair")
+        )
+    if change <= _ROUNDING * scale:
+        return decide(asked, -np.inf, -np.inf, witness, (*looked, _LEFT))
+    # Rounding of the outputs may have made the change look larger by this.
+    size = max(float(np.linalg.norm(part)) for part in outputs)
+    least = max(0.0, change - 8.0 * np.finfo(np.float64).eps * size * outputs[0].size)
+    loss = QuadraticLoss.from_shift(max(least / scale * (1.0 - 1e-15), 1e-150))
+    low, _ = loss.log_delta_bounds(asked.epsilon)
+    log_delta = float(QuadraticLoss.from_shift(change / scale).log_delta(asked.epsilon))
+    return decide(asked, log_delta, float(low), witness, (*looked, _LEFT), loss=loss)
+
+
+_LEFT = "not searched: other neighbours, and noise of other seeds"
+
+
+def _output(value: ArrayLike) -> FloatArray:
+    return _validate.floats("output", np.asarray(value, dtype=np.float64).reshape(-1))
+
+
+def _same_flow(here: Tape, there: Tape, outputs: list[FloatArray]) -> str | None:
+    """What differs between the two runs beside the values, if anything does."""
+    if len(here.calls) != len(there.calls):
+        return f"{len(here.calls)} draws of noise on one data set, {len(there.calls)} on the other"
+    for number, (one, two) in enumerate(zip(here.calls, there.calls, strict=True), start=1):
+        if one != two:
+            return (
+                f"draw {number} of the noise, {one.method} of shape {one.shape} on one data set "
+                f"and {two.method} of shape {two.shape} on the other"
+            )
+    if outputs[0].shape != outputs[1].shape:
+        return f"outputs of {outputs[0].size} and of {outputs[1].size} numbers"
+    return None
