@@ -100,7 +100,7 @@ def linear_regression() -> None:
     print("diffprivlib, linear regression, epsilon 1 claimed: one of ten rows replaced, by samples")
     for options, tables in peer("diffprivlib", "linear_regression").items():
         outputs = {name: iter(rows) for name, rows in tables.items()}
-        verdict, _ = audit_samples(
+        verdict = audit_samples(
             lambda name, _, outputs=outputs: next(outputs[name]), "first", "second", 1.0,
             claimed_delta=0.0, n_samples=len(tables["first"]), confidence=0.999,
             classifier=HistGradientBoostingClassifier(random_state=0),
