@@ -461,8 +461,9 @@ def largest_table(losses: tuple[PrivacyLoss, ...]) -> TabulatedLoss:
 def _flattened(table: TabulatedLoss) -> TabulatedLoss:
     """A table with its Gaussian part tabulated, on a grid that divides its own."""
     ways = table, table.reversed().dominating()
-    high = max(*(way.end() for way in ways), 1e-300)
-    # Steps that divide each other: a power of two times that of the table.
+    # Steps that divide each other: a power of two times that of the table. Places on the finer grid
+    # are integers of 64 bits, so that a loss next to nothing gets a coarser one.
+    high = max(*(way.end() for way in ways), table.step * 2.0**-32)
     step = table.step * power_of_two(high / table.step / _POINTS)
     count = math.ceil(high / step) + 1
     after, before = (np.exp(way._deltas_on_grid(step, count)) for way in ways)
