@@ -90,12 +90,13 @@ def open_files(paths: Sequence[str | os.PathLike[str]], **options: Any) -> Sourc
             f"Expected {', '.join(options)} for text files only, got a file of format {kind}; "
             "leave them out."
         )
-    opener: Callable[[Any], Source] = {
+    openers: dict[str, Callable[[Any], Source]] = {
         "parquet": _open_parquet,
         "arrow": _open_arrow_file,
         "text": partial(_open_text, written=written),
         "xlsx": _open_xlsx,
-    }[str(kind)]
+    }
+    opener = openers[str(kind)]
     sources = [_opened(file, opener) for file in files[:_MOST_OPEN]]
 
     def read(request: Request) -> Iterator[Any]:

@@ -452,10 +452,9 @@ def figure_10() -> Evidence:
 def figures_5_and_9() -> Evidence:
     """The sampled band of one random linear combination contains the curve."""
     table = np.array([[1.0, 0.2], [0.3, -0.8], [0.5, 0.4], [-0.2, 0.9]])
-
     rng = np.random.default_rng(0)
-    outputs = [rng.standard_normal((6000, len(rows))) @ rows for rows in (table, table[1:])]
-    curve = sampled_curve(*outputs, np.linspace(0.0, 1.0, 41))
+    first, second = (rng.standard_normal((6000, len(rows))) @ rows for rows in (table, table[1:]))
+    curve = sampled_curve(first, second, np.linspace(0.0, 1.0, 41))
     gram = table.T @ table
     p = float(table[0] @ np.linalg.solve(gram, table[0]))
     exact = np.asarray(QuadraticLoss.from_leverage(p).delta(curve.epsilons))
