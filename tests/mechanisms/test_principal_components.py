@@ -2,9 +2,15 @@
 
 import math
 
+import array_api_strict as xp
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
+from scipy import sparse
 from sklearn.decomposition import PCA
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
 
 from ndis import Gaussian, PrivatePCA, Release, audit_pair, privacy_loss
 from ndis.mechanisms.moments import best_radius
@@ -133,6 +139,28 @@ def test_the_public_reads_the_same_from_the_file(tmp_path) -> None:
     np.testing.assert_array_equal(public.components_, model.components_)
     np.testing.assert_array_equal(public.transform(TABLE[:5]), model.transform(TABLE[:5]))
     assert public.radius_ == model.radius_
+
+
+def test_in_a_pipeline_and_as_a_data_frame() -> None:
+    line = make_pipeline(private(center=True), LinearRegression()).fit(TABLE, TABLE @ TURN[:, 0])
+    assert line.score(TABLE, TABLE @ TURN[:, 0]) > 0.99
+    frame = pd.DataFrame(TABLE, columns=list("abcde"))
+    out = private().set_output(transform="pandas").fit_transform(frame)
+    assert list(out.columns) == ["privatepca0", "privatepca1"]
+
+
+@pytest.mark.parametrize("how", [{"limits": [(-3, 3)] * 5, "data_norm": None}, {}])
+def test_every_kind_of_table_gives_the_same(how) -> None:
+    rows = np.where(np.random.default_rng(4).random((500, 5)) < 0.5, TABLE[:500], 0.0)
+    dense = private(**how).fit(rows)
+    for other in (
+        sparse.csr_array(rows),
+        xp.asarray(rows),
+        pa.table(dict(zip("abcde", rows.T, strict=True))),
+    ):
+        model = private(**how).fit(other)
+        np.testing.assert_array_equal(model.components_, dense.components_)
+        np.testing.assert_allclose(model.transform(other), dense.transform(rows), atol=1e-12)
 
 
 def test_too_many_components() -> None:

@@ -150,6 +150,18 @@ class SecondMoments(TableEstimator):
 
     # -- with the data -----------------------------------------------------------------------
 
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Read the table, spend the budget, release the moments.
+
+        Parameters
+        ----------
+        X : table
+            As in `TableEstimator.fit`.
+        y : object
+            Ignored, for scikit-learn's pipelines.
+        """
+        return super().fit(X)
+
     def _study(self, table: Table, plan: Plan) -> Any:
         names = cast(Mapping[str, float], plan.noise_scale)
         if "norms" in names and table.once:
