@@ -353,6 +353,15 @@ def test_the_mean_is_the_penalised_optimum(lam: float) -> None:
     assert law.cov == pytest.approx(cov + noise**2 * np.eye(4), rel=1e-4, abs=1e-6)
 
 
+def test_the_mean_of_a_large_steep_table_is_found() -> None:
+    """Rounding of the coefficients must not keep the gradient above the tolerance."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (50_000, 2)) / math.sqrt(2)
+    y = (rng.uniform(size=50_000) < expit(X @ [9.0, -7.0] + 1)).astype(int)
+    law = posterior(lam=0.1).output_law(X, y)
+    assert law.mean == pytest.approx([1.0, 9.0, -7.0], abs=0.5)
+
+
 def test_an_unfinished_search_releases_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classification_posterior, "_STEPS", 1)
     X, y = labelled(50, 2, 2)

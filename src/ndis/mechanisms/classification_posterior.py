@@ -24,6 +24,7 @@ from ndis.loss.posteriors import Envelope
 from ndis.mechanisms.base import Target
 from ndis.mechanisms.posterior import SMALLEST, least_draw_noise
 from ndis.tables import GRID_NORM, ExactSum, Scores, Table
+from ndis.tables.sums import FINER
 
 # The norm of a row with its constant.
 _NORM = math.sqrt(2.0) * ROUND_UP
@@ -217,11 +218,13 @@ def solve(table: Table, lam: float, precision: list[list[arb]]) -> FloatArray:
 def _gradient(table: Table, theta: FloatArray, lam: float) -> tuple[FloatArray, FloatArray]:
     """Where the gradient was taken, which is on a grid, and the gradient of the penalised loss."""
     longest = float(np.linalg.norm(theta[1:]))
-    unit = longest / 2.0**31 if longest > 0 else 1.0
+    unit = 2.0 ** (math.frexp(longest)[1] - 31) if longest > 0 else 1.0
     whole = np.round(theta[1:] / unit)
-    there = np.concatenate([theta[:1], whole * unit])
+    rest = np.round((theta[1:] / unit - whole) / FINER)
+    there = np.concatenate([theta[:1], (whole + rest * FINER) * unit])
     # The log-odds of the second class as logits of both, of which one is zero.
-    columns = np.column_stack([np.zeros_like(whole), whole])
+    zero = np.zeros_like(whole)
+    columns = np.column_stack([zero, whole, zero, rest])
     intercept = np.array([0.0, theta[0]])
     sums = table.sum(Scores(columns, unit / GRID_NORM, intercept, math.sqrt(2.0), fine=True))
     fine = 1.0 / GRID_NORM

@@ -234,6 +234,10 @@ class JointGram:
         return {"gram": long @ long.T}
 
 
+# The unit of the second part of fine coefficients, in units of the first.
+FINER = 2.0**-31
+
+
 @dataclass(frozen=True)
 class Scores:
     """Sum of x (e_y - p)^T, p the class probabilities: the gradient of a logistic regression.
@@ -253,7 +257,8 @@ class Scores:
     weighted : bool
         Whether residuals are weighted by the row, so that none is longer than sqrt(1 - 1/K).
     fine : bool
-        Whether what rounding to the grid leaves of the residuals is summed too, 2^20 times as fine.
+        Whether coefficients have a second part, of as many columns more, that is 2^-31 times as
+        large, and what rounding leaves of the residuals is summed too, 2^20 times as fine.
     """
 
     theta: FloatArray
@@ -266,8 +271,11 @@ class Scores:
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """The sums over a block, in units of bound / 2^20."""
         xp = block.xp
-        logits = block.times(block.beside(self.theta)) * self.scale
-        p = softmax(xp, logits + block.beside(self.intercept[:, None]))
+        logits = block.times(block.beside(self.theta))
+        if self.fine:
+            k = len(self.intercept)
+            logits = logits[:k, :] + logits[k:, :] * FINER
+        p = softmax(xp, logits * self.scale + block.beside(self.intercept[:, None]))
         left = contrasts(xp, xp.astype(block.labels > 0, xp.float64) - p)
         if self.weighted:
             # The longest residual that any label could have: |e_y - p|^2 = 1 - 2 p_y + |p|^2.
