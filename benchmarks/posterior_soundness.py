@@ -21,6 +21,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from posterior_pairs import (
+    linear_regression,
     linear_removals,
     logistic_removals,
     process_removals,
@@ -38,7 +39,6 @@ def settings() -> list[dict]:
     from sklearn.gaussian_process.kernels import RBF
 
     from ndis import PrivateGaussianProcess, PrivateLogisticRegression
-    from ndis.mechanisms.posterior import linear_regression
 
     rng, found = np.random.default_rng(0), []
     for i in range(SETTINGS):
@@ -52,21 +52,27 @@ def settings() -> list[dict]:
         points = rng.uniform(size=(int(rng.integers(1, 9)), 1)).tolist()
         models = {
             "logistic": PrivateLogisticRegression(
-                **common, data_norm=1.0, lam=lam, n_draws=n_draws,
-                max_rows=ROWS[1] if i % 2 else None,
+                **common, data_norm=1.0, lam=lam, n_draws=n_draws, classes=[-1, 1],
+                method="posterior", max_rows=ROWS[1] if i % 2 else None,
             ),
             "linear": linear_regression(
                 **common, data_norm=1.0, label_bound=1.0, lam=lam, noise_variance=s2,
-                max_rows=ROWS[1], n_draws=n_draws,
+                max_rows=ROWS[1], n_draws=n_draws, n_features=d,
             ),
             "process": PrivateGaussianProcess(
-                **common, label_bound=1.0, max_rows=ROWS[1], kernel=RBF(scale), noise_variance=s2,
-                query_points=points, n_draws=n_draws,
+                **common, limits=[(0.0, 1.0)], label_limits=(-1.0, 1.0), method="posterior",
+                max_rows=ROWS[1], kernel=RBF(scale), noise_variance=s2, query_points=points,
+                n_draws=n_draws,
             ),
         }  # fmt: skip
         found += [
             common
-            | {"model": name, "noise": model.calibrate(), "n_draws": n_draws, "lam": lam}
+            | {
+                "model": name,
+                "noise": model.calibrate(1 if name == "process" else d),
+                "n_draws": n_draws,
+                "lam": lam,
+            }
             | {"noise_variance": s2, "d": d, "scale": scale, "points": points, "seed": i}
             for name, model in models.items()
         ]
