@@ -192,7 +192,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
     ... )
     >>> model.plan().method
     'newton'
-    >>> model.fit(X, y).score(X, y) > 0.92
+    >>> model.fit(X, y).score(X, y) > 0.9
     True
     """
 
