@@ -128,7 +128,7 @@ def test_clipped_gradients_are_exact_and_bounded() -> None:
         np.testing.assert_allclose(
             left, block.labels / GRID_NORM - pull.vectors[:, 2:].T @ x / 2.0**30 + 0.1, atol=1e-9
         )
-        weights = np.trunc(left * np.minimum(unit, 0.5 * unit / (size * length)))
+        weights = np.round(left * np.minimum(unit, 0.5 * unit / (size * length)))
         ones = np.ones((1, block.n_rows))
         whole += np.vstack([block.features, ones]).astype(np.int64).astype(object) @ weights.T
         counts += np.histogram(size * length, 8 * 2.0 ** (np.arange(-64, 1) / 2))[0][::-1]

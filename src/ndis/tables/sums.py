@@ -204,7 +204,7 @@ class PullCounts:
 class PullSum:
     """Sum of (x, 1) w^T, w the residuals scaled down to |z| |w| <= clip: a clipped gradient.
 
-    Weights are integers, 1/unit of the label's bound each, rounded towards zero.
+    Weights are integers, 1/unit of the label's bound each; rounding has room below the clip.
     """
 
     pull: Pull
@@ -216,7 +216,8 @@ class PullSum:
         xp = block.xp
         left, size, length = self.pull.measure(block)
         most = xp.clip(self.clip * self.unit / length, None, float(GRID_NORM)) * _BELOW
-        weights = xp.trunc(left * xp.clip(most / xp.clip(size, 1e-300, None), None, self.unit))
+        room = xp.clip(most - 0.5 * float(np.sqrt(left.shape[0])), 0.0, None)  # for rounding
+        weights = xp.round(left * xp.clip(room / xp.clip(size, 1e-300, None), None, self.unit))
         total = xp.sum(weights, axis=1)
         return {"gradient": xp.concat([block.combine(weights), total[None, :]], axis=0)}
 
