@@ -32,6 +32,9 @@ from ndis.loss.student import SketchAndSolveLoss
 from ndis.mechanisms.multiparty import Agreement
 from ndis.mechanisms.multiparty.releasing import output_law
 from ndis.mechanisms.projection_methods import least_ratio
+from ndis.mechanisms.regression_methods import moments, newton
+from ndis.tables import GRID_NORM, Table
+from newton_paths import statistics
 
 FloatArray = NDArray[np.float64]
 N = 1000
@@ -140,43 +143,43 @@ def moments_law(
     return Gaussian.from_diagonal(np.concatenate(means), np.concatenate(scales) ** 2)
 
 
-def symmetric(matrix: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
-    """The upper triangle, with noise `scale` on the diagonal and 1/sqrt(2) of it beside that."""
-    upper = np.triu_indices(len(matrix))
-    return matrix[upper], np.where(upper[0] == upper[1], scale, scale / math.sqrt(2.0))
-
-
 @family(FEW)
 def regression_moments(rng: np.random.Generator, asked: Claimed) -> Iterator[Configuration]:
-    """AdaSSP, noisy Gram matrix and Newton: all that they release, not only the coefficients."""
-    kind = ("adassp", "noisy-gram", "newton")[int(rng.integers(3))]
-    d, norm, bound = int(rng.integers(1, 4)), float(10 ** rng.uniform(-1, 1)), 0.05
-    model = PrivateLeastSquares(
-        epsilon=asked.epsilon, delta=asked.delta, data_norm=norm, label_bound=bound * norm,
-        method=kind, n_rounds=int(rng.integers(1, 5)), fit_intercept=False,
-    )  # fmt: skip
-    method, rounds = model._method(d), model.n_rounds
+    """Noisy moments and Newton's rounds: all that they release, not only the coefficients.
 
-    def law(rows: FloatArray) -> Gaussian:
-        whole = rows.T @ rows
-        gram, moment = whole[:-1, :-1], whole[:-1, -1]
-        if kind == "noisy-gram":
-            return moments_law([symmetric(whole, method.noise_scale)])
-        hessian = symmetric(gram, method.noise_scale)
-        if kind == "adassp":
-            least = np.linalg.eigvalsh(gram)[:1]
-            return moments_law(
-                [hessian, (moment, method._moment_scale), (least, method.noise_scale)]
-            )
-        size = np.array([len(rows), whole[-1, -1] / (bound * norm) ** 2])
-        gradient = moment, method.gradient_scale * bound * norm
-        return moments_law([hessian, (size, method.size_scale), *[gradient] * rounds])
+    A configuration of Newton is a path: cuts, clips and coefficients are those of one release.
+    """
+    kind = ("noisy-gram", "newton")[int(rng.integers(2))]
+    d, norm, bound = int(rng.integers(1, 4)), *map(float, 10 ** rng.uniform(-1, 1, 2))
+    model = PrivateLeastSquares(
+        epsilon=asked.epsilon, delta=asked.delta, data_norm=norm, label_bound=bound, method=kind,
+        n_rounds=int(rng.integers(1, 5)), fit_intercept=bool(rng.integers(2)), random_state=0,
+    )  # fmt: skip
+    noise = model.calibrate(d)
+
+    def opened(rows: FloatArray) -> Table:
+        table, labels = model._open(rows[:, :-1], rows[:, -1])
+        return table.with_rows(model._rows(table, labels))
 
     for _ in range(FEW):
-        features = in_ball(rng, 2, d, norm * math.sqrt(1 - bound**2))
-        features[0] = norm * math.sqrt(1 - bound**2) * np.eye(d)[0]
-        labels = bound * norm * rng.choice([-1.0, 1.0], 2)
-        yield Configuration(law, np.column_stack([features, labels]))
+        features = in_ball(rng, 3, d, norm)
+        features[0] = norm * np.eye(d)[0]
+        rows = np.column_stack([features, bound * rng.choice([-1.0, 1.0], 3)])
+        path = model.fit(rows[:, :-1], rows[:, -1]).release_.arrays
+
+        def law(rows: FloatArray, path: dict[str, FloatArray] = path) -> Gaussian:
+            table = opened(rows)
+            if kind == "noisy-gram":
+                parts = [moments.study(table).value.ravel() / GRID_NORM**2 / noise["moments"]]
+            else:
+                parts = statistics(
+                    table, path, newton.Noise(**noise), intercept=model.fit_intercept,
+                    n_rounds=model.n_rounds,
+                )  # fmt: skip
+            # A symmetric matrix counts twice off the diagonal, where the variance is half.
+            return moments_law([(part, 1.0) for part in parts])
+
+        yield Configuration(law, rows)
 
 
 # -- posteriors ------------------------------------------------------------------------------------
@@ -340,32 +343,34 @@ def test_sketch_and_solve_by_its_own_draws(sold: float, refuted: bool) -> None:
 # -- the statistics that the tests above give a law are those that are drawn -----------------------
 
 
-@pytest.mark.parametrize("kind", ["adassp", "noisy-gram", "newton"])
+@pytest.mark.parametrize("kind", ["noisy-gram", "newton"])
 def test_drawn_moments_have_the_noise_that_is_audited(kind: str) -> None:
-    model = PrivateLeastSquares(data_norm=1.0, method=kind, n_rounds=2, fit_intercept=False)
-    method, table = model._method(2), model._table(np.eye(2), np.zeros(2))
-    rng = np.random.default_rng(5)
-    draws = [method.draw(table, rng) for _ in range(500)]
-    gram = np.array([draw["moments" if kind == "noisy-gram" else "gram"] for draw in draws])
-    spread = gram.std(axis=0) / method.noise_scale
+    model = PrivateLeastSquares(
+        epsilon=1.0, delta=1e-5, data_norm=1.0, label_bound=1.0, method=kind, n_rounds=2,
+        fit_intercept=False,
+    )  # fmt: skip
+    noise, draws = model.calibrate(2), []
+    model.set_params(random_state=np.random.default_rng(5))
+    for _ in range(300):
+        draws.append(model.fit(np.eye(2), np.zeros(2)).release_.arrays)
+    if kind == "noisy-gram":
+        spread = np.array([draw["moments"] for draw in draws]).std(axis=0) / noise["moments"]
+    else:
+        counts = np.array([draw["norms"] for draw in draws]).std(axis=0)
+        np.testing.assert_allclose(counts, noise["norms"], rtol=0.25)
+        own = newton.Noise(**noise)
+        seen, spreads, slopes = [], [], []
+        for draw in draws:
+            path = newton.Descent(draw["norms"], own, 2, 1, False, 2, 20)
+            spreads.append(draw["hessian"] / (path.cut**2 + path.constant**2) / own.hessian)
+            path.run(draw)
+            slopes.append(draw["gradients"][-1, :, 0] / (path.clip * path.scale))
+            seen.append(draw["products"][:2] / own.look())
+        np.testing.assert_allclose(np.std(seen, axis=0)[:, 20:60], 1.0, rtol=0.25)
+        np.testing.assert_allclose(np.std(slopes, axis=0), 1.0, rtol=0.25)
+        spread = np.std(spreads, axis=0)
     np.testing.assert_allclose(np.diag(spread), 1.0, rtol=0.15)
     np.testing.assert_allclose(spread[0, 1], math.sqrt(0.5), rtol=0.15)
-    if kind == "adassp":
-        others = {"moment": method._moment_scale, "least_eigenvalue": method.noise_scale}
-    else:
-        others = {} if kind == "noisy-gram" else {"size": method.size_scale}
-    for name, scale in others.items():
-        seen = np.array([draw[name] for draw in draws]).std(axis=0)
-        np.testing.assert_allclose(seen, scale, rtol=0.15)
-    if kind == "newton":  # labels are zero: residuals are predictions
-        exact = [
-            [table.gradient(*at) for at in zip(draw["points"], draw["clips"], strict=True)]
-            for draw in draws
-        ]
-        off = np.array([draw["gradients"] for draw in draws]) - exact
-        scale = method.gradient_scale
-        seen = (off / np.array([draw["clips"] for draw in draws])[..., None]).std(axis=0)
-        np.testing.assert_allclose(seen, scale, rtol=0.15)
 
 
 # -- families whose worst case is one loss ---------------------------------------------------------

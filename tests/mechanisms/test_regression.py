@@ -17,8 +17,8 @@ from ndis import PrivateLeastSquares, Release
 from ndis.calibration import noise_multiplier
 from ndis.mechanisms.recompute import implied
 from ndis.mechanisms.regression_methods import newton
-from ndis.tables import GRID_NORM, Columns, Rows, Table
-from ndis.tables.sums import CutGram, PullCounts, PullSum, row_norms
+from ndis.tables import Columns, Rows, Table
+from newton_paths import statistics
 
 # Sketches have tests of their own.
 METHODS = ("newton", "noisy-gram")
@@ -127,40 +127,12 @@ def opened(X: np.ndarray, Y: np.ndarray) -> Table:
     return Table.open(X, [*names, *labels], labels=Y).with_rows(rows)
 
 
-def shift_of(descent: newton.Descent, one: Table, two: Table, released: dict) -> float:
+def shift_of(noise: newton.Noise, one: Table, two: Table, released: dict, rounds: Any) -> float:
     """The squared distance between two tables along the path of a release, in its noise."""
-
-    def integers(table: Table, function: Any, name: str) -> np.ndarray:
-        return newton._integers(table.sum(function)[name])
-
-    def apart(function: Any, name: str) -> np.ndarray:
-        return integers(one, function, name) - integers(two, function, name)
-
-    noise = descent.noise
-    path = newton.Descent(
-        released["norms"], noise, descent._d, descent._K, True, descent.n_rounds, 20
+    here, there = (
+        statistics(table, released, noise, intercept=True, n_rounds=rounds) for table in (one, two)
     )
-    total = float(np.sum(apart(row_norms, "norms") ** 2)) / noise.norms**2
-    unit = GRID_NORM / math.hypot(path.cut, path.constant)
-    last = float(math.floor(path.constant * unit))
-    reach = float(math.isqrt(GRID_NORM**2 - int(last) ** 2))
-    gram = apart(CutGram(unit / GRID_NORM, reach, last), "gram")
-    total += float(np.sum(gram**2)) / 2.0**80 / noise.hessian**2
-    path.bend(released["hessian"])
-    for t in range(path.n_rounds):
-        pull = path.curvature.pull(path.theta)
-        if t in path.looks:
-            counts = apart(PullCounts(pull, path.top), "products")
-            total += float(np.sum(counts**2)) / noise.look() ** 2
-            path.look(released["products"][path.looks.index(t)])
-        unit = GRID_NORM / path.longest
-        whitener, unit_z = path.curvature.whitener()
-        moved = newton._integers(whitener) @ apart(PullSum(pull, path.clip, unit), "gradient")
-        size = float(np.sum(moved**2)) / (path.clip * unit * unit_z) ** 2
-        assert size <= 1.0
-        total += size / path.scale**2
-        path.learn(released["gradients"][t])
-    return total
+    return sum(float(np.sum((a - b) ** 2)) for a, b in zip(here, there, strict=True))
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
@@ -184,7 +156,7 @@ def test_newton_spends_what_it_says_on_every_path(epsilon: float, d: int) -> Non
             table, newton.study(table), noise, rng, intercept=True, n_rounds=n_rounds, max_rounds=20
         )
         rounds.add(descent.n_rounds)
-        spent = shift_of(descent, whole, more, released)
+        spent = shift_of(noise, whole, more, released, n_rounds)
         assert spent <= unit**-2.0 * (1 + 1e-9)
         most = max(most, spent * unit**2)
     assert most > 0.5

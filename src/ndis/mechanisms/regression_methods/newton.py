@@ -177,7 +177,9 @@ class Curvature:
             metric**-0.5, rows**-0.5 if self.constant else 0.0
         )  # standard deviations of the rows' z: their lengths are about equal in every direction
         self.values = np.append(values, rows)
-        self.lever = float(np.sum(self.values * self.metric**2)) / rows  # mean of |z|^2
+        # The mean of |z|^2; where all curvature drowns, some small share of what it can be.
+        seen = float(np.sum(self.values * self.metric**2)) / rows
+        self.lever = max(seen, 1e-6 * square * self.most**2)
         # Errors of the Hessian: A t is known but for this variance times |t|^2.
         self.errors = np.append(np.full(d, scale**2 / 2 * (1 + 1 / d)), sums_scale**2)
         self.row_errors = np.append(np.full(d, sums_scale**2), 10 * rows_scale**2)
