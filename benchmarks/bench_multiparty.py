@@ -46,8 +46,8 @@ def seconds(work: Callable[[], object]) -> float:
 def one_party() -> None:
     """Run in a process of its own, for its memory."""
     data = np.random.default_rng(0).uniform(-1, 1, (PEOPLE, COLUMNS))
-    bounds = {"all": {f"x{i}": (-1.0, 1.0) for i in range(COLUMNS)}}
-    agreement = Agreement(PEOPLE, bounds, 1.0, 1e-5, n_components=COMPONENTS, seed=1)
+    parties = {"all": {f"x{i}": (-1.0, 1.0) for i in range(COLUMNS)}}
+    agreement = Agreement(PEOPLE, parties, 1.0, 1e-5, n_components=COMPONENTS, seed=1)
     signs, release = [], []
     for _ in range(ROUNDS):
         signs.append(seconds(lambda: sign_product(1, COMPONENTS, data)))

@@ -275,8 +275,8 @@ def _print_agreement(agreement: "Agreement", path: Path, as_json: bool) -> None:
         ["party", "column", "low", "high", "noise"],
         [
             [party, name, f"{low:g}", f"{high:g}", f"{agreement.noise_scale(party) * half:.4g}"]
-            for party, bounds in agreement.parties.items()
-            for name, (low, high) in bounds.items()
+            for party, limits in agreement.parties.items()
+            for name, (low, high) in limits.items()
             for half in [0.5 * (high - low)]
         ],
     )
