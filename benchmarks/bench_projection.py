@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from flights import correlation, distance_ratio, flights, published_correlation
 from ndis import PrivateProjection
 from ndis.calibration import noise_multiplier
-from ndis.mechanisms.projection_methods import ProposeTestRelease, Ridge, Task
+from ndis.tables import GRID_NORM
 from ndis_papers.sketches import (
     draw_sketch,
     least_ratio,
@@ -60,7 +60,7 @@ def release() -> None:
 
     mechanism.fit(table[:1000])  # imports and pages
     rounds = [
-        (timed(lambda: table.T @ table), timed(lambda: mechanism.fit(table))) for _ in range(7)
+        (timed(lambda: table.T @ table), timed(lambda: mechanism.fit(table))) for _ in range(3)
     ]
     bare, ours = (min(times) for times in zip(*rounds, strict=True))
     blocks = timed(by_blocks)
@@ -126,12 +126,14 @@ def thresholds(figure: str | None) -> None:
 
 def propose_test_release() -> None:
     epsilon, delta, r = FLIGHT
-    task = Task(epsilon, delta, 1.0, r, 1.0)
-    best, ridge = ProposeTestRelease(task), Ridge(task).noise_scale ** 2
+    asked = {"epsilon": epsilon, "delta": delta, "data_norm": 1.0, "n_components": r}
+    ridge = PrivateProjection(**asked).calibrate(3) ** 2
+    tested = PrivateProjection(**asked, method="ptr")
+    test = tested._test(tested.plan(3), tested._rows_declared(3))
     half, part = epsilon / 2, delta / 3
     published = 1.0 + least_ratio(half, part, r) ** 2
     rows = {
-        "ptr": (best.needed, best.test_ratio * best.quantile),
+        "ptr": (test.needed / GRID_NORM**2, test.slack / GRID_NORM**2),
         "ptr, published split": (published, noise_multiplier(half, part) * norm.isf(part)),
     }
     print("ptr against ridge, in units of data_norm^2, same epsilon, delta and r")
@@ -142,6 +144,24 @@ def propose_test_release() -> None:
             f"lambda_min > {needed - ridge + slack:.1f}, none once > {needed + slack:.1f} (test "
             "noise at 0)"
         )
+    print("error of the Gram matrix, ridge over ptr (above 1: ptr is better), d = 10")
+    for n_rows in (100, 1_000, 3_000, 10_000, 100_000):
+        low, high = (
+            method.forecast(10, n_rows=n_rows).errors["relative error of the Gram matrix"]
+            for method in (PrivateProjection(**asked), tested)
+        )
+        ratios = [a / b for a, b in zip(low, high, strict=True)]
+        print(f"  {n_rows:7} rows: {min(ratios):.2f} to {max(ratios):.2f}")
+
+
+def declared() -> None:
+    epsilon, delta, r = FLIGHT
+    print("sigma / data_norm where no row of any table has a leverage above s")
+    for leverage in (None, 0.1, 0.02, 0.01, 0.005):
+        made = PrivateProjection(
+            epsilon=epsilon, delta=delta, data_norm=1.0, n_components=r, leverage=leverage
+        )
+        print(f"  s = {leverage or 1.0:<6} {made.calibrate(3):8.4f}")
 
 
 if __name__ == "__main__":
@@ -153,3 +173,4 @@ if __name__ == "__main__":
     flight_tables()
     thresholds(arguments.figure)
     propose_test_release()
+    declared()

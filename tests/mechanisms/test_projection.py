@@ -168,7 +168,7 @@ def tables_of_a_set(seed: int) -> tuple[np.ndarray, float]:
     return rows, max(largest(np.delete(rows, i, axis=0)) for i in range(len(rows)))
 
 
-@pytest.mark.parametrize("seed", range(12))  # benchmarks/relative_sets.py: 1,000
+@pytest.mark.parametrize("seed", range(12))  # benchmarks/check_sketches.py: 1,000
 def test_tables_of_a_declared_set_get_the_same_noise_and_keep_the_promise(seed):
     rows, leverage = tables_of_a_set(seed)
     if leverage > 0.9:
@@ -266,7 +266,7 @@ def adversarial(seed: int) -> np.ndarray:
     return rows
 
 
-@pytest.mark.parametrize("seed", range(20))  # benchmarks/noise_as_stated.py: 1,000
+@pytest.mark.parametrize("seed", range(20))  # benchmarks/check_sketches.py: 1,000
 def test_noise_is_as_stated_whatever_the_table(seed):
     rows = adversarial(seed)
     norm = 10.0 ** np.random.default_rng(seed).uniform(-50, 50)

@@ -165,7 +165,7 @@ def test_removal_losses_agree_with_explicit_matrices():
 # -- a declared set of tables ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(6))  # benchmarks/relative_sets.py: 1,000
+@pytest.mark.parametrize("seed", range(6))  # benchmarks/check_sketches.py: 1,000
 def test_tables_of_a_declared_set_keep_the_promise_with_one_noise(seed):
     X, y = problem(seed, 40, 1 + seed % 3)
     tables = [(X, y), *((np.delete(X, i, 0), np.delete(y, i)) for i in range(40))]

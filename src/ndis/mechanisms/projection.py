@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 METHODS = ("auto", "ridge", "ptr")
 _REASONS = {
-    "auto": "The same noise for every table: a test of the table pays only where its least "
-    "eigenvalue is far above that noise, and there the noise matters little.",
+    "auto": "The same noise for every table: a test of the table saves noise where its least "
+    "eigenvalue is large and costs noise elsewhere, which nobody knows beforehand.",
     "ridge": "It was asked for: the same noise for every table.",
     "ptr": "It was asked for: less noise where the table's least eigenvalue is large.",
     "relative": "Noise for the declared set of tables, the same for all of them.",
@@ -218,9 +218,11 @@ class PrivateProjection(TableEstimator):
         >>> projection = PrivateProjection(
         ...     epsilon=1.0, delta=1e-6, data_norm=1.0, n_components=1000
         ... )
-        >>> print(projection.forecast(10, n_rows=100_000))
-        relative error of the Gram matrix: 0.106 to 0.115, assuming 100000 rows that point \
-everywhere alike; of norm between a third of the bound and the bound
+        >>> low, high = projection.forecast(10, n_rows=100_000).errors[
+        ...     "relative error of the Gram matrix"
+        ... ]
+        >>> f"{low:.3f} to {high:.3f}"
+        '0.106 to 0.114'
         """
         rows = self._rows_declared(size)
         plan, d = self._plan(rows), len(rows.features.names)

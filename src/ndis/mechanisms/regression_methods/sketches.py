@@ -79,7 +79,7 @@ def least_triangle_ratio(
     >>> from ndis.loss.least_squares import LeastSquaresLoss
     >>> from ndis.mechanisms.regression_methods.sketches import least_triangle_ratio
     >>> f"{least_triangle_ratio(LeastSquaresLoss, 1.0, 1 / 327_346, 2, 1269):.2f}"
-    '11.92'
+    '11.93'
     """
 
     def losses(ratio: float) -> tuple[TriangleLoss, TriangleLoss]:
