@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from ndis import (
     Gaussian,
     PrivateLeastSquares,
-    PrivateLogisticRegression,
     QuadraticLoss,
     audit,
     audit_samples,
@@ -185,23 +184,6 @@ def regression_moments(rng: np.random.Generator, asked: Claimed) -> Iterator[Con
 # -- posteriors ------------------------------------------------------------------------------------
 
 
-@family(MANY)
-def logistic_posterior(rng: np.random.Generator, asked: Claimed) -> Iterator[Configuration]:
-    d, lam = int(rng.integers(1, 4)), float(10 ** rng.uniform(-1, 1.5))
-    model = PrivateLogisticRegression(
-        epsilon=asked.epsilon, delta=asked.delta, data_norm=1.0, lam=lam, classes=(0, 1),
-        max_rows=40 if rng.uniform() < 0.5 else None, fit_intercept=False,
-    )  # fmt: skip
-    for i in range(MANY):
-        n = int(rng.integers(1, 4))
-        table = np.column_stack([in_ball(rng, n, d, 1.0), rng.integers(0, 2, n)])
-        if i % 2:  # a crowd that leans against the last record
-            lean = np.array([*np.eye(d)[0], 1.0])
-            crowd = np.tile(lean * [*[0.5] * d, 1.0], (30, 1))
-            table = np.vstack([lean * [*[1.0] * d, 0.0], crowd])[: 2 + 29 * (i % 4 == 1)]
-        yield Configuration(model.output_law, table)
-
-
 # -- several parties -------------------------------------------------------------------------------
 
 
@@ -256,11 +238,6 @@ def audited(name: str, n: int, seed: int, weaker: bool = False) -> Iterator[tupl
             yield verdict.refuted, verdict.log_delta - math.log(asked.delta)
 
 
-# The share of sold-for-more mechanisms that must be refuted. Posteriors are calibrated for data
-# sets that no random draw finds.
-POWER = {"logistic-posterior": 0.1}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_sound_configuration_is_refuted(name: str) -> None:
@@ -272,7 +249,7 @@ def test_no_sound_configuration_is_refuted(name: str) -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_sold_for_more_than_it_is_refuted(name: str) -> None:
     found = [refuted for refuted, _ in audited(name, 20, seed=2, weaker=True)]
-    assert np.mean(found) >= POWER.get(name, 0.5)
+    assert np.mean(found) >= 0.5
 
 
 # -- sketch-and-solve, whose law is not Gaussian ---------------------------------------------------

@@ -197,7 +197,7 @@ def test_a_delta_above_the_claim_that_refutes_nothing_is_told() -> None:
 
 def test_neighbours_that_are_refused_are_counted() -> None:
     model = PrivateLogisticRegression(
-        epsilon=1.0, delta=1e-6, data_norm=1.0, classes=(0, 1), max_rows=3
+        epsilon=1.0, delta=1e-6, data_norm=1.0, classes=(0, 1), method="posterior", max_rows=3
     )
     table = np.column_stack([TABLE[:3, :2], [0, 1, 0]])
     searched = audit(model, table).searched
