@@ -62,7 +62,10 @@ def check(
     config: Config = None,
 ) -> None:
     """Print what the table holds, then what a release of it would be."""
-    settings = tables.name_columns(read_settings(flags, _OPTIONS, config))
+    options = dict(_OPTIONS)
+    if mechanism is not None:  # whose settings a file may hold
+        options = KINDS[one_of("mechanism", mechanism, [*KINDS])].parameters | options
+    settings = tables.name_columns(read_settings(flags, options, config))
     Settings({} if source is None else {"INPUT": source}).need("ndis check", "INPUT")
     assert source is not None
     if tables.is_text(source) and "names" not in settings:
@@ -71,7 +74,7 @@ def check(
         n_rows = _tell_columns(table, settings)
         _tell_rows(table, settings)
     if mechanism is not None:
-        _tell_release(one_of("mechanism", mechanism, [*KINDS]), settings, n_rows, ledger)
+        _tell_release(mechanism, settings, n_rows, ledger)
 
 
 def _tell_columns(table: Table, settings: Settings) -> int:

@@ -58,8 +58,8 @@ def name_columns(settings: Settings) -> Settings:
     limits, label = settings.get("limits"), settings.get("label")
     if "columns" in settings or not isinstance(limits, Mapping):
         return settings
-    named = [*limits, *settings.get("levels", {}), *([] if label is None else [label])]
-    return Settings({**settings, "columns": list(dict.fromkeys(named))})
+    named = [name for name in (*limits, *settings.get("levels", {})) if name != label]
+    return Settings({**settings, "columns": [*named, *([] if label is None else [label])]})
 
 
 @contextmanager
