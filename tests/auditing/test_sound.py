@@ -181,9 +181,6 @@ def regression_moments(rng: np.random.Generator, asked: Claimed) -> Iterator[Con
         yield Configuration(law, rows)
 
 
-# -- posteriors ------------------------------------------------------------------------------------
-
-
 # -- several parties -------------------------------------------------------------------------------
 
 
