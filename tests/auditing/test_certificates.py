@@ -64,13 +64,14 @@ def test_honest_releases_pass(tmp_path: Path, name: str) -> None:
 
 PROJECTION: list[dict[str, Any]] = [
     {"ridge": 0},
-    {"ridge": 1e-3},
+    {"noise_scale": 0},
+    {"noise_scale": 1e-3},
     {"data_norm": 2000.0},
     {"n_components": 3000},
     {"columns": ["x0"]},
     {"method": "subsample", "rate": 0.1},
-    {"ridge": None},
-    {"ridge": "large"},
+    {"noise_scale": None},
+    {"noise_scale": "large"},
     {"columns": None},
 ]
 
@@ -82,9 +83,11 @@ def test_forged_parameters(change: dict[str, Any]) -> None:
 
 def test_each_forgery_is_named() -> None:
     honest = MADE["PrivateProjection"]()
-    smaller = forged(honest, data_norm=2000.0)
-    assert failed(smaller) == {"the loss follows from the parameters": "failed"}
-    assert verify(smaller).outcome == "refuted"
+    less = forged(honest, noise_scale=0.9 * honest.parameters["noise_scale"])
+    assert failed(less) == {"the loss follows from the parameters": "failed"}
+    assert verify(less).outcome == "refuted"
+    # Noise that is too small for rows of this length: no plan of the library says so.
+    assert verify(forged(honest, data_norm=2000.0)).outcome == "not checkable"
     more = failed(forged(honest, n_components=3000))
     assert more["the arrays follow from the parameters"] == "failed"
     assert verify(forged(honest, "Nonsense")).outcome == "not checkable"
@@ -146,7 +149,7 @@ def test_a_loss_that_cannot_be_computed_proves_nothing() -> None:
     assert found.outcome == "not checkable"
 
 
-@pytest.mark.parametrize(("delta", "outcome"), [(0.0, "refuted"), (1.0, "checked")])
+@pytest.mark.parametrize(("delta", "outcome"), [(0.0, "refuted"), (1.0, "not checkable")])
 def test_the_ends_of_delta(delta: float, outcome: str) -> None:
     honest = MADE["GaussianMechanism"]()
     claim = replace(honest.guarantee, delta=delta)

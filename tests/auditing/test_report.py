@@ -157,7 +157,7 @@ def test_a_pair_from_json(tmp_path: Path) -> None:
 
 
 def test_samples_have_no_curve(tmp_path: Path) -> None:
-    verdict, _ = audit_samples(
+    verdict = audit_samples(
         lambda data, rng: data + rng.standard_normal(),
         0.0,
         1.0,

@@ -295,7 +295,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     @classmethod
     def from_public(cls, parameters: Mapping[str, Any], delta: float) -> Plan:
         """The plan that the parameters of a certificate imply, at the noise that they state."""
-        own = {k: v for k, v in parameters.items() if k in cls._get_param_names()}
+        known = set(cls._get_param_names())
+        own = {k: v for k, v in parameters.items() if k in known}
+        unknown = parameters.keys() - known - {"size", "method"}
+        if unknown:
+            raise ValueError(
+                f"Expected parameters of {cls.__name__}, got {', '.join(map(repr, unknown))}; "
+                "correct the certificate."
+            )
         return cls(**{**own, "delta": delta}).plan(parameters.get("size"))
 
     @classmethod
