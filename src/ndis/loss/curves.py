@@ -211,22 +211,22 @@ def tradeoff_of(curve: Curve, reverse: Curve, level: FloatArray) -> FloatArray:
 
 def _best_lines(
     curve: Curve, line: Line, log_tail: Line, alpha: FloatArray, tail: FloatArray
-) -> tuple[FloatArray, float]:
+) -> tuple[FloatArray, FloatArray]:
     """For each alpha the largest line, at the epsilon where a tail of the loss has its size.
 
     `line` is a function of epsilon, ln delta and alpha, `log_tail` of epsilon, ln delta and its
-    slope. Also the last line, for alpha = 0.
+    slope. Also the last line, which is the best one for alpha = 0.
     """
     from scipy.interpolate import CubicSpline
 
     negligible = np.array([math.log(_NEGLIGIBLE)])
     end = float(least_epsilons(lambda eps, _: curve(eps), negligible)[0])
     knots, heights = sampled(curve, min(end, _STEEPEST), _KNOTS)
-    last = float(line(knots[-1:], heights[-1:], np.zeros(1))[0])
-    first = line(knots[:1], heights[:1], alpha)
+    # The last knot has its own line: where delta falls to 0 at once, its height below is left out.
+    last, first = (np.asarray(line(knots[[i]], heights[[i]], alpha)) for i in (-1, 0))
     knots, heights = knots[heights > -np.inf], heights[heights > -np.inf]
     if knots.size < 4 or end == 0.0:
-        return np.asarray(first), last
+        return np.maximum(first, last), last
     # In e^eps a line's height is concave: the best place is beside the best knot.
     size = max(1, _AT_ONCE // knots.size)
     parts = [alpha[i : i + size] for i in range(0, alpha.size, size)]
@@ -253,7 +253,7 @@ def _best_lines(
             lambda eps: line(eps, curve(eps), alpha[missed]), low[missed], high[missed]
         )
         best[missed] = np.maximum(best[missed], found)
-    return np.asarray(best), last
+    return np.maximum(best, last), last
 
 
 def _by_golden_section(height: Curve, low: FloatArray, high: FloatArray) -> FloatArray:

@@ -68,7 +68,7 @@ class SketchAndSolveLoss(TriangleLoss):
     --------
     >>> from ndis.loss.student import SketchAndSolveLoss
     >>> f"{SketchAndSolveLoss(9.0**-2, n_features=2, n_components=1269).delta(1.0):.2e}"
-    '1.54e-07'
+    '1.58e-07'
     """
 
     __slots__ = ()

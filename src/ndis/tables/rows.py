@@ -63,10 +63,9 @@ class Columns:
 
     Examples
     --------
-    >>> import numpy as np
     >>> columns = Columns(["height", "weight"], limits={"height": (0, 2), "weight": (0, 200)})
-    >>> columns.names, columns.norm == np.sqrt(2)
-    (('height', 'weight'), True)
+    >>> columns.names, f"{columns.norm:.4f}"
+    (('height', 'weight'), '1.4142')
     """
 
     columns: Sequence[str]
