@@ -34,7 +34,7 @@ run: $(STAMPS)/run  ## set up, then show what the library does, and a claim of t
 	$(BIN)/ndis claims --paper rank-one-gaussian --check
 
 test: $(STAMPS)/dev  ## set up, then run the tests (without the slow ones)
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 -m "not slow and not evidence"
 
 slow: $(STAMPS)/dev  ## the slow tests
 	$(BIN)/pytest -n 2 -m slow
@@ -64,6 +64,8 @@ evidence: $(STAMPS)/dev  ## renew benchmarks/records: long seeded checks, with d
 	@for name in $(EVIDENCE); do echo "== $$name"; \
 	    { echo "$$(date -u +%F), commit $$(git rev-parse --short HEAD)" && $(BIN)/python benchmarks/$$name.py; } \
 	    > benchmarks/records/$$name.txt || exit 1; done
+	@{ echo "$$(date -u +%F), commit $$(git rev-parse --short HEAD)" && $(BIN)/pytest -q -n 2 -m evidence; } \
+	    > benchmarks/records/tests.txt
 
 bench-regression: $(STAMPS)/dev  ## private least squares beside its competitors, on the CSV files in DATA
 	$(BIN)/python benchmarks/bench_regression.py $(DATA)
@@ -95,11 +97,11 @@ wheel-check: $(STAMPS)/dev  ## build both wheels, install them into an empty env
 	touch $@
 
 test-oldest: .venv-oldest/.stamp  ## the tests with the oldest supported dependencies (the lock has the newest)
-	.venv-oldest/bin/pytest -n 2 -m "not slow"
+	.venv-oldest/bin/pytest -n 2 -m "not slow and not evidence"
 
 # What touches other packages most: command line, tables, plots, dp-accounting and OpenDP, the ledger's database.
 smoke-oldest: .venv-oldest/.stamp  ## the part of it that CI runs
-	.venv-oldest/bin/pytest -n 2 -m "not slow and not spark" tests/cli tests/interop tests/tables tests/test_plots.py tests/test_ledger.py
+	.venv-oldest/bin/pytest -n 2 -m "not slow and not evidence and not spark" tests/cli tests/interop tests/tables tests/test_plots.py tests/test_ledger.py
 
 lock:  ## renew requirements/*.txt (needs uv)
 	uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

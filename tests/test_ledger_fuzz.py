@@ -12,7 +12,7 @@ import ledger_fuzz
 
 
 @pytest.mark.parametrize(
-    ("count", "seed"), [(150, 1), pytest.param(10_000, 2, marks=pytest.mark.slow)]
+    ("count", "seed"), [(150, 1), pytest.param(10_000, 2, marks=pytest.mark.evidence)]
 )
 def test_no_mutant_is_believed(tmp_path: Path, count: int, seed: int) -> None:
     done = subprocess.run(

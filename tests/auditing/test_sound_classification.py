@@ -118,7 +118,7 @@ def test_no_sound_configuration_is_refuted(method: str) -> None:
         assert max(excess for _, excess in found) > -0.05  # what was paid for is used up
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 @pytest.mark.parametrize("method", METHODS)
 def test_no_sound_configuration_of_a_thousand_is_refuted(method: str) -> None:
     assert not any(refuted for refuted, _ in configurations(method, 1000, seed=3, weaker=False))

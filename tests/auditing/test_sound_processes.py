@@ -89,7 +89,7 @@ def test_no_sound_configuration_is_refuted(name: str) -> None:
     assert not any(refuted(name, 20, seed=1))
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_sound_configuration_of_many_is_refuted(name: str) -> None:
     found = refuted(name, N, seed=3)
