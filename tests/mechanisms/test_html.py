@@ -9,11 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import ndis
 import ndis.mechanisms
 from ndis import (
     Gaussian,
     GaussianMechanism,
     GaussianOutput,
+    MatrixGaussianMechanism,
     MultiPartyRegression,
     PrivateCovariance,
     PrivateGaussianProcess,
@@ -49,6 +51,8 @@ def gaussian_process() -> PrivateEstimator:
 
 
 FITTED: dict[type, Callable[[], PrivateEstimator]] = {
+    GaussianMechanism: lambda: GaussianMechanism(1.0, 1e-6, 1.0).fit(X),
+    MatrixGaussianMechanism: lambda: MatrixGaussianMechanism(1.0, 1e-6, 1.0).fit(X),
     GaussianOutput: gaussian_output,
     MultiPartyRegression: lambda: MultiPartyRegression(parties=2, **PROMISE).fit(X, Y),
     PrivateCovariance: lambda: PrivateCovariance(data_norm=1.0, **PROMISE).fit(X),
@@ -75,7 +79,8 @@ def estimators(parent: type = PrivateEstimator) -> Iterator[type]:
 
 
 def test_no_estimator_is_forgotten() -> None:
-    assert set(estimators()) == set(FITTED)
+    public = {kind for kind in estimators() if kind.__name__ in ndis.__all__}
+    assert public == set(FITTED)
 
 
 @pytest.mark.parametrize("kind", FITTED, ids=lambda kind: kind.__name__)
@@ -84,7 +89,8 @@ def test_an_estimator_shows_its_guarantee(kind: type) -> None:
     html = fitted._repr_mimebundle_()["text/html"]
     assert str(fitted.guarantee_) in unescape(html)
     assert kind.__name__ in html
-    assert str(fitted.guarantee_) in unescape(fitted.release_._repr_html_())
+    shown = unescape(fitted.release_._repr_html_()).replace("</p><p>", " ")
+    assert str(fitted.guarantee_) in shown
 
 
 def test_a_release_shows_its_guarantee_and_its_values() -> None:
