@@ -64,12 +64,6 @@ def regression(**changes: Any) -> PrivateLeastSquares:
 LABEL_ONLY = pa.table({"y": ROWS[:, 0]})
 WRONG: dict[str, Callable[[Ledger], Any]] = {
     "absurd sketch": lambda book: projection(n_components=10**12, ledger=book).fit(ROWS),
-    "bad rows for a sample": lambda book: projection(method="subsample", rate=0.5, ledger=book).fit(
-        MISSING
-    ),
-    "a reader for a sample": lambda book: projection(method="subsample", rate=0.5, ledger=book).fit(
-        pa.table({"x": ROWS[:, 0]}).to_reader()
-    ),
     "absurd covariance": lambda book: PrivateCovariance(
         **SETTINGS, method="sketch", data_norm=1.0, n_components=10**12, ledger=book
     ).fit(ROWS),
