@@ -295,15 +295,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     @classmethod
     def from_public(cls, parameters: Mapping[str, Any], delta: float) -> Plan:
         """The plan that the parameters of a certificate imply, at the noise that they state."""
+        own = cls._own(parameters)
+        return cls(**{**own, "delta": delta}).plan(parameters.get("size"))
+
+    @classmethod
+    def _own(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The constructor's part of what a certificate says, if it says nothing unheard of."""
         known = set(cls._get_param_names())
         own = {k: v for k, v in parameters.items() if k in known}
-        unknown = parameters.keys() - known - {"size", "method"}
+        unknown = parameters.keys() - known - {"size", "method", "label"}
         if unknown:
             raise ValueError(
                 f"Expected parameters of {cls.__name__}, got {', '.join(map(repr, unknown))}; "
                 "correct the certificate."
             )
-        return cls(**{**own, "delta": delta}).plan(parameters.get("size"))
+        return own
 
     @classmethod
     def from_release(cls, release: Release) -> Any:

@@ -585,7 +585,7 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     @classmethod
     def from_public(cls, parameters: Mapping[str, Any], delta: float) -> Plan:
         """The plan that the parameters of a certificate imply, at the noise that they state."""
-        own = {k: v for k, v in parameters.items() if k in cls._get_param_names()}
+        own = cls._own(parameters)
         return cls(**{**own, "delta": delta}).plan(label=parameters.get("label"))
 
 
