@@ -11,7 +11,7 @@ import pytest
 from tests.requires import require_chromium
 from typer.testing import CliRunner
 
-from ndis import Gaussian, audit_pair, audit_samples
+from ndis import Gaussian, PrivateProjection, audit, audit_pair, audit_samples
 from ndis.cli import main
 from ndis.cli.program import app
 from ndis.report import write_audit
@@ -33,7 +33,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def page(table: Path) -> Path:
     out = table.parent / "out.html"
-    words = ["audit", str(table), *SKETCH, "--noise-scale", "2", "--report", str(out)]
+    words = ["audit", str(table), *SKETCH, "--noise-scale", "2", "--owner-report", str(out)]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 1
     assert result.stdout.startswith("REFUTED: the claim of (1, 1e-06)")
@@ -43,6 +43,7 @@ def page(table: Path) -> Path:
 def test_the_page_says_all_and_names_nobody(page: Path) -> None:
     text = page.read_text()
     assert "REFUTED" in text
+    assert "For the owner of the data only" in text
     for heading in ("What was searched", "What was not searched", "How to reproduce", "claim"):
         assert heading in text
     assert "<script" not in text
@@ -54,11 +55,37 @@ def test_the_page_says_all_and_names_nobody(page: Path) -> None:
 
 def test_rows_are_shown_only_when_asked(table: Path) -> None:
     out = table.parent / "rows.html"
-    words = ["audit", str(table), *SKETCH, "--noise-scale", "2", "--report", str(out)]
+    words = ["audit", str(table), *SKETCH, "--noise-scale", "2", "--owner-report", str(out)]
     CliRunner().invoke(app, [*words, "--show-rows"])
     text = out.read_text()
     assert "income=0.1234" in text
     assert "owner" not in text.split("The worst neighbours")[1].split("</section>")[0]
+
+
+def test_a_page_to_share_is_the_same_for_neighbours(table: Path) -> None:
+    """Also where one row decides what is found."""
+    lines = table.read_text().splitlines()
+    pages = []
+    for number, kept in enumerate((lines, lines[:8] + lines[9:])):
+        (table.parent / f"{number}").mkdir()
+        (table.parent / f"{number}" / "table.csv").write_text("\n".join(kept))
+        out = table.parent / f"{number}" / "page.html"
+        words = [*SKETCH, "--noise-scale", "4", "--report", str(out)]
+        CliRunner().invoke(app, ["audit", str(table.parent / f"{number}" / "table.csv"), *words])
+        pages.append(out.read_bytes())
+    assert pages[0] == pages[1]
+    text = pages[0].decode()
+    assert "This page may be shared" in text
+    for secret in ("income", "removals", "table.csv"):
+        assert secret not in text
+
+
+def test_what_was_found_on_a_table_is_not_written_for_anybody(tmp_path: Path) -> None:
+    model = PrivateProjection(epsilon=1.0, delta=1e-6, data_norm=1.0, n_components=5)
+    verdict = audit(model, np.eye(3))
+    with pytest.raises(ValueError, match="audience"):
+        write_audit(verdict, tmp_path / "page.html", subject="a table")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_sound_noise_is_consistent(table: Path) -> None:
@@ -94,7 +121,7 @@ WRONG = {
     "nothing": ([], "Expected --data-norm and --n-components, got neither"),
     "no components": (["--data-norm", "1"], "Expected --n-components, got none"),
     "no such mechanism": ([*NORM, "--mechanism", "graph"], "mechanism to be one of"),
-    "rows without a page": ([*NORM, "--show-rows"], "Expected --report"),
+    "rows without a page": ([*NORM, "--show-rows"], "Expected --owner-report"),
     "no folder": ([*NORM, "--report", "/none/x.html"], "a folder for the page"),
 }
 
@@ -195,5 +222,7 @@ def test_chromium_renders_it_without_complaint(page: Path) -> None:
 
 def test_a_report_of_a_pair_lists_no_rows(tmp_path: Path) -> None:
     verdict = audit_pair(Gaussian([0.0], [[1.0]]), Gaussian([0.1], [[1.1]]), (1.0, 0.1))
-    text = write_audit(verdict, tmp_path / "p.html", subject="a pair", rows=np.eye(2)).read_text()
+    text = write_audit(
+        verdict, tmp_path / "p.html", subject="a pair", rows=np.eye(2), audience="owner"
+    ).read_text()
     assert "Consistent" in text

@@ -84,6 +84,8 @@ class Verdict:
         samples and their confidence level.
     worst : tuple of Neighbour
         The worst neighbours found, the worst first.
+    of_table : bool
+        Whether a table was searched: then all of this belongs to its owner.
     pair : object
         The two laws of the witness, the owner's to look at; never part of a report.
     loss : PrivacyLoss or None
@@ -98,6 +100,7 @@ class Verdict:
     searched: tuple[str, ...] = ()
     basis: str = PROVEN
     worst: tuple[Neighbour, ...] = field(default=(), repr=False)
+    of_table: bool = False
     pair: Any = field(default=None, repr=False, compare=False)
     loss: Any = field(default=None, repr=False, compare=False)
 

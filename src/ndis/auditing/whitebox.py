@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -276,7 +276,7 @@ def audit(
             f"{search.refused} that were tried; audit it around other data."
         )
     search.stand_above_rounding(here)
-    return search.verdict(looked, missed)
+    return replace(search.verdict(looked, missed), of_table=True)
 
 
 def _law_of(mechanism: Any, kind: NeighbourRelation) -> Law:

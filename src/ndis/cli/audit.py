@@ -60,10 +60,18 @@ def audit(
     fit_intercept: Annotated[
         bool, typer.Option("--fit-intercept/--no-fit-intercept", help="A column of ones.")
     ] = False,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write an HTML page to share: the mechanism's worst case, nothing about the table."
+        ),
+    ] = None,
+    owner_report: Annotated[
+        Path | None,
+        typer.Option(help="Write an HTML page for the owner only: what was found on the table."),
+    ] = None,
     show_rows: Annotated[
-        bool,
-        typer.Option(help="Show the data of the worst rows in the report, for the owner only."),
+        bool, typer.Option(help="Show the data of the worst rows in the owner's page.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -75,8 +83,9 @@ def audit(
     from ndis.auditing import audit_pair
 
     rows: FloatArray | None = None
+    made: Any = None
     names: tuple[str, ...] = ()
-    _check_page(report, show_rows)
+    _check_pages(report, owner_report, show_rows)
     if source.endswith(".npz"):
         raise ValueError(
             f"Expected a table or two laws, got the release {source}; check it with "
@@ -111,8 +120,11 @@ def audit(
             f"{' and an intercept' * fit_intercept}, rows of norm at most {data_norm:g}, {noise}."
         )
         verdict = search(made, rows, (epsilon, delta))
-    if report is not None:
-        _write(report, verdict, subject, names, rows if show_rows else None)
+    worst = verdict if made is None else _worst_case(made, len(names), (epsilon, delta), report)
+    if report is not None and worst is not None:
+        _write(report, worst, subject, ())
+    if owner_report is not None:
+        _write(owner_report, verdict, subject, names, rows if show_rows else None, "owner")
     if as_json:
         print_json(verdict.to_dict())
     else:
@@ -123,26 +135,57 @@ def audit(
         raise typer.Exit(ExitCode.CHECK_FAILED)
 
 
-def _write(report: Path, verdict: Any, subject: str, names: Any, rows: Any) -> None:
+def _worst_case(made: Any, n_features: int, claim: Any, report: Path | None) -> Any:
+    """The claim against the worst case over all tables, which no table has made."""
+    from ndis.auditing import audit_loss
+
+    if report is None:
+        return None
+    try:
+        return audit_loss(made.plan(n_features).loss, claim)
+    except ValueError as error:
+        say(f"{error} The worst case over all tables is not known, {report} is not written.")
+        return None
+
+
+def _write(
+    report: Path,
+    verdict: Any,
+    subject: str,
+    names: Any,
+    rows: Any = None,
+    audience: str = "anybody",
+) -> None:
     """The page; what it needs and does not find costs no verdict."""
     from ndis.report import write_audit
 
-    command = shlex.join(["ndis", *sys.argv[1:]])
+    # The command names the table's file: the owner's to know.
+    command = shlex.join(["ndis", *sys.argv[1:]]) if audience == "owner" else ""
     try:
-        write_audit(verdict, report, subject=subject, command=command, columns=names, rows=rows)
+        write_audit(
+            verdict,
+            report,
+            subject=subject,
+            command=command,
+            columns=names,
+            rows=rows,
+            audience=audience,
+        )
     except ImportError as error:
         say(f"{error} The verdict is below, {report} is not written.")
 
 
-def _check_page(report: Path | None, show_rows: bool) -> None:
+def _check_pages(report: Path | None, owner_report: Path | None, show_rows: bool) -> None:
     """Before anything is computed."""
-    if report is None:
-        if show_rows:
-            raise ValueError("Expected --report for --show-rows, got none; name a page to write.")
-    elif not report.parent.is_dir():
-        raise FileNotFoundError(
-            f"Expected a folder for the page, got {report.parent}, which is not there; make it."
+    if show_rows and owner_report is None:
+        raise ValueError(
+            "Expected --owner-report for --show-rows, got none; name a page for the owner."
         )
+    for page in (report, owner_report):
+        if page is not None and not page.parent.is_dir():
+            raise FileNotFoundError(
+                f"Expected a folder for the page, got {page.parent}, which is not there; make it."
+            )
 
 
 def _refuse(options: dict[str, Any]) -> None:

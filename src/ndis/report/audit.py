@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndis import _validate
 from ndis.auditing.verdict import show_delta
 from ndis.report.page import picture, section, table, write_page
 
@@ -27,8 +28,13 @@ def write_audit(
     command: str = "",
     columns: Sequence[str] = (),
     rows: Any = None,
+    audience: str = "anybody",
 ) -> Path:
     """Write an audit as one self-contained HTML page.
+
+    What was found on a real table, its deltas, its size, even the verdict, tells something about
+    the people in it: such a page is for the owner of the data. A page to share is one about a loss
+    or a pair of laws, which no table has made.
 
     Parameters
     ----------
@@ -41,7 +47,9 @@ def write_audit(
     columns : sequence of str, optional
         Names of the columns that were read.
     rows : ndarray, optional
-        The data, only to show the worst rows: the page is then the owner's alone.
+        The data, only to show the worst rows, on an owner's page.
+    audience : {"anybody", "owner"}
+        Who may read the page; it says so on top. A verdict on a table is refused for anybody.
 
     Returns
     -------
@@ -58,7 +66,20 @@ def write_audit(
     ...     "REFUTED" in page.read_text()
     True
     """
+    _validate.one_of("audience", audience, ("anybody", "owner"))
+    if audience == "anybody" and (rows is not None or verdict.of_table):
+        raise ValueError(
+            'Expected audience="owner" for what was found on a table, got "anybody"; share a page '
+            "about the mechanism's worst case."
+        )
+    note = (
+        "For the owner of the data only: this page tells what was found on a real table."
+        if audience == "owner"
+        else "This page may be shared: no table has made any of its numbers. If a table was "
+        "audited too, its owner holds the findings."
+    )
     parts = [
+        _sentence(note),
         f'<p class="verdict {verdict.outcome}"><strong>{escape(str(verdict))}</strong></p>',
         section("Subject", _sentence(subject), _columns(columns)),
         section("The privacy curve of the worst pair", *_curve(verdict)),
