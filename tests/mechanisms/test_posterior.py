@@ -205,7 +205,7 @@ def test_release_is_accounted_and_saved(tmp_path) -> None:
         ({"mean_shift": math.nan}, "mean_shift"),
         ({"n_draws": 0}, "n_draws"),
         ({"wider": "both"}, "wider"),
-        ({"kappa": 1.0}, "cannot give that guarantee"),  # whatever the noise
+        ({"kappa": 1.0, "mean_shift": 0.1}, "cannot give that guarantee"),  # whatever the noise
         ({"epsilon": -1.0}, "epsilon"),
         ({"max_spread": 0.0}, "max_spread"),
         ({"max_spread": None}, "max_spread"),
