@@ -163,8 +163,9 @@ def test_a_worker_is_lost_and_nothing_else(tmp_path: Path) -> None:
     # The worker was lost during the job, with a task that had to be run again.
     assert len(lost_after) == 1
     assert len(lost_after[0] & set(started)) < len(started)
-    assert len(set(partitions)) == N_PARTITIONS
-    assert len(partitions) > N_PARTITIONS
+    # Partitions are read in as many tasks as there is work for, at least one a worker.
+    assert 2 <= len(set(partitions)) <= N_PARTITIONS
+    assert len(partitions) > len(set(partitions))
     expected = gram_of(expected_table(), norm=17.0)
     assert gram.n_rows == N_ROWS
     assert gram.columns == ("x", "y")

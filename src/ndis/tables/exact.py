@@ -170,6 +170,7 @@ class Accumulator:
 def _split(values: Any) -> tuple[Any, Any]:
     """The two parts of integers that are held by doubles, wherever those are."""
     xp = namespace(values)
-    high = xp.floor(values * 2.0**-_LOW_BITS)
-    low = values - high * 2.0**_LOW_BITS
+    # An array even of one number: numpy 2.0 turns no scalar into integers.
+    high = xp.asarray(xp.floor(values * 2.0**-_LOW_BITS))
+    low = xp.asarray(values - high * 2.0**_LOW_BITS)
     return xp.astype(high, xp.int64), xp.astype(low, xp.int64)
