@@ -24,18 +24,18 @@ def run(scale: float, seed: int, confidence: float = 0.9) -> Verdict:
 
 @pytest.mark.slow
 def test_size_a_tight_claim_is_refuted_no_more_often_than_said() -> None:
-    """1,000 audits with 200 samples of a claim that holds with equality; three in ten may fail."""
+    """300 audits with 200 samples of a claim that holds with equality; three in ten may fail."""
     rng = np.random.default_rng(0)
     refuted = unshared = 0
-    for _ in range(1000):
+    for _ in range(300):
         first, second = 1.0 + rng.standard_normal((200, 1)), rng.standard_normal((200, 1))
         scores = _scores(None, first, second, 100)
         # What `sampled_curve` does, and the same if each of 96 bounds took all of the risk.
         shared, greedy = (_curve(*scores, np.array([EPSILON]), risk) for risk in (0.3, 96 * 0.3))
         refuted += bool(shared.lower[0] > TRUE)
         unshared += bool(greedy.lower[0] > TRUE)
-    assert refuted <= 300
-    assert unshared > 300  # so that a mistake in the sharing would be seen
+    assert refuted <= 90
+    assert unshared > 90  # so that a mistake in the sharing would be seen
 
 
 def test_size_of_whole_audits() -> None:

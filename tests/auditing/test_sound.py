@@ -270,10 +270,10 @@ def test_drawn_moments_have_the_noise_that_is_audited(kind: str) -> None:
 # -- families whose worst case is one loss ---------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("n", [40, pytest.param(N, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize("name", ["gaussian", "projection"])
-def test_sound_losses_are_never_refuted(name: str) -> None:
-    for asked in random_claims(1):
+def test_sound_losses_are_never_refuted(name: str, n: int) -> None:
+    for asked in random_claims(1, n):
         epsilon, delta, r = asked.epsilon, asked.delta, asked.n_components
         if name == "gaussian":
             loss = QuadraticLoss.from_shift(1 / noise_multiplier(epsilon, delta))
