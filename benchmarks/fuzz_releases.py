@@ -10,7 +10,6 @@ proves.
 
 import contextlib
 import io
-import resource
 import signal
 import sys
 import tempfile
@@ -24,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import numpy as np
 
 from fuzzing import is_stronger, mutant
+from memory import peak_memory
 from ndis import (
     GaussianMechanism,
     Guarantee,
@@ -93,7 +93,7 @@ def run(files: int, first: int) -> bool:
     signal.signal(signal.SIGALRM, alarm)
     with tempfile.TemporaryDirectory() as name:
         path, originals = Path(name) / "mutant.npz", corpus(Path(name))
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = peak_memory()
         for seed in range(first, first + files):
             original, content = mutant(originals, seed)
             path.write_bytes(content)
@@ -109,14 +109,14 @@ def run(files: int, first: int) -> bool:
                 traceback.print_exc(limit=-3)
             signal.alarm(0)
             slowest = max(slowest, (time.process_time() - started, seed))
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    memory = peak_memory()
     print(f"{files} mutated release files, seeds {first} to {first + files - 1}")
     for code in sorted(codes):
         print(f"  exit {code}, {MEANING.get(code, 'NOT ALLOWED')}: {codes[code]}")
     print(f"  tracebacks, time-outs, escape sequences: {len(faults)} {faults[:9] or ''}")
     print(f"  believed falsely: {len(believed)} {believed[:9] or ''}")
     print(f"  slowest: {slowest[0]:.2f} s of processor time (seed {slowest[1]})")
-    print(f"  memory at most: {memory:.0f} MB ({before / 1024:.0f} MB before the first file)")
+    print(f"  memory at most: {memory:.0f} MB ({before:.0f} MB before the first file)")
     return not faults and not believed and codes.keys() <= MEANING.keys() and memory < 500
 
 

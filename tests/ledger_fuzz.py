@@ -11,7 +11,6 @@ import functools
 import io
 import json
 import random
-import resource
 import shutil
 import signal
 import sqlite3
@@ -23,6 +22,7 @@ from typing import Any
 
 import typer
 
+from memory import peak_memory
 from ndis import Guarantee, Ledger, Profile, QuadraticLoss, TabulatedLoss
 from ndis.calibration import meets
 from ndis.cli import main as program
@@ -211,8 +211,7 @@ def main(folder: Path, count: int, seed: int) -> dict[str, Any]:
             shutil.copy(mutant, kept)
             told = printed[:300] if good else f"believed: {printed[:300]}"
             wrong.append([str(kept), change.__name__, code, told])
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"codes": dict(sorted(codes.items())), "peak": peak, "wrong": wrong}
+    return {"codes": dict(sorted(codes.items())), "peak": peak_memory(), "wrong": wrong}
 
 
 if __name__ == "__main__":

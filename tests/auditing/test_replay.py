@@ -1,4 +1,4 @@
-"""Replays with frozen noise: a change too large for the noise is a proof, other noise a finding."""
+"""Replays with frozen noise: a change too large for the noise is a proof, other noise is none."""
 
 import numpy as np
 import pytest
@@ -27,6 +27,10 @@ def counting(data: np.ndarray, rng: np.random.Generator) -> float:
     return np.clip(data, 0.0, 1.0).sum() + sum(rng.normal(scale=SCALE) for _ in data)
 
 
+def growing(data: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return np.ones(len(data)) * rng.normal(scale=SCALE)
+
+
 def test_sound_code_is_consistent_and_shows_its_change() -> None:
     verdict = audit_replay(honest, D, NEIGHBOUR, (1.0, 1e-6), noise_scale=SCALE, sensitivity=1.0)
     assert not verdict.refuted
@@ -43,11 +47,23 @@ def test_a_change_too_large_is_proven() -> None:
     assert any("broken by this pair" in part for part in verdict.looked_at)
 
 
-@pytest.mark.parametrize("code", [peeking, counting])
-def test_noise_that_depends_on_the_data_is_told(code: object) -> None:
-    verdict = audit_replay(code, D, NEIGHBOUR, (1.0, 1e-6), noise_scale=SCALE)  # type: ignore[arg-type]
-    assert verdict.refuted
-    assert "on the other" in verdict.witness
+@pytest.mark.parametrize("code", [peeking, counting, growing])
+def test_noise_that_depends_on_the_data_is_refused(code: object) -> None:
+    """It may be private or not: other draws on the neighbour are no proof of a delta."""
+    with pytest.raises(ValueError, match="audit it by samples"):
+        audit_replay(code, D, NEIGHBOUR, (1.0, 1e-6), noise_scale=SCALE)  # type: ignore[arg-type]
+
+
+def test_noise_from_elsewhere_is_refused() -> None:
+    """Else the difference of two draws would pass for a change of the value."""
+    own = np.random.default_rng(0)
+
+    def elsewhere(data: np.ndarray, rng: np.random.Generator) -> float:
+        rng.random()
+        return np.clip(data, 0.0, 1.0).sum() + own.normal(scale=100 * SCALE)
+
+    with pytest.raises(ValueError, match="repeats itself"):
+        audit_replay(elsewhere, D, NEIGHBOUR, (1.0, 1e-6), noise_scale=SCALE)
 
 
 def test_code_that_ignores_the_generator_is_refused() -> None:
@@ -64,3 +80,11 @@ def test_rounding_refutes_nobody() -> None:
     for seed in range(50):
         verdict = audit_replay(shifted, D, NEIGHBOUR, (1.0, 1e-6), noise_scale=SCALE, seed=seed)
         assert not verdict.refuted
+
+
+def test_a_change_that_may_be_rounding_refutes_not_even_delta_zero() -> None:
+    def far_out(data, rng):
+        return 1e16 + 2.0 * len(data) + rng.normal()
+
+    verdict = audit_replay(far_out, [1.0, 2.0], [1.0], (0.0, 0.0), noise_scale=1.0)
+    assert verdict.outcome != "refuted"

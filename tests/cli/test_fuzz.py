@@ -1,12 +1,12 @@
 """A share of the fuzzing that `make evidence` does in full."""
 
-import resource
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fuzzing import is_stronger, mutant
+from memory import forget_peak, peak_memory
 from ndis import GaussianMechanism, Guarantee, PrivateProjection, Profile, QuadraticLoss, Release
 from ndis.cli import main
 from ndis.cli.console import ExitCode
@@ -38,6 +38,8 @@ def test_no_mutant_is_believed_or_brings_it_to_fall(
     corpus: list[bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, codes = tmp_path / "mutant.npz", []
+    forget_peak()
+    before = peak_memory()
     for seed in range(FILES):
         original, content = mutant(corpus, seed)
         path.write_bytes(content)
@@ -50,4 +52,4 @@ def test_no_mutant_is_believed_or_brings_it_to_fall(
         if codes[-1] == ExitCode.DONE and content != original:
             assert not is_stronger(path, original), seed
     assert set(codes) == set(ALLOWED)  # the mutants are no mere noise
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2**21  # of all tests so far, in KB
+    assert peak_memory() - before < 500

@@ -27,6 +27,8 @@ from ndis.tables import track
 
 # How many thresholds of the score are measured in each direction.
 _THRESHOLDS = 24
+# Epsilons beyond this need more samples than anybody has.
+_LARGEST = 100.0
 # Outputs of either data set, at least.
 _FEWEST = 200
 
@@ -148,6 +150,11 @@ def _test(
     epsilon: float, claimed_delta: float, confidence: float, classifier: Any
 ) -> tuple[SequentialTest, Claim]:
     asked = Claim.of((epsilon, claimed_delta))
+    if asked.epsilon > _LARGEST:
+        raise ValueError(
+            f"Expected epsilon of at most {_LARGEST:g}, got {asked.epsilon:g}; no number of "
+            "samples can refute more."
+        )
     risk = 1.0 - _validate.probability("confidence", confidence)
     return SequentialTest(asked.epsilon, asked.delta, risk, classifier), asked
 

@@ -117,7 +117,7 @@ def _guarded(what: str, check: Callable[[str], Check]) -> Check:
     """A check that a stranger's numbers may bring to fall, which proves nothing either way."""
     try:
         return check(what)
-    except Exception as error:
+    except Exception as error:  # whatever it raises, the check has not held
         return Check(what, UNKNOWN, f"it could not be computed ({type(error).__name__})")
 
 

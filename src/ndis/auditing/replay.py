@@ -2,8 +2,9 @@
 
 With its noise frozen a program is a function of its data. Whatever its outputs on two neighbours
 differ by is then the shift of a mean, and the noise it asked for is on record: no samples are
-needed, and a sensitivity that is too small shows in one run as a proven delta. Programs whose
-control flow depends on the data ask for other noise on the neighbour; that is told too.
+needed, and a sensitivity that is too small shows in one run as a proven delta. A program that asks
+for other noise on the neighbour, or takes noise from elsewhere, is no such function: it is refused,
+since nothing would be proven.
 """
 
 from __future__ import annotations
@@ -101,9 +102,14 @@ def audit_replay(
     Returns
     -------
     Verdict
-        Refuted with a proof if the values are too far apart for the noise. Refuted with delta 1 if
-        the code asks for other noise on the neighbour: whoever sees the noise's shape sees the
-        data. A replay of one pair proves nothing about others.
+        Refuted with a proof if the values are too far apart for the noise. A replay of one pair
+        proves nothing about others.
+
+    Raises
+    ------
+    ValueError
+        If the code asks for other noise on the neighbour, or if it does not repeat itself: then its
+        noise depends on the data, or does not come from `rng` alone. Audit it by samples.
 
     Examples
     --------
@@ -116,17 +122,10 @@ def audit_replay(
     """
     asked = Claim.of(claim)
     scale = _validate.positive("noise_scale", noise_scale)
-    here, there = Tape(seed), Tape(seed)
-    outputs = [_output(mechanism(data, tape)) for data, tape in ((D, here), (D_prime, there))]
-    looked = [f"one pair of data sets, {len(here.calls)} draws of noise replayed"]
-    flow = _same_flow(here, there, outputs)
-    if flow is not None:
-        return decide(asked, 0.0, 0.0, flow, (*looked, _LEFT))
-    if not here.calls:
-        raise ValueError(
-            "Expected code that draws its noise from the generator it is given, got none drawn; "
-            "pass rng on to whatever adds the noise."
-        )
+    runs = [_run(mechanism, data, seed) for data in (D, D, D_prime)]
+    _check_flow(*runs)
+    outputs = [runs[0][0], runs[2][0]]
+    looked = [f"one pair of data sets, {len(runs[0][1])} draws of noise replayed"]
     change = float(np.linalg.norm(outputs[0] - outputs[1]))
     witness = f"a change of {change:.6g} between the two data sets given"
     if sensitivity is not None:
@@ -136,12 +135,12 @@ def audit_replay(
             f"the sensitivity {bound:g}: "
             + ("broken by this pair" if excess else "kept by this pair")
         )
-    if change <= _ROUNDING * scale:
-        return decide(asked, -np.inf, -np.inf, witness, (*looked, _LEFT))
     # Rounding of the outputs may have made the change look larger by this.
     size = max(float(np.linalg.norm(part)) for part in outputs)
-    least = max(0.0, change - 8.0 * np.finfo(np.float64).eps * size * outputs[0].size)
-    loss = QuadraticLoss.from_shift(max(least / scale * (1.0 - 1e-15), 1e-150))
+    least = change - 8.0 * np.finfo(np.float64).eps * size * outputs[0].size
+    if least <= _ROUNDING * scale:
+        return decide(asked, -np.inf, -np.inf, witness, (*looked, _LEFT))
+    loss = QuadraticLoss.from_shift(least / scale * (1.0 - 1e-15))
     low, _ = loss.log_delta_bounds(asked.epsilon)
     log_delta = float(QuadraticLoss.from_shift(change / scale).log_delta(asked.epsilon))
     return decide(asked, log_delta, float(low), witness, (*looked, _LEFT), loss=loss)
@@ -150,20 +149,29 @@ def audit_replay(
 _LEFT = "not searched: other neighbours, and noise of other seeds"
 
 
-def _output(value: ArrayLike) -> FloatArray:
-    return _validate.floats("output", np.asarray(value, dtype=np.float64).reshape(-1))
+def _run(
+    mechanism: Callable[[Any, np.random.Generator], ArrayLike], data: Any, seed: int
+) -> tuple[FloatArray, list[Call]]:
+    tape = Tape(seed)
+    output = np.asarray(mechanism(data, tape), dtype=np.float64).reshape(-1)
+    return _validate.floats("output", output), tape.calls
 
 
-def _same_flow(here: Tape, there: Tape, outputs: list[FloatArray]) -> str | None:
-    """What differs between the two runs beside the values, if anything does."""
-    if len(here.calls) != len(there.calls):
-        return f"{len(here.calls)} draws of noise on one data set, {len(there.calls)} on the other"
-    for number, (one, two) in enumerate(zip(here.calls, there.calls, strict=True), start=1):
-        if one != two:
-            return (
-                f"draw {number} of the noise, {one.method} of shape {one.shape} on one data set "
-                f"and {two.method} of shape {two.shape} on the other"
-            )
-    if outputs[0].shape != outputs[1].shape:
-        return f"outputs of {outputs[0].size} and of {outputs[1].size} numbers"
-    return None
+def _check_flow(*runs: tuple[FloatArray, list[Call]]) -> None:
+    """Two runs on one data set and one on its neighbour: a function of the data, noise fixed."""
+    (output, calls), (again, same), (other, elsewhere) = runs
+    if not calls:
+        raise ValueError(
+            "Expected code that draws its noise from the generator it is given, got none drawn; "
+            "pass rng on to whatever adds the noise."
+        )
+    if calls != same or not np.array_equal(output, again):
+        raise ValueError(
+            "Expected code that repeats itself with the same noise, got two outputs on one data "
+            "set; draw everything that is random from rng."
+        )
+    if calls != elsewhere or output.shape != other.shape:
+        raise ValueError(
+            "Expected code that asks for the same noise on both data sets, got other draws or "
+            "another size of output: its noise depends on the data; audit it by samples."
+        )

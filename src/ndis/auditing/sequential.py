@@ -125,6 +125,7 @@ class SequentialTest:
             self._unseen += used
             fresh = self._counts - self._trained
             gain = fresh[0] - self._factor * fresh[1]
+            # The empty set gives delta >= 0, so this is no clip.
             self.estimate = max(0.0, float(gain.max()) / self._unseen)
         self._seen.append(new)
         self.n_pairs += used
@@ -220,6 +221,7 @@ def _score(model: Any) -> Any:
     place = list(model.classes_).index(1)
 
     def score(outputs: FloatArray) -> FloatArray:
+        # A score only proposes sets: probabilities of 0 and 1 get a finite one.
         share = np.clip(model.predict_proba(outputs)[:, place], 1e-300, 1.0 - 1e-16)
         return np.asarray(np.log(share) - np.log1p(-share))
 

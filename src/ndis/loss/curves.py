@@ -176,6 +176,7 @@ def _on_chord(
     width = -np.expm1(low - high)
     # Heights in units of that at the lower end; the share of the chord that is left at the target.
     end, wanted = np.exp(f_high - f_low), np.exp(target - f_low)
+    # The target lies between the ends, but for rounding; at either end the chord is on the curve.
     share = np.clip((wanted - end) / (1.0 - end), 0.0, 1.0)
     return np.asarray(np.minimum(high + np.log1p(-share * width) + 1e-15 * (1.0 + high), high))
 

@@ -301,7 +301,8 @@ class QuadraticLoss(PrivacyLoss):
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> QuadraticLoss:
         """Read what `to_dict` wrote."""
-        return cls(*([float.fromhex(v) for v in stored.get(name, ["0x0p0"])] for name in _PARTS))
+        numbers = {name: ["0x0p0"] for name in _PARTS[3:]} | stored
+        return cls(*([float.fromhex(v) for v in numbers[name]] for name in _PARTS))
 
     # -- the cumulant ------------------------------------------------------------------------
 

@@ -81,7 +81,7 @@ def publish(
             _record(ledger, entry, release)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(told) from None
-    except Exception as error:
+    except Exception as error:  # raised again, with a word on what was paid
         if entry is not None:
             error.add_note(f"({told})")
         raise
