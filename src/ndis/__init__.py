@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.regression import PrivateLeastSquares
     from ndis.mechanisms.sketch import Sketch
     from ndis.release import Release
+    from ndis.risk import Risk
 
 __all__ = [
     "BudgetExceeded",
@@ -56,6 +57,7 @@ __all__ = [
     "Profile",
     "QuadraticLoss",
     "Release",
+    "Risk",
     "Sketch",
     "TabulatedLoss",
     "Verdict",
@@ -90,6 +92,7 @@ _HOME = {
     "Profile": "ndis.loss",
     "QuadraticLoss": "ndis.loss",
     "Release": "ndis.release",
+    "Risk": "ndis.risk",
     "Sketch": "ndis.mechanisms.sketch",
     "TabulatedLoss": "ndis.loss",
     "Verdict": "ndis.auditing",

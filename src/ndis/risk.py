@@ -1,0 +1,333 @@
+"""What a privacy loss means for one person: how well somebody can attack it, exactly, rounded up.
+
+Everything is read off delta(epsilon), the largest over both orders of two neighbours. For every
+epsilon >= 0 an attack with false-positive rate alpha has a true-positive rate of at most
+
+    delta(epsilon) + e^epsilon alpha   and   1 - e^-epsilon (1 - alpha - delta(epsilon)),
+
+and the least of these is the best that any attack can do (docs/risk.md). So a search for the best
+epsilon need not be trusted: a wrong one costs tightness. It also means that a risk is met as soon
+as one (epsilon, delta) is met, which `Risk.pair` names; calibration needs nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.loss import PrivacyLoss, Profile
+
+__all__ = ["Risk", "advantage", "belief", "guess", "true_positive"]
+
+# Epsilons at which a search begins, on either side of 0; how many new ones a step looks at, how
+# many steps there are, and how close in value is close enough.
+_FIRST = np.concatenate([[0.0], np.geomspace(1e-6, 700.0, 80)])
+_BETWEEN, _STEPS, _CLOSE = 16, 12, 1e-11
+# More than the rounding of the few sums and products of a line.
+_ROUND_UP = 1.0 + 2.0**-49
+# What is aimed at is less than what is asked for by this share, so that neither rounding nor
+# another machine's last digit carries a risk above it.
+_AIM = 1.0 - 2.0**-20
+
+Height = Callable[[FloatArray, FloatArray], FloatArray]
+
+
+@dataclass(frozen=True)
+class Risk:
+    """A risk that is not to be exceeded, in place of epsilon: exactly one of these.
+
+    Parameters
+    ----------
+    advantage : float
+        Of the best membership attack: its true- less its false-positive rate. Somebody who thinks
+        both cases equally likely then guesses right with probability (1 + advantage) / 2.
+    true_positive, false_positive : float
+        The true-positive rate of the best attack with this false-positive rate.
+    belief, prior, beta : float
+        What somebody who believed it with probability `prior` believes after the release, but for
+        a probability of at most `beta`.
+    guess, candidates : float, int
+        The probability of guessing a record among so many equally likely candidates.
+
+    Examples
+    --------
+    >>> from ndis import QuadraticLoss, Risk
+    >>> risk = Risk(true_positive=0.1, false_positive=0.01)
+    >>> f"{risk.of(QuadraticLoss.from_shift(1.0)):.4f}"
+    '0.0924'
+    """
+
+    advantage: float | None = None
+    true_positive: float | None = None
+    false_positive: float | None = None
+    belief: float | None = None
+    prior: float | None = None
+    beta: float | None = None
+    guess: float | None = None
+    candidates: int | None = None
+
+    def __post_init__(self) -> None:
+        given = {name for name, value in vars(self).items() if value is not None}
+        if given not in map(set, _KINDS):
+            kinds = ", ".join(" with ".join(kind) for kind in _KINDS)
+            raise ValueError(
+                f"Expected exactly one of {kinds}, got {', '.join(sorted(given)) or 'none'}; "
+                "say which risk is not to be exceeded."
+            )
+        for name in given - {"candidates"}:
+            object.__setattr__(self, name, _validate.probability(name, getattr(self, name)))
+        if self.candidates is not None:
+            _validate.count("candidates", self.candidates, 2)
+        most, without = self.limit, self.without
+        if not without < most:
+            raise ValueError(
+                f"Expected a risk above {without:g}, which there is without any release, got "
+                f"{most:g}; raise it."
+            )
+
+    @property
+    def limit(self) -> float:
+        """What is not to be exceeded."""
+        known = (self.advantage, self.true_positive, self.belief, self.guess)
+        return next(value for value in known if value is not None)
+
+    @property
+    def without(self) -> float:
+        """The same risk where nothing is released."""
+        known = (self.false_positive, self.prior)
+        first = next((value for value in known if value is not None), 0.0)
+        return first if self.candidates is None else 1.0 / self.candidates
+
+    def of(self, loss: PrivacyLoss) -> float:
+        """What a loss has of this kind of risk, never below it."""
+        if self.true_positive is not None:
+            return true_positive(loss, self.without)
+        if self.prior is not None and self.beta is not None:
+            return belief(loss, self.prior, self.beta)
+        return advantage(loss) if self.candidates is None else guess(loss, self.candidates)
+
+    def pair(self, loss: PrivacyLoss | None = None) -> tuple[float, float]:
+        """An (epsilon, delta) that keeps to this risk: the cheapest one for losses like this.
+
+        Without a loss, for a Gaussian that moves.
+        """
+        if self.advantage is not None:
+            return 0.0, _AIM * self.advantage
+        most, level = self._attack()
+        if loss is None:
+            quantile = float(ndtri(level))
+            mu = float(ndtri(most)) - quantile
+            epsilon = -mu * quantile - 0.5 * mu * mu
+        else:
+            _, epsilon = _most(loss, level)
+        rest = (
+            most - level * math.exp(epsilon)
+            if epsilon >= 0.0
+            else (1.0 - level) - (1.0 - most) * math.exp(-epsilon)
+        )
+        return abs(epsilon), rest
+
+    def _attack(self) -> tuple[float, float]:
+        """The same risk as a true- and a false-positive rate."""
+        if self.prior is not None and self.beta is not None:
+            assert self.belief is not None
+            odds = self.prior / (1.0 - self.prior) * (1.0 - self.belief) / self.belief
+            return self.beta, self.beta * odds / _AIM
+        return self.without + _AIM * (self.limit - self.without), self.without
+
+    def __str__(self) -> str:
+        """As on the command line."""
+        return ",".join(f"{k}={v!r}" for k, v in vars(self).items() if v is not None)
+
+    @classmethod
+    def parse(cls, text: str) -> Risk:
+        """Read what `str` wrote.
+
+        Examples
+        --------
+        >>> from ndis import Risk
+        >>> Risk.parse("true_positive=0.1,false_positive=0.01").limit
+        0.1
+        """
+        try:
+            words = dict(word.split("=") for word in text.replace(" ", "").split(","))
+            numbers: dict[str, Any] = {
+                name: int(value) if name == "candidates" else float(value)
+                for name, value in words.items()
+            }
+            if not numbers.keys() <= vars(cls(advantage=0.5)).keys():
+                raise ValueError
+        except ValueError:
+            raise ValueError(
+                f"Expected a risk such as advantage=0.1 or true_positive=0.1,false_positive=0.01, "
+                f"got {text!r}; correct it."
+            ) from None
+        return cls(**numbers)
+
+
+_KINDS = (
+    ("advantage",),
+    ("true_positive", "false_positive"),
+    ("belief", "prior", "beta"),
+    ("guess", "candidates"),
+)
+
+
+def advantage(loss: PrivacyLoss) -> float:
+    """The largest true- less false-positive rate of any membership attack, rounded up.
+
+    That is the total variation distance of the two laws, delta(0).
+
+    Parameters
+    ----------
+    loss : PrivacyLoss
+
+    Examples
+    --------
+    >>> from ndis import QuadraticLoss
+    >>> from ndis.risk import advantage
+    >>> f"{advantage(QuadraticLoss.from_shift(1.0)):.6f}"
+    '0.382925'
+    """
+    # The same in both orders of a pair, so that one of the two will do.
+    parts: list[PrivacyLoss] = []
+    for part in loss.alternatives():
+        if part not in parts and part.reversed() not in parts:
+            parts.append(part)
+    found = max(float(part.upper_log_delta(np.zeros(1))[0]) for part in parts)
+    return min(math.exp(found) * _ROUND_UP, 1.0)  # delta <= 1 is a theorem
+
+
+def true_positive(loss: PrivacyLoss, false_positive: float) -> float:
+    """The true-positive rate of the best attack with this false-positive rate, rounded up.
+
+    Parameters
+    ----------
+    loss : PrivacyLoss
+        The worst over both orders of its neighbours counts.
+    false_positive : float
+        How often the attack names somebody who is not there, at most; between 0 and 1.
+
+    Examples
+    --------
+    >>> from ndis import QuadraticLoss
+    >>> from ndis.risk import true_positive
+    >>> f"{true_positive(QuadraticLoss.from_shift(1.0), 0.05):.6f}"
+    '0.259511'
+    """
+    level = float(_validate.floats_within("false_positive", false_positive, 0.0, 1.0))
+    return _most(loss, level)[0]
+
+
+def belief(loss: PrivacyLoss, prior: float, beta: float) -> float:
+    """The belief that is exceeded with probability at most `beta`, rounded up.
+
+    Somebody believes with probability `prior` that a record is there, and sees the release. Whether
+    it is there or not, the belief afterwards is larger with probability at most `beta`. It holds
+    for every pair of neighbours that `loss` dominates.
+
+    Parameters
+    ----------
+    loss : PrivacyLoss
+    prior, beta : float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from ndis import QuadraticLoss
+    >>> from ndis.risk import belief
+    >>> f"{belief(QuadraticLoss.from_shift(0.5), prior=0.5, beta=0.05):.6f}"
+    '0.757779'
+    """
+    before, rest = _validate.probability("prior", prior), _validate.probability("beta", beta)
+
+    def height(epsilon: FloatArray, delta: FloatArray) -> FloatArray:
+        # ln of beta over the least false-positive rate at that true-positive rate.
+        e = np.abs(epsilon)
+        behind = np.log(rest) - np.log((1.0 - delta) - (1.0 - rest) * np.exp(e))
+        ratio = np.where(epsilon >= 0.0, e - np.log1p(-delta / rest), behind)
+        return np.where(np.isnan(ratio), np.inf, ratio)
+
+    gain, _ = _least(loss, height)
+    if math.isinf(gain):
+        return 1.0
+    odds = (1.0 - before) / before * math.exp(-gain * _ROUND_UP)
+    return min(_ROUND_UP / (1.0 + odds), 1.0)
+
+
+def guess(loss: PrivacyLoss, candidates: int) -> float:
+    """The probability of guessing a record among equally likely candidates, rounded up.
+
+    It is at most the true-positive rate at a false-positive rate of one over their number.
+
+    Parameters
+    ----------
+    loss : PrivacyLoss
+        Of the table with any candidate against one common table: that without the record, or that
+        with one of the candidates.
+    candidates : int
+        How many there are, at least two.
+
+    Examples
+    --------
+    >>> from ndis import QuadraticLoss
+    >>> from ndis.risk import guess
+    >>> f"{guess(QuadraticLoss.from_shift(0.5), 10):.6f}"
+    '0.217239'
+    """
+    return _most(loss, 1.0 / _validate.count("candidates", candidates, 2))[0]
+
+
+def _most(loss: PrivacyLoss, level: float) -> tuple[float, float]:
+    """The largest true-positive rate at a false-positive rate, and the epsilon that says so."""
+
+    def height(epsilon: FloatArray, delta: FloatArray) -> FloatArray:
+        return np.asarray(
+            np.where(epsilon >= 0.0, delta, -np.expm1(epsilon))
+            + np.exp(epsilon) * (level + np.where(epsilon >= 0.0, 0.0, delta))
+        )
+
+    found, epsilon = _least(loss, height)
+    return min(found * _ROUND_UP, 1.0), epsilon  # a rate is at most 1
+
+
+def _least(loss: PrivacyLoss, height: Height) -> tuple[float, float]:
+    """The least height over epsilons and where: a function with one valley, seen at points.
+
+    For epsilon < 0 the height is given the delta of the reversed pair at -epsilon.
+    """
+    if loss.batch_shape:
+        raise ValueError(
+            f"Expected a single loss, got a batch of shape {loss.batch_shape}; index it first."
+        )
+    both = Profile(loss.directions())
+    searched = both if both.quick else both.dominating().without_gaussian()
+
+    def heights(curve: PrivacyLoss, epsilon: FloatArray) -> FloatArray:
+        with np.errstate(all="ignore"):
+            return height(epsilon, np.exp(curve.upper_log_delta(np.abs(epsilon))))
+
+    points = np.concatenate([-_FIRST[:0:-1], _FIRST])
+    values = heights(searched, points)
+    for _ in range(_STEPS):
+        best = int(np.argmin(values))
+        near = slice(max(best - 1, 0), best + 2)
+        points, values = points[near], values[near]
+        if values.max() <= values.min() + _CLOSE * abs(values.min()):
+            break
+        cells = points.size - 1
+        shares = np.linspace(0.0, cells, _BETWEEN * cells + 1)
+        fine = np.interp(shares, np.arange(points.size), points)
+        points, values = fine, heights(searched, fine)
+    best = int(np.argmin(values))
+    value, place = float(values[best]), float(points[best])
+    if not both.quick:
+        value = min(value, float(heights(both, np.array([place]))[0]))
+    return value, place
