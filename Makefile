@@ -34,10 +34,10 @@ run: $(STAMPS)/run  ## set up, then show what the library does, and a claim of t
 	$(BIN)/ndis claims --paper rank-one-gaussian --check
 
 test: $(STAMPS)/dev  ## set up, then run the tests (without the slow ones)
-	$(BIN)/pytest -n 2 -m "not slow and not evidence"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not evidence"
 
 slow: $(STAMPS)/dev  ## the slow tests
-	$(BIN)/pytest -n 2 -m slow
+	$(BIN)/pytest -n 2 --dist loadgroup -m slow
 
 lint: $(STAMPS)/dev  ## ruff: rules and formatting
 	$(BIN)/ruff check .
@@ -97,7 +97,7 @@ wheel-check: $(STAMPS)/dev  ## build both wheels, install them into an empty env
 	touch $@
 
 test-oldest: .venv-oldest/.stamp  ## the tests with the oldest supported dependencies (the lock has the newest)
-	.venv-oldest/bin/pytest -n 2 -m "not slow and not evidence"
+	.venv-oldest/bin/pytest -n 2 --dist loadgroup -m "not slow and not evidence"
 
 # What touches other packages most: command line, tables, plots, dp-accounting and OpenDP, the ledger's database.
 smoke-oldest: .venv-oldest/.stamp  ## the part of it that CI runs

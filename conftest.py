@@ -7,6 +7,7 @@ import tomllib
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # Two workers on two cores: a linear algebra pool inside each would only get in the way.
@@ -47,3 +48,11 @@ def declare_entry_points(project: Path) -> None:
 
 
 declare_entry_points(Path(__file__).parent / "papers")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give one worker all tests that start the same server, which takes longer than most tests."""
+    for item in items:
+        for server in ("spark", "browser", "postgresql"):
+            if item.get_closest_marker(server) or server in item.keywords:
+                item.add_marker(pytest.mark.xdist_group(server))

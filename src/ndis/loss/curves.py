@@ -69,25 +69,37 @@ def _narrowed(
 ) -> FloatArray:
     """Upper ends of brackets f_low > target >= f_high, moved in until they are close."""
     near_enough = _CLOSE * np.maximum(1.0, np.abs(target))
-    # A secant step, a doubled one to move the other end, a bisection, and again: both ends close
-    # in, and the upper one is always a point seen to be at or below the target.
-    for step in range(240):
-        open_ = np.flatnonzero((target - f_high > near_enough) & (high - low > 4e-16 * high))
-        if not open_.size:
+    aim = target - 0.5 * near_enough
+    # Chandrupatla's method: through the last three points where they allow it, else half-way.
+    new, old, share = high.copy(), low.copy(), np.full(target.shape, 0.5)
+    g_new, g_old = _above(f_high, aim), _above(f_low, aim)
+    for _ in range(240):
+        rows = np.flatnonzero((target - f_high > near_enough) & (high - low > 4e-16 * high))
+        if not rows.size:
             break
-        a, b, f_a, f_b, aim = (v[open_] for v in (low, high, f_low, f_high, target))
-        aim = aim - 0.5 * near_enough[open_]
+        x1, x2, g1, g2 = (v[rows] for v in (new, old, g_new, g_old))
+        x = x1 + share[rows] * (x2 - x1)
+        f = curves(x, rows)
+        fits = f <= target[rows]
+        high[rows], f_high[rows] = np.where(fits, x, high[rows]), np.where(fits, f, f_high[rows])
+        low[rows] = np.where(fits, low[rows], x)
+        g = _above(f, aim[rows])
+        same = (g > 0) == (g1 > 0)
+        x3, g3 = np.where(same, x1, x2), np.where(same, g1, g2)
+        x2, g2 = np.where(same, x2, x1), np.where(same, g2, g1)
+        new[rows], old[rows], g_new[rows], g_old[rows] = x, x2, g, g2
         with np.errstate(all="ignore"):
-            near = np.where(np.abs(f_a - aim) < np.abs(f_b - aim), a, b)
-            f_near = np.where(near == a, f_a, f_b)
-            guess = near - (1.0 + step % 3) * (f_near - aim) * (b - a) / (f_b - f_a)
-        sound = (guess > a) & (guess < b) & np.isfinite(f_b) & (step % 3 < 2)
-        guess = np.where(sound, guess, 0.5 * (a + b))
-        f = curves(guess, open_)
-        above = f > target[open_]
-        low[open_], f_low[open_] = np.where(above, guess, a), np.where(above, f, f_a)
-        high[open_], f_high[open_] = np.where(above, b, guess), np.where(above, f_b, f)
+            place, height = (x - x2) / (x3 - x2), (g - g2) / (g3 - g2)
+            smooth = (height**2 < place) & ((1.0 - height) ** 2 < 1.0 - place)
+            guess = g / (g2 - g) * g3 / (g2 - g3)
+            guess += (x3 - x) / (x2 - x) * g / (g3 - g) * g2 / (g3 - g2)
+        share[rows] = np.where(smooth & np.isfinite(guess), np.clip(guess, 1e-9, 1 - 1e-9), 0.5)
     return high
+
+
+def _above(f: FloatArray, aim: FloatArray) -> FloatArray:
+    """How far above, and for the sake of interpolation never endlessly far below."""
+    return np.maximum(f - aim, -1e9)
 
 
 def least_epsilons_of_one(curve: Curve, target: FloatArray, quick: bool) -> FloatArray:
