@@ -24,6 +24,13 @@ def require_chromium() -> str:
     _missing("Chromium", "install the package chromium")
 
 
+def require_chromedriver() -> str:
+    """Go on only where a browser can be driven, and return the driver's path."""
+    if path := shutil.which("chromedriver"):
+        return path
+    _missing("chromedriver", "install the package chromium-driver")
+
+
 def require_postgresql() -> Path:
     """Go on only where there is a PostgreSQL server, and return the folder of its programs."""
     debian = ":".join(map(str, Path("/usr/lib/postgresql").glob("*/bin")))

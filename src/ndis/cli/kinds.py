@@ -104,17 +104,17 @@ class Kind:
 
     def plan(self, settings: Settings, **other: Any) -> Any:
         """What a release will do; other settings, such as another epsilon, win."""
-        model, label = self._planner(Settings({**settings, **other}))
+        model, label = self.planner(Settings({**settings, **other}))
         return model.plan(settings.get("size"), **label)
 
     def forecast(self, settings: Settings, **other: Any) -> Any:
         """What a release will be good for."""
         expected = {name: settings[name] for name in self.expectations if name in settings}
         rest = Settings({k: v for k, v in settings.items() if k not in expected} | other)
-        model, label = self._planner(rest)
-        return model.forecast(expected.pop("size", None), **expected, **label)
+        model, label = self.planner(rest)
+        return model.forecast(expected.pop("size", settings.get("size")), **expected, **label)
 
-    def _planner(self, settings: Settings) -> tuple[Any, dict[str, str]]:
+    def planner(self, settings: Settings) -> tuple[Any, dict[str, str]]:
         """The estimator for a plan and, where the plan wants to know it, the label."""
         label = settings.get("label")
         if label is None or "label" in inspect.signature(self.estimator.plan).parameters:

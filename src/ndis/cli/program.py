@@ -19,6 +19,7 @@ GROUPS = (
     "curve",
     "calibrate",
     "forecast",
+    "explore",
     "check",
     "release",
     "show",

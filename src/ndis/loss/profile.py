@@ -68,9 +68,14 @@ class Profile(PrivacyLoss):
         """Quick if all losses are."""
         return all(loss.quick for loss in self.losses)
 
+    @property
+    def _distinct(self) -> tuple[PrivacyLoss, ...]:
+        """The losses, equal ones once: those of a mean shift are the same in both directions."""
+        return tuple(dict.fromkeys(self.losses))
+
     def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:
         """Proven bounds on ln of the largest delta(epsilon)."""
-        bounds = [loss.log_delta_bounds(epsilon) for loss in self.losses]
+        bounds = [loss.log_delta_bounds(epsilon) for loss in self._distinct]
         return (
             np.max([low for low, _ in bounds], axis=0)[()],
             np.max([high for _, high in bounds], axis=0)[()],
@@ -91,14 +96,14 @@ class Profile(PrivacyLoss):
         """The largest of the losses' own bounds."""
         largest = np.broadcast_to(matters, epsilon.shape)
         bounds = []
-        for loss in self.losses:
+        for loss in self._distinct:
             bounds.append(loss.upper_log_delta(epsilon, largest))
             largest = np.maximum(largest, bounds[-1])
         return np.asarray(np.max(bounds, axis=0))
 
     def log_delta(self, epsilon: ArrayLike) -> Any:
         """Ln of the largest delta(epsilon)."""
-        return np.max([loss.log_delta(epsilon) for loss in self.losses], axis=0)[()]
+        return np.max([loss.log_delta(epsilon) for loss in self._distinct], axis=0)[()]
 
     def supremum(self) -> Any:
         """The largest epsilon at which delta is positive."""

@@ -1,0 +1,58 @@
+"""``ndis explore``: a page to choose epsilon with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ndis.cli import tables
+from ndis.cli.console import echo
+from ndis.cli.kinds import Kind, add_group
+from ndis.cli.settings import Config, Settings, read_settings, with_options
+
+Out = Annotated[
+    Path, typer.Option("--out", help="The page to write (.html); replaced.", metavar="FILE")
+]
+Seconds = Annotated[
+    float, typer.Option(help="About how long it may take; more seconds, finer sliders.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    add_group(app, "explore", _command, "Write a page to choose epsilon with.")
+
+
+def _command(kind: Kind) -> Any:
+    options = kind.parameters | kind.sizes | kind.expectations
+
+    def explore(
+        flags: Mapping[str, Any],
+        out: Out = Path("explore.html"),
+        config: Config = None,
+        seconds: Seconds = 12.0,
+    ) -> None:
+        from ndis.explore import write_explorer
+
+        settings = read_settings(flags, options, config)
+        settings.need(f"ndis explore {kind.name}", *kind.needs, *(("label",) if kind.label else ()))
+        settings = tables.name_columns(settings)
+        expected = {name: settings[name] for name in kind.expectations if name in settings}
+        # Rows are assumed here, and no part of what is released.
+        asked = Settings({k: v for k, v in settings.items() if k not in expected})
+        write_explorer(
+            kind.planner(asked)[0],
+            out,
+            expected.pop("size", settings.get("size")),
+            label=settings.get("label"),
+            question=kind.name,
+            released=kind.make(asked),
+            seconds=seconds,
+            **expected,
+        )
+        echo(f"Written to {out}: open it in a browser. It was made from public numbers only.")
+
+    return with_options(explore, options, kind.name, kind.summary, kind.needs)
