@@ -99,7 +99,7 @@ def written() -> dict[tuple[str, str], str]:
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
             paper = line.removeprefix("## ")
-        elif line.startswith("| ") and not line.startswith("| Place"):
+        elif paper and line.startswith("| ") and not line.startswith("| Place"):
             place = line.removeprefix("| ").split(" | ")[0]
             assert (paper, place) not in rows
             rows[paper, place] = line

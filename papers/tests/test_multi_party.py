@@ -171,9 +171,22 @@ def test_the_limit_law_is_that_of_our_releases() -> None:
     assert agree(real, simulated)
 
 
-def test_run_writes_rows_and_a_picture(tmp_path: Path) -> None:
+def test_run_writes_rows_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = multi_party.stand_in
     lines = enumerate(numbers(multi_party.BIKE.rows, 15))
     path = write(tmp_path / "hour.csv", BIKE, *(f"{i},x,{line}" for i, line in lines))
-    rows = multi_party.run(tmp_path / "out", {"bike": path}, quick=True)
-    assert {row.get("set", "figure") for row in rows} == {"bike", "figure"}
-    assert (tmp_path / "out" / "multi-party-figure-2.png").read_bytes().startswith(b"\x89PNG")
+    monkeypatch.setattr(multi_party, "SIZES", (10_000, 30_000, 100_000))
+    monkeypatch.setattr(multi_party, "EPSILONS", (1.0,))
+    monkeypatch.setattr(multi_party, "stand_in", lambda name, most: stand_in(name, 200))
+    results = multi_party.run(tmp_path / "out", {"bike": path}, quick=True)
+    data = {row["set"]: row["data"] for row in results["table_1"]}
+    assert data["bike"] == "bike"
+    assert data["gpu"] == "made up, of the shape of gpu"
+    printed = {row["set"]: row["published_rmgm"] for row in results["table_1"]}
+    assert printed["songs"] == 0.0202
+    for name in ("figure_2", "figure_3"):
+        assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    # Small eigenvalues go with large errors: figure 3 of the paper.
+    dgm = [row for row in results["figure_3"] if row["method"] == "dgm"]
+    worst = max(dgm, key=lambda row: row["error"])
+    assert worst["least_eigenvalue"] < np.median([row["least_eigenvalue"] for row in dgm])

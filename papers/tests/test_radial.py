@@ -6,10 +6,12 @@ from pathlib import Path
 import mpmath as mp
 import numpy as np
 import pytest
+from flint import arb
 
 from loss_contract import CHECKS
 from ndis import Profile, QuadraticLoss
 from ndis.loss import from_dict
+from ndis_papers import radial
 from ndis_papers.radial import RadialLoss
 
 
@@ -148,8 +150,20 @@ def test_survives_a_round_trip() -> None:
 def test_delta_is_never_said_to_be_zero(epsilon: float) -> None:
     """Near the centre L = m ln(1/r), so that ln delta = -eps/m and a constant."""
     loss = RadialLoss(3, 50.0)
-    tail = float(loss.log_delta(300.0)) - (epsilon - 300.0) / 2
-    assert tail <= loss.log_delta(epsilon) <= tail + 1.0
+    low, high = loss.log_delta_bounds(epsilon)
+    tail = float(loss.log_delta(40.0)) - (epsilon - 40.0) / 2
+    assert low <= high == pytest.approx(tail, abs=1e-8)
+
+
+@pytest.mark.parametrize(("dimension", "spread", "epsilon"), [(12, 8.0, 120.0), (4, 1e3, 50.0)])
+def test_closed_form_and_integral_agree(dimension: int, spread: float, epsilon: float) -> None:
+    """Where both apply the integral lies within the bounds of the tail."""
+    tail = radial._tail(dimension, arb(spread), arb(epsilon))
+    assert tail is not None
+    low, high = RadialLoss(dimension, spread).delta_bounds(epsilon)
+    assert float(tail[0]) <= high
+    assert low <= float(tail[1])
+    assert float(tail[1]) / float(tail[0]) < 1.001
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from ndis_papers.reproduce import (
     data,
     location_counts,
     ndis_2024,
+    ndis_2024_monotone,
     private_pca,
     reproduce,
     write_csv,
@@ -29,6 +30,7 @@ from ndis_papers.reproduce.data import (
     read_flights,
     read_year_prediction,
 )
+from ndis_papers.reproduce.items import ITEMS
 from ndis_papers.reproduce.ndis_2024_regression import printed_consistency
 
 
@@ -39,7 +41,9 @@ def test_an_experiment_is_done_once(tmp_path: Path) -> None:
     assert set(second.files) == {"figure_2.csv", "figure_2.json", "figure_2.png"}
     marker = tmp_path / "ndis-2026" / "done.json"
     stored = json.loads(marker.read_text())
-    marker.write_text(json.dumps(stored | {"settings": {"quick": False, "files": {}}}))
+    marker.write_text(
+        json.dumps(stored | {"settings": {"quick": False, "full": False, "files": {}}})
+    )
     (third,) = reproduce(["ndis-2026"], tmp_path, quick=True)
     assert not third.before  # other settings are another experiment
     with (tmp_path / "ndis-2026" / "figure_2.csv").open(newline="") as file:
@@ -69,6 +73,41 @@ def test_command_lists_and_refuses(capsys: pytest.CaptureFixture[str]) -> None:
             main(["reproduce", *words, "--json"])
         assert leaving.value.code == ExitCode.WRONG_CALL
         assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_every_table_and_figure_is_listed_with_its_state(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["reproduce", "--list", "--json"])
+    listed = json.loads(capsys.readouterr().out)
+    places = {(item["paper"], item["place"]) for item in listed}
+    assert len(places) == len(listed) == len(ITEMS)
+    assert places == NUMBERED
+    for item in listed:
+        experiment = EXPERIMENTS[item["experiment"]]
+        assert set(item["files"]) <= set(experiment.files)
+        assert ("needs" in item["state"]) == bool(item["files"])
+        assert item["minutes"] == experiment.minutes > 0
+    with pytest.raises(SystemExit):
+        main(["reproduce", "--list"])
+    assert "Figure 15" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["ndis-2024-monotone", "rank-one-constants"])
+def test_what_is_listed_is_written(name: str, tmp_path: Path) -> None:
+    (outcome,) = reproduce([name], tmp_path, quick=True)
+    assert {item.writes for item in ITEMS if item.experiment == name} <= set(outcome.files)
+
+
+def test_quick_and_full_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Expected quick or full, got both"):
+        reproduce(["ndis-2026"], tmp_path, quick=True, full=True)
+
+
+def test_figure_15_rises_and_what_is_assumed_falls(tmp_path: Path) -> None:
+    rows = ndis_2024_monotone.run(tmp_path, quick=True)
+    assert all((row["falls"] > 0) == (row["held"] == "q") for row in rows)
 
 
 def test_rows_become_csv(tmp_path: Path) -> None:
@@ -145,6 +184,17 @@ def test_flights_are_all_there() -> None:
     assert (table.num_rows, table.num_columns) == (327_346, 3)
     assert abs(float(np.max(table["distance"].to_numpy())) - 4.983) < 1e-12
 
+
+# The tables and figures with numbers of the five papers.
+NUMBERED = {
+    ("ndis-2024", place)
+    for place in ("Table 1", "Table 2", "Table 3", "Table 4", "Figure 5", "Figure 6", "Figure 7")
+}
+NUMBERED |= {("ndis-2024", f"Figure {number}") for number in (9, 10, 15)}
+NUMBERED |= {("ndis-2026", "Figure 2")}
+NUMBERED |= {("rank-one-gaussian", f"Figure {number}") for number in (4, 5, 6, 9)}
+NUMBERED |= {("rank-one-gaussian", "Table 1")}
+NUMBERED |= {("multi-party", place) for place in ("Figure 2", "Figure 3", "Table 1")}
 
 SONGS = "2001,49.94,21.47\n1999,-3.5,0.25\n"
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import norm
 
 from ndis import GaussianMechanism
 from ndis.calibration import meets
@@ -112,6 +113,32 @@ def matrix_noise(
         )
         variance *= float(np.linalg.norm(1.0 / values) * values.min())
     return math.sqrt(variance)
+
+
+def analytic_constant(epsilon: float, delta: float, size: int) -> float:
+    """The published C_A = (Phi^-1(delta)^2 + epsilon) M/epsilon^2, which is no lower bound.
+
+    Examples
+    --------
+    >>> from ndis_papers.additive import analytic_constant, analytic_noise
+    >>> f"{analytic_constant(1.0, 1e-5, 1):.1f} > {analytic_noise(1.0, 1e-5) ** 2:.1f}"
+    '19.2 > 13.9'
+    """
+    return (float(norm.ppf(delta)) ** 2 + epsilon) / epsilon**2 * size
+
+
+def matrix_constant(epsilon: float, shape: tuple[int, int]) -> float:
+    """The published C_M = (5/4 H_r + 1/4 H_{r,1/2}) MN/(2 epsilon), r the smaller side.
+
+    Examples
+    --------
+    >>> from ndis_papers.additive import matrix_constant
+    >>> matrix_constant(0.5, (1, 1))
+    1.5
+    """
+    ranks = np.arange(1, min(shape) + 1, dtype=np.float64)
+    harmonic, half = float(np.sum(1.0 / ranks)), float(np.sum(ranks**-0.5))
+    return (1.25 * harmonic + 0.25 * half) / (2.0 * epsilon) * math.prod(shape)
 
 
 def leading_directions(components: ArrayLike, share: float) -> FloatArray:

@@ -87,13 +87,16 @@ class PublishedParties:
             rows = _signed_sums(table, self.components, rng) / math.sqrt(self.components)
         return np.asarray(rows + self.noise_scale * rng.standard_normal(rows.shape))
 
+    def hessian(self, rows: FloatArray) -> FloatArray:
+        """The published Hessian: second moments of the features, freed from noise by "dgm"."""
+        features = rows[:, :-1]
+        change = PUBLISHED_RIDGE - (self.noise_scale**2 if self.method == "dgm" else 0.0)
+        return np.asarray(features.T @ features / self.n_rows + change * np.eye(features.shape[1]))
+
     def coefficients(self, rows: FloatArray) -> FloatArray:
         """The published estimate of the last column from the others, through the origin."""
-        moments = rows.T @ rows / self.n_rows
-        hessian = moments[:-1, :-1] + PUBLISHED_RIDGE * np.eye(len(moments) - 1)
-        if self.method == "dgm":
-            hessian = hessian - self.noise_scale**2 * np.eye(len(hessian))
-        return np.asarray(np.linalg.lstsq(hessian, moments[:-1, -1], rcond=None)[0])
+        moment = rows[:, :-1].T @ rows[:, -1] / self.n_rows
+        return np.asarray(np.linalg.lstsq(self.hessian(rows), moment, rcond=None)[0])
 
 
 def _signed_sums(rows: FloatArray, n_components: int, rng: np.random.Generator) -> FloatArray:

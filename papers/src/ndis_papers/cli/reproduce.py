@@ -26,7 +26,15 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for tables (CSV) and figures (PNG).")] = Path(
         "results"
     ),
+    listed: Annotated[
+        bool,
+        typer.Option("--list", help="List every table and figure with numbers, and its state."),
+    ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer points and repetitions.")] = False,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="As many repetitions as the paper has, where we have fewer."),
+    ] = False,
     again: Annotated[bool, typer.Option("--again", help="Also what is done already.")] = False,
     file: Annotated[
         list[str] | None,
@@ -44,6 +52,9 @@ def reproduce(
     """
     from ndis_papers import reproduce as room
 
+    if listed:
+        _list_items(as_json)
+        return
     if not names:
         _list(as_json)
         return
@@ -52,12 +63,13 @@ def reproduce(
         chosen,
         out,
         quick=quick,
+        full=full,
         again=again,
         files=_pairs(file, "--file", "PATH"),
         hashes=_pairs(sha256, "--sha256", "HASH"),
     )
     asked = [room.EXPERIMENTS[name] for name in chosen]
-    minutes = sum(e.quick_minutes if quick else e.minutes for e in asked)
+    minutes = sum(e.time(quick, full) for e in asked)
     if not as_json:
         echo(f"About {minutes:g} min on two cores, less what is done already.", err=True)
     outcomes = []
@@ -88,6 +100,20 @@ def _pairs(words: list[str] | None, flag: str, what: str) -> dict[str, str]:
     if wrong:
         raise ValueError(f"Expected NAME={what}, got {wrong[0]!r}; correct {flag}.")
     return {name: content for name, _, content in pairs}
+
+
+def _list_items(as_json: bool) -> None:
+    from ndis_papers.reproduce.items import ITEMS
+
+    if as_json:
+        print_json([item.to_dict() for item in ITEMS])
+        return
+    print_table(
+        "Tables and figures with numbers",
+        ["paper", "place", "shows", "experiment", "state"],
+        [[i.paper, i.place, i.shows, i.experiment, i.state] for i in ITEMS],
+        wrap=True,
+    )
 
 
 def _list(as_json: bool) -> None:

@@ -34,6 +34,8 @@ class Experiment:
         About how long it takes on two cores.
     files : tuple of str
         Official files that it can use besides the data at hand.
+    full_minutes : float or None
+        The same at the paper's own number of repetitions; None where that is the usual one.
     """
 
     summary: str
@@ -41,17 +43,26 @@ class Experiment:
     minutes: float
     quick_minutes: float
     files: tuple[str, ...] = ()
+    full_minutes: float | None = None
 
-    def run(self, folder: Path, quick: bool, files: Mapping[str, str | Path]) -> None:
+    def run(
+        self, folder: Path, quick: bool, files: Mapping[str, str | Path], full: bool = False
+    ) -> None:
         """Write results into the folder."""
         function: Callable[..., Any] = import_module(f"ndis_papers.reproduce.{self.module}").run
         known = {name: path for name, path in files.items() if name in self.files}
-        if not known:
-            function(folder, quick=quick)
-        elif self.module in _ONE_FILE:
-            function(folder, quick=quick, **known)
-        else:
-            function(folder, quick=quick, files=known)
+        how: dict[str, Any] = {"quick": quick}
+        if full and self.full_minutes is not None:
+            how["full"] = True
+        if known:
+            how |= known if self.module in _ONE_FILE else {"files": known}
+        function(folder, **how)
+
+    def time(self, quick: bool, full: bool) -> float:
+        """About how many minutes it takes."""
+        if full and self.full_minutes is not None:
+            return self.full_minutes
+        return self.quick_minutes if quick else self.minutes
 
 
 # Modules that take their one file under its own name.
@@ -75,7 +86,16 @@ EXPERIMENTS = {
     "ndis-2024-additive": Experiment(
         "Figure 7 and the noise of the published additive mechanisms", "additive_tables", 2.0, 0.5
     ),
+    "ndis-2024-monotone": Experiment(
+        "Figure 15: delta of least squares over residual and leverage",
+        "ndis_2024_monotone",
+        0.2,
+        0.1,
+    ),
     "ndis-2026": Experiment("Figure 2: allowed leverage, exact over LSV", "ndis_2026", 0.5, 0.2),
+    "rank-one-constants": Experiment(
+        "Table 1 and figure 9: constants of the expected loss", "rank_one_constants", 1.0, 0.1
+    ),
     "rank-one-counts": Experiment(
         "Case study I: counts of locations", "location_counts", 1.0, 0.5, ("uber",)
     ),
@@ -84,11 +104,12 @@ EXPERIMENTS = {
     ),
     "rank-one-sgd": Experiment("Case study III: gradient descent", "private_sgd", 2.0, 0.5),
     "multi-party": Experiment(
-        "Figure 2 and, of files that are given, table 1 of the multi-party paper",
+        "Figures 2 and 3 and table 1 of the multi-party paper",
         "multi_party",
-        3.0,
-        1.0,
+        6.0,
+        0.5,
         ("insurance", "bike", "superconductor", "gpu", "songs"),
+        40.0,
     ),
 }
 
@@ -122,6 +143,7 @@ def reproduce(
     folder: str | Path,
     *,
     quick: bool = False,
+    full: bool = False,
     again: bool = False,
     files: Mapping[str, str | Path] | None = None,
     hashes: Mapping[str, str] | None = None,
@@ -134,8 +156,8 @@ def reproduce(
         Of `EXPERIMENTS`.
     folder : path
         Where to write.
-    quick : bool
-        Fewer points and repetitions.
+    quick, full : bool
+        Fewer points and repetitions, or as many as the paper has.
     again : bool
         Also what has been done before with the same settings.
     files : mapping of str to path, optional
@@ -165,6 +187,8 @@ def reproduce(
             f"Expected files for {', '.join(sorted(readable))}, got "
             f"{', '.join(sorted(given.keys() - readable))}; choose from the list."
         )
+    if quick and full:
+        raise ValueError("Expected quick or full, got both; choose one.")
     pinned = hashes or {}
     if pinned.keys() - given.keys():
         raise ValueError(
@@ -175,13 +199,14 @@ def reproduce(
         name: check_hash(path, pinned[name]) if name in pinned else file_hash(path)
         for name, path in given.items()
     }
-    return (_run(name, Path(folder) / name, quick, again, given, found) for name in chosen)
+    return (_run(name, Path(folder) / name, quick, full, again, given, found) for name in chosen)
 
 
 def _run(
     name: str,
     folder: Path,
     quick: bool,
+    full: bool,
     again: bool,
     files: Mapping[str, str],
     hashes: Mapping[str, str],
@@ -189,7 +214,12 @@ def _run(
     experiment = EXPERIMENTS[name]
     used = {key: path for key, path in files.items() if key in experiment.files}
     inputs = {key: hashes[key] for key in used}
-    settings = {"quick": quick, "files": inputs}  # the same content is the same experiment
+    full = full and experiment.full_minutes is not None
+    settings = {
+        "quick": quick,
+        "full": full,
+        "files": inputs,
+    }  # the same content is the same experiment
     marker = folder / DONE
     if marker.exists() and not again:
         stored = json.loads(marker.read_text())
@@ -198,7 +228,7 @@ def _run(
     folder.mkdir(parents=True, exist_ok=True)
     marker.unlink(missing_ok=True)
     started = time.monotonic()
-    experiment.run(folder, quick, used)
+    experiment.run(folder, quick, used, full)
     seconds = time.monotonic() - started
     for table in folder.glob("*.json"):
         write_csv(table)
