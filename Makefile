@@ -101,7 +101,7 @@ test-oldest: .venv-oldest/.stamp  ## the tests with the oldest supported depende
 
 # What touches other packages most: command line, tables, plots, dp-accounting and OpenDP, the ledger's database.
 smoke-oldest: .venv-oldest/.stamp  ## the part of it that CI runs
-	.venv-oldest/bin/pytest -n 2 -m "not slow and not evidence and not spark" tests/cli tests/interop tests/tables tests/test_plots.py tests/test_ledger.py
+	.venv-oldest/bin/pytest -n 2 -m "not slow and not evidence and not spark" tests/cli/test_cli.py tests/cli/test_files.py tests/cli/test_release.py tests/interop tests/tables tests/test_plots.py tests/test_ledger.py
 
 lock:  ## renew requirements/*.txt (needs uv)
 	uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

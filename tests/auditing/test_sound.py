@@ -220,7 +220,7 @@ def audited(name: str, n: int, seed: int, weaker: bool = False) -> Iterator[tupl
             yield verdict.refuted, verdict.log_delta - math.log(asked.delta)
 
 
-@pytest.mark.parametrize("n", [40, pytest.param(N, marks=pytest.mark.evidence)])
+@pytest.mark.parametrize("n", [12, pytest.param(N, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_sound_configuration_is_refuted(name: str, n: int) -> None:
     found = list(audited(name, n, seed=1))
@@ -270,7 +270,7 @@ def test_drawn_moments_have_the_noise_that_is_audited(kind: str) -> None:
 # -- families whose worst case is one loss ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [40, pytest.param(N, marks=pytest.mark.evidence)])
+@pytest.mark.parametrize("n", [12, pytest.param(N, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize("name", ["gaussian", "projection"])
 def test_sound_losses_are_never_refuted(name: str, n: int) -> None:
     for asked in random_claims(1, n):

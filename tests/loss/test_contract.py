@@ -79,8 +79,8 @@ def made(name: str) -> tuple[PrivacyLoss, list[Any]]:
 
 
 # A check of a family, or of what is composed with one, takes seconds. The tests run all checks of
-# the plain kinds, those that a promise rests on for some compositions, and one for the others;
-# `make evidence` runs all.
+# the plain kinds and of one family, those that a promise rests on for others and for some
+# compositions, and one for the rest; `make evidence` runs all.
 FEW = {
     "epsilon is safe",
     "dominating dominates",
@@ -90,7 +90,8 @@ FEW = {
 }
 ONE = {"dominating dominates"}
 SHARE = {
-    **dict.fromkeys(["family and shift", "bound and sketch", "thrice both"], FEW),
+    **dict.fromkeys(["sketch-and-solve", "table beside a Gaussian", "family and shift"], FEW),
+    **dict.fromkeys(["bound and sketch", "thrice both"], FEW),
     **dict.fromkeys(["least squares, absent first", "sketch-and-solve, absent first"], ONE),
     **dict.fromkeys(["both directions of a family", "two kinds", "two families"], ONE),
     **dict.fromkeys(["thrice solved", "bound and family", "sampled and solved"], ONE),
@@ -265,6 +266,15 @@ def test_many_epsilons_and_levels_at_once_agree_with_one_by_one() -> None:
         np.testing.assert_allclose(loss.epsilon(deltas), each, rtol=1e-9)
         curve = np.array([float(loss.tradeoff(alpha)) for alpha in (0.01, 0.2, 0.7)])
         np.testing.assert_allclose(loss.tradeoff([0.01, 0.2, 0.7]), curve, rtol=1e-10)
+
+
+def test_many_epsilons_of_a_family_are_read_from_chords_and_safe() -> None:
+    deltas = np.geomspace(1e-7, 0.5, 17)
+    epsilons = SQUARES.epsilon(deltas)
+    assert np.all(np.diff(epsilons) <= 0.0)
+    few = slice(0, 17, 5)
+    assert np.all(SQUARES.log_delta_bounds(epsilons[few])[1] <= np.log(deltas[few]))
+    np.testing.assert_allclose(epsilons[few], SQUARES.epsilon(deltas[few]), rtol=2e-2)
 
 
 def test_a_batch_of_losses_has_a_batch_of_epsilons() -> None:
