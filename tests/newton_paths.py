@@ -10,7 +10,6 @@ import numpy as np
 
 from ndis.mechanisms.regression_methods import newton
 from ndis.tables import GRID_NORM, Table
-from ndis.tables.sums import CutGram, PullCounts, PullSum, row_norms
 
 
 def statistics(
@@ -26,23 +25,22 @@ def statistics(
     assert table.rows.labels is not None
     d, K = len(table.rows.features.names), len(table.rows.labels.names)
     path = newton.Descent(released["norms"], noise, d, K, intercept, n_rounds, newton.MAX_ROUNDS)
-    parts = [table.sum(row_norms)["norms"].value / noise.norms]
-    unit = GRID_NORM / math.hypot(path.cut, path.constant)
-    last = float(math.floor(path.constant * unit))
-    reach = float(math.isqrt(GRID_NORM**2 - int(last) ** 2))
-    gram = table.sum(CutGram(unit / GRID_NORM, reach, last))["gram"].value / 2.0**40
+    studied = newton.study(table)
+    parts = [studied["norms"].value / noise.norms]
+    last = math.floor(path.constant * GRID_NORM / path.cut)
+    gram = newton.augmented(studied, path.rung, last).value / (2.0**40 + last**2)
     parts.append(gram.ravel() / noise.hessian)  # twice half the variance off the diagonal
     path.bend(released["hessian"])
     for t in range(path.n_rounds):
-        pull = path.curvature.pull(path.theta)
-        if t in path.looks:
-            counts = table.sum(PullCounts(pull, path.top))["products"].value
-            parts.append(counts / noise.look())
-            path.look(released["products"][path.looks.index(t)])
-        unit = GRID_NORM / path.longest
+        looking, rung = t in path.looks, 0
+        pulls = newton.gradients_of(path, looking)
+        sums = table.sum(pulls)
+        if looking:
+            parts.append(sums["products"].value / noise.look())
+            rung = path.look(released["products"][path.looks.index(t)])
         whitener, unit_z = path.curvature.whitener()
-        total = newton._integers(table.sum(PullSum(pull, path.clip, unit))["gradient"])
+        total = newton._integers(sums["gradient"][:, rung * K : (rung + 1) * K])
         white = (newton._integers(whitener) @ total).astype(np.float64)
-        parts.append(white.ravel() / (path.clip * unit * unit_z) / path.scale)
+        parts.append(white.ravel() / (path.clip * pulls.unit * unit_z) / path.scale)
         path.learn(released["gradients"][t])
     return parts

@@ -200,9 +200,26 @@ def test_passes_are_counted() -> None:
         opening = source.passes
         limits = dict(zip(names, [(-1, 1)] * 3 + [(-4, 5)], strict=True))
         model(limits=limits, label_limits=None, n_rounds=n_rounds).fit(frame, "y")
-        # A pass for each gradient, one for each clip, one for lengths of rows, one for the Hessian.
-        looks = sum(t < n_rounds for t in newton.LOOKS)
-        assert source.passes - opening == n_rounds + looks + 2
+        # A pass for each gradient, and one before them for lengths of rows and the Hessian.
+        assert source.passes - opening == n_rounds + 1
+        source.passes = opening = 0
+        PrivateLeastSquares(
+            epsilon=1.0, delta=1e-5, limits="private", columns=names, n_rounds=n_rounds
+        ).fit(Table.open(source, names), "y")
+        assert source.passes - opening <= n_rounds + 3  # opening, and one for the limits
+
+
+def test_the_centre_is_that_of_whole_rows() -> None:
+    # All rows are cut to half their length; what is centred must still be centred.
+    rows, mean = 1e6, np.array([0.3, -0.2])
+    cut = np.append(mean / 2, 0.1)
+    norms = newton.Histogram(np.where(np.arange(64) == 2, rows, 0.0), 1.0, 1.0)
+    lost = norms.lost(2.0**-2.25)
+    assert lost == pytest.approx(2.0)
+    hessian = rows * np.outer(cut, cut) + np.diag([0.01 * rows, 0.02 * rows, 0.0])
+    bend = newton.Curvature(hessian, 1.0, 0.1, rows, 1.0, 0.1, lost, intercept=True)
+    np.testing.assert_allclose(bend.mean, mean, rtol=1e-9)
+    np.testing.assert_allclose(bend.values[:2], [0.01 * rows, 0.02 * rows], rtol=1e-3)
 
 
 def test_limits_that_nobody_knows() -> None:

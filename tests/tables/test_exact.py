@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ndis.tables import Columns, ExactSum, Rows, Table, bounded
 from ndis.tables.exact import BLOCK_ROWS, GRID_NORM, Accumulator
-from ndis.tables.sums import CutGram, Pull, PullCounts, PullSum, row_norms
+from ndis.tables.sums import CutMoments, Pull, PullSum
 from reading import opened
 
 
@@ -101,12 +101,13 @@ def a_pull(d: int, n_labels: int) -> Pull:
     """A metric with one direction of its own, away from zero; coefficients that matter."""
     rng = np.random.default_rng(8)
     direction, mean = np.linalg.qr(rng.normal(size=(d, d)))[0][:, 0], rng.normal(size=d) / (4 * d)
+    direction = direction * math.sqrt(1.0 - 0.25 / 4.0)  # of weight 1/2 where others have 2
     slopes = rng.normal(size=(d, n_labels)) / d
     unit = 2.0**30
     vectors = np.rint(np.column_stack([direction, mean, slopes]) * unit)
     shifts = np.concatenate([[mean @ direction], [mean @ mean / 2], np.full(n_labels, 0.1)])
     factors = np.full(n_labels + 2, 1.0 / unit / GRID_NORM)
-    return Pull(vectors, factors, shifts, np.array([0.25, 4.0, 0.01]), 1e-6)
+    return Pull(vectors, factors, shifts, 4.0, 0.01, 1e-6)
 
 
 def test_clipped_gradients_are_exact_and_bounded() -> None:
@@ -122,7 +123,7 @@ def test_clipped_gradients_are_exact_and_bounded() -> None:
         x = block.features / GRID_NORM
         centred = x - pull.vectors[:, 1:2] / 2.0**30
         along = pull.vectors[:, 0] / 2.0**30 @ centred
-        squared = 4.0 * np.sum(centred**2, axis=0) - 3.75 * along**2 + 0.01
+        squared = 4.0 * (np.sum(centred**2, axis=0) - along**2) + 0.01
         np.testing.assert_allclose(length, np.sqrt(squared), rtol=1e-4)
         assert np.all(length >= np.sqrt(squared) * (1 - 1e-9))
         np.testing.assert_allclose(
@@ -132,9 +133,12 @@ def test_clipped_gradients_are_exact_and_bounded() -> None:
         ones = np.ones((1, block.n_rows))
         whole += np.vstack([block.features, ones]).astype(np.int64).astype(object) @ weights.T
         counts += np.histogram(size * length, 8 * 2.0 ** (np.arange(-64, 1) / 2))[0][::-1]
-        ours = PullSum(pull, 0.5, unit)(block)["gradient"]
+        ours = PullSum(pull, (0.5, 0.1), unit)(block)["gradient"][:, :3]
         np.testing.assert_allclose(ours, np.vstack([block.features, ones]) @ weights.T, atol=2e9)
-    assert table.sum(PullCounts(pull, 8.0))["products"].value.tolist() == counts.tolist()
+    sums = table.sum(PullSum(pull, (0.5, 0.1), unit, 8.0))
+    assert sums["products"].value.tolist() == counts.tolist()
+    for clip, own in ((0.5, sums["gradient"][:, :3]), (0.1, sums["gradient"][:, 3:])):
+        assert table.sum(PullSum(pull, (clip,), unit))["gradient"] == own
 
 
 def test_a_row_moves_clipped_gradients_by_at_most_the_clip() -> None:
@@ -149,7 +153,7 @@ def test_a_row_moves_clipped_gradients_by_at_most_the_clip() -> None:
             length = pull.measure(block)[2]
             for i in range(block.n_rows):
                 part = type(block)(block.features[:, i : i + 1], block.labels[:, i : i + 1])
-                weights = PullSum(pull, clip, unit)(part)["gradient"][-1]
+                weights = PullSum(pull, (clip,), unit)(part)["gradient"][-1]
                 moved = np.linalg.norm(weights) * length[i] / (clip * unit)
                 assert moved <= 1.0
                 longest = max(longest, moved)
@@ -160,15 +164,19 @@ def test_cut_rows_keep_their_bound_and_histograms_count_every_row() -> None:
     rng = np.random.default_rng(5)
     X = rng.normal(size=(700, 3)) * 10.0 ** rng.uniform(-7, 1, (700, 1))
     table = Table.open(X).with_rows(Rows(Columns(["x0", "x1", "x2"], norm=1.0)))
-    for unit, constant in ((1.0, 1000.0), (7.3, 2.0**19), (3000.0, 1.0)):
-        reach = float(math.isqrt(2**40 - int(constant) ** 2))
-        for block in table.blocks():
-            for i in range(block.n_rows):
-                part = type(block)(block.features[:, i : i + 1])
-                gram = CutGram(unit, reach, constant)(part)["gram"]
-                assert np.all(gram == np.rint(gram))
-                assert np.trace(gram) <= 2**40
-    norms = table.sum(row_norms)["norms"].value
+    sums = table.sum(CutMoments(24))
+    tops, moved = 2.0 ** (20 - np.arange(24)[:, None] / 2), np.zeros((24, 3, 3), dtype=object)
+    for block in table.blocks():
+        for row in block.features.T:
+            terms = CutMoments(24)(type(block)(row[:, None]))
+            total, grams = terms["sums"], terms["grams"]
+            assert np.array_equal(grams, total[:, :, None] * total[:, None, :])
+            assert np.all(np.trace(grams, axis1=1, axis2=2) <= 2**40)
+            expected = row * 2**20 / np.maximum(tops, np.linalg.norm(row))
+            np.testing.assert_allclose(total, expected, rtol=0, atol=2.0**12)
+            moved += grams.astype(np.int64).astype(object)
+    assert integers(sums["grams"]) == [int(x) for x in moved.ravel()]
+    norms = sums["norms"].value
     assert norms.sum() == 700
     expected = np.floor(-2 * np.log2(np.minimum(np.linalg.norm(X, axis=1), 1.0))).clip(0, 63)
     assert norms[:20].tolist() == np.bincount(expected.astype(int), minlength=64)[:20].tolist()
@@ -193,8 +201,8 @@ def test_sparse_rows_give_the_sums_of_dense_ones() -> None:
             # Centred values lie on a grid that is moved by less than half a step.
             tolerance = 0.0 if not recipe.middle.any() else 9000 * 2.0 * GRID_NORM
             np.testing.assert_allclose(ours.moments[name].value, total.value, atol=tolerance)
-        gradient = PullSum(a_pull(len(recipe.names), 1), 0.5, GRID_NORM / 2.0)
-        for sums, name in ((gradient, "gradient"), (CutGram(1.0, 2.0**19, 1.0), "gram")):
+        gradient = PullSum(a_pull(len(recipe.names), 1), (0.5,), GRID_NORM / 2.0)
+        for sums, name in ((gradient, "gradient"), (CutMoments(1), "grams")):
             left, right = (t.sum(sums)[name].value for t in (ours, expected))
             np.testing.assert_allclose(left, right, atol=9000 * 4.0 * GRID_NORM)
 

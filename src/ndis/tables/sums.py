@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -62,14 +63,6 @@ def count_norms(block: Block) -> Mapping[str, Any]:
     return {"norms": tally(block.xp, block.squares(), float(GRID_NORM) ** 2, 2.0, NORM_BINS)}
 
 
-def row_norms(block: Block) -> Mapping[str, Any]:
-    """How many rows have which norm: bin j counts norms within 2^-(j+1)/2 and 2^-j/2 of the grid's.
-
-    Squared norms are integers, and the edges of the bins are powers of two.
-    """
-    return {"norms": tally(block.xp, block.squares(), float(GRID_NORM) ** 2, 2.0)}
-
-
 def tally(xp: Any, values: Any, top: float, ratio: float, n_bins: int = BINS) -> Any:
     """Counts of values in bins of that ratio, downwards from `top`; the last takes all the rest.
 
@@ -79,8 +72,13 @@ def tally(xp: Any, values: Any, top: float, ratio: float, n_bins: int = BINS) ->
     >>> tally(np, np.array([8.0, 5.0, 4.0, 0.0]), 8.0, 2.0)[[0, 1, -1]].tolist()
     [2.0, 1.0, 1.0]
     """
+    return tally_sorted(xp, xp.sort(values), top, ratio, n_bins)
+
+
+def tally_sorted(xp: Any, values: Any, top: float, ratio: float, n_bins: int = BINS) -> Any:
+    """The same of values in increasing order."""
     edges = beside(top * ratio ** -np.arange(n_bins - 1.0, 0.0, -1.0), values)
-    below = xp.astype(xp.searchsorted(xp.sort(values), edges, side="right"), xp.float64)
+    below = xp.astype(xp.searchsorted(values, edges, side="right"), xp.float64)
     ends = beside(np.array([float(values.shape[0])]), values)
     return xp.flip(xp.concat([below, ends]) - xp.concat([0.0 * ends, below]))
 
@@ -120,47 +118,66 @@ class Below:
 
 
 @dataclass(frozen=True)
-class CutGram:
-    """Sum of (u, c)(u, c)^T: u the row times `unit`, cut to norm `reach`; c a constant.
+class CutMoments:
+    """Norms of rows, and moments of rows cut to each of a ladder of norms, half an octave apart.
 
-    Parameters
-    ----------
-    unit : float
-    reach, constant : float
-        Whole numbers with reach^2 + constant^2 <= 2^40.
+    A row k counts as u = 2^(j/2) k for the j-th norm if |k| <= 2^20 2^(-j/2), and as k scaled to
+    2^20 if it is longer: integers of norm 2^20 at most. Bin i of the norms counts those between
+    2^20 2^(-(i+1)/2) and 2^20 2^(-i/2): squared norms are integers, and so are the edges.
     """
 
-    unit: float
-    reach: float
-    constant: float
+    n_cuts: int
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
-        """The sum over a block: a row's term has norm 2^40 at most."""
-        xp, rows = block.xp, block.dense
-        length = xp.sqrt(xp.clip(block.squares(), 1.0, None))
-        room = self.reach * (1.0 - 2.0**-50) - 0.5 * float(np.sqrt(rows.shape[0]))
-        cut = xp.round(rows * xp.clip(room / length, None, self.unit))
-        last = xp.zeros_like(cut[:1, :]) + self.constant
-        long = xp.concat([cut, last], axis=0)
-        return {"gram": long @ long.T}
+        """Terms: "norms", "count", "sums" of u for each cut, "grams" of u u^T."""
+        xp, rows, n, squares = block.xp, block.dense, self.n_cuts, block.squares()
+        order = xp.argsort(squares)
+        squares = xp.take(squares, order, axis=0)
+        edges = float(GRID_NORM) ** 2 * 2.0 ** -np.arange(n - 1.0, 0.0, -1.0)
+        inner = xp.searchsorted(squares, block.beside(edges), side="right")
+        ends = [0, *(int(end) for end in inner), block.n_rows]
+        # Moments of the rows in each bin, short ones first: as they are, times sqrt(2), at 2^20.
+        even, odd, cut = ([(0.0, 0.0)] * n for _ in range(3))
+        for index, (start, end) in enumerate(itertools.pairwise(ends)):
+            if start < end:
+                part = xp.take(rows, order[start:end], axis=1)
+                up = GRID_NORM * (1.0 - 2.0**-50) / xp.sqrt(xp.clip(squares[start:end], 1.0, None))
+                even[index] = _moments(xp, part)
+                odd[index] = _moments(xp, xp.trunc(part * (math.sqrt(2.0) * (1.0 - 2.0**-50))))
+                cut[index] = _moments(xp, xp.trunc(part * up))
+        terms = {"norms": tally_sorted(xp, squares, float(GRID_NORM) ** 2, 2.0)}
+        terms["count"] = np.array(float(block.n_rows))
+        for power, name in ((1, "sums"), (2, "grams")):
+            ladder = []
+            for j in range(n):
+                below = sum(part[power - 1] for part in (odd if j % 2 else even)[: n - j])
+                above = sum(part[power - 1] for part in cut[n - j :])
+                ladder.append(below * 2.0 ** (j // 2 * power) + above)
+            terms[name] = xp.stack(ladder)
+        return terms
+
+
+def _moments(xp: Any, rows: Any) -> tuple[Any, Any]:
+    return xp.sum(rows, axis=1), rows @ rows.T
 
 
 @dataclass(frozen=True)
 class Pull:
     """How much a row pulls at the coefficients: its residuals, and its length in a metric.
 
-    A row x (in units of 2^20) has the length |z|, z = (M (x - m), c), M = w_0 off a few orthonormal
-    directions u and w_u along them. Vectors are integers, so that their products with rows are
-    exact; what follows is elementwise and in a fixed order, so that it depends on the row alone.
+    A row x (in units of 2^20) has the length |z|, |z|^2 = w^2 (|x - m|^2 - sum (u (x - m))^2) +
+    c^2: w is the largest weight of the metric, and each u, of norm below one, takes from it in its
+    own direction. Vectors are integers, so that their products with rows are exact; what follows is
+    elementwise and in a fixed order, so that it depends on the row alone.
 
     Parameters
     ----------
     vectors : ndarray of shape (n_features, n_directions + 1 + n_labels)
-        Integers, of norm at most 2^32: the directions, the centre m, the coefficients.
+        Integers, of norm at most 2^32: the directions u, the centre m, the coefficients.
     factors, shifts : ndarray of shape (n_directions + 1 + n_labels,)
         A product times its factor less its shift is u (x - m), x m - m^2/2, a prediction.
-    weights : ndarray of shape (n_directions + 2,)
-        w_u^2, w_0^2, and c^2 with what covers all that is rounded.
+    weight, constant : float
+        w^2, and c^2 with what covers all that is rounded.
     more : float
         Added to the length: covers what the owner of the metric rounds.
     """
@@ -168,58 +185,59 @@ class Pull:
     vectors: FloatArray
     factors: FloatArray
     shifts: FloatArray
-    weights: FloatArray
+    weight: float
+    constant: float
     more: float
 
     def measure(self, block: Block) -> tuple[Any, Any, Any]:
         """Residuals in units of 2^20, their lengths, and an upper bound on |z|."""
-        xp, n = block.xp, len(self.weights) - 2
+        xp, n = block.xp, self.vectors.shape[1] - 1 - block.labels.shape[0]
         products = block.times(block.beside(self.vectors))
-        products = products * block.beside(self.factors[:, None])
-        products = products - block.beside(self.shifts[:, None])
-        rest = block.squares() * 2.0**-40 - 2.0 * products[n, :]
-        along = 0.0 * rest
+        products *= block.beside(self.factors[:, None])
+        products -= block.beside(self.shifts[:, None])
+        rest = block.squares() * 2.0**-40
+        rest -= 2.0 * products[n, :]
+        squares = products[:n, :] * products[:n, :]
         for index in range(n):
-            square = products[index, :] * products[index, :]
-            rest, along = rest - square, along + float(self.weights[index]) * square
-        z = along + float(self.weights[n]) * xp.clip(rest, 0.0, None) + float(self.weights[n + 1])
+            rest -= squares[index, :]
+        z = xp.sqrt(xp.clip(rest, 0.0, None) * self.weight + self.constant)
         left = block.labels * (1.0 / GRID_NORM) - products[n + 1 :, :]
-        return left, xp.sqrt(_ordered_squares(xp, left)), xp.sqrt(z) / _BELOW + self.more
-
-
-@dataclass(frozen=True)
-class PullCounts:
-    """How many rows pull how much, |z| |r|, in half octaves below `top`."""
-
-    pull: Pull
-    top: float
-
-    def __call__(self, block: Block) -> Mapping[str, Any]:
-        """The counts of a block."""
-        _, size, length = self.pull.measure(block)
-        return {"products": tally(block.xp, size * length, self.top, float(np.sqrt(2.0)))}
+        return left, _lengths(xp, left), z / _BELOW + self.more
 
 
 @dataclass(frozen=True)
 class PullSum:
-    """Sum of (x, 1) w^T, w the residuals scaled down to |z| |w| <= clip: a clipped gradient.
+    """Sums of (x, 1) w^T, w the residuals scaled down to |z| |w| <= clip: clipped gradients.
 
-    Weights are integers, 1/unit of the label's bound each; rounding has room below the clip.
+    One for each of a ladder of clips, side by side. Weights are integers, 1/unit of the label's
+    bound each; rounding has room below the clip. With `top`, how many rows pull how much is counted
+    too: |z| |r| in half octaves below it.
     """
 
     pull: Pull
-    clip: float
+    clips: tuple[float, ...]
     unit: float
+    top: float | None = None
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
-        """The sum over a block; the last row of it belongs to the constant."""
+        """The sums over a block; the last row of each belongs to the constant."""
         xp = block.xp
         left, size, length = self.pull.measure(block)
-        most = xp.clip(self.clip * self.unit / length, None, float(GRID_NORM)) * _BELOW
-        room = xp.clip(most - 0.5 * float(np.sqrt(left.shape[0])), 0.0, None)  # for rounding
-        weights = xp.round(left * xp.clip(room / xp.clip(size, 1e-300, None), None, self.unit))
+        terms = {}
+        if self.top is not None:
+            terms["products"] = tally(xp, size * length, self.top, float(np.sqrt(2.0)))
+        half = 0.5 * math.sqrt(left.shape[0])  # for rounding
+        inverse, share = self.unit * _BELOW / length, 1.0 / xp.clip(size, 1e-300, None)
+        ladder = []
+        for clip in self.clips:
+            room = xp.clip(inverse * clip, None, GRID_NORM * _BELOW)
+            room -= half
+            room *= share
+            ladder.append(xp.round(left * xp.clip(room, 0.0, self.unit)))
+        weights = ladder[0] if len(ladder) == 1 else xp.concat(ladder, axis=0)
         total = xp.sum(weights, axis=1)
-        return {"gradient": xp.concat([block.combine(weights), total[None, :]], axis=0)}
+        terms["gradient"] = xp.concat([block.combine(weights), total[None, :]], axis=0)
+        return terms
 
 
 @dataclass(frozen=True)
@@ -375,8 +393,15 @@ def bounded(xp: Any, vectors: Any) -> Any:
     if vectors.shape[0] == 1:
         return xp.round(xp.clip(vectors, -float(GRID_NORM), float(GRID_NORM)))
     room = GRID_NORM * (1.0 - 2.0**-50) - 0.5 * float(np.sqrt(vectors.shape[0]))
-    length = xp.sqrt(_ordered_squares(xp, vectors))
+    length = _lengths(xp, vectors)
     return xp.round(vectors * (room / xp.clip(length, room, None)))
+
+
+def _lengths(xp: Any, vectors: Any) -> Any:
+    """Norms of the columns, the same bits everywhere."""
+    if vectors.shape[0] == 1:
+        return xp.abs(vectors[0, :])
+    return xp.sqrt(_ordered_squares(xp, vectors))
 
 
 def _ordered_squares(xp: Any, vectors: Any) -> Any:

@@ -53,6 +53,7 @@ class Solution:
             rows,
             noise / constant**2,
             total / rows,
+            1.0,
             intercept,
         )
         sums = moments[d, d + 1 :] / constant

@@ -5,12 +5,15 @@ sum with Gaussian noise, and the squared shifts of all of them add up to the tot
 
     norms      a histogram of row norms                           NORMS D^2
     hessian    sum of (x', c)(x', c)^T, x' cut to norm L          HESSIAN D^2
-    products   histograms of q = |z| |r| before a few rounds      PRODUCTS D^2 each
+    products   histograms of q = |z| |r| at a few rounds          PRODUCTS D^2 each
     gradients  sum of z r^T min(1, clip/q), T of them             the rest, in equal parts
 
 z is the row in the metric of the Hessian, r its residuals. How many rounds there are, and so how
 many histograms, is decided by the first histogram alone. All else is post-processing: `Descent`
 needs nothing but what was released, and can be run again from a release.
+
+A cut or a clip is chosen from a histogram, and yet costs no pass of its own: the sums are made for
+a whole ladder of them beside the histogram, and only the chosen one is released.
 """
 
 from __future__ import annotations
@@ -30,11 +33,9 @@ from ndis.tables import GRID_NORM, ExactSum, Table
 from ndis.tables.sums import (
     BINS,
     VECTOR_NORM,
-    CutGram,
+    CutMoments,
     Pull,
-    PullCounts,
     PullSum,
-    row_norms,
 )
 
 # Shares of D^2; a histogram of products stands before these rounds.
@@ -54,8 +55,18 @@ _NEGLIGIBLE = 0.002
 _SIGNAL = np.geomspace(1e-4, 1e4, 41)
 _LOG_PRIOR = np.minimum(np.log(_SIGNAL), 0) - 0.5 * np.maximum(np.log(_SIGNAL), 0)
 
+# Ladders, half an octave between rungs; later clips are finer.
+_CUTS, _MOST_SUMS = 24, 2**23
+_FIRST_CLIPS = 2.0 ** (6.0 - np.arange(32) / 2)
+_LATER_CLIPS = 2.0 ** (-np.arange(16) / 4)
+
 _EDGES = 2.0 ** (-np.arange(BINS + 1) / 2)
 _SQUARES = _EDGES[:-1] ** 2 * 0.5 / math.log(2)  # the mean square in a bin, if log-uniform there
+
+
+def n_cuts(n_features: int) -> int:
+    """How many cuts the ladder has: fewer where there are very many columns."""
+    return int(min(max(_MOST_SUMS // n_features**2, 4), _CUTS))
 
 
 def most_rounds(n_rounds: int | str, max_rounds: int) -> int:
@@ -113,6 +124,13 @@ class Histogram:
         squares = np.minimum(_SQUARES * self.top**2, cap * cap)
         return float(squares @ self.counts) / float(self.counts.sum())
 
+    def lost(self, cap: float) -> float:
+        """By which factor the mean of the values exceeds that of values cut to `cap`."""
+        if self.empty:
+            return 1.0
+        values = _EDGES[:-1] * 2.0**-0.25 * self.top
+        return float(values @ self.counts) / float(np.minimum(values, cap) @ self.counts)
+
 
 def cleaned(values: FloatArray, scale: float) -> FloatArray:
     """What a matrix is along eigenvectors of itself with noise, by Stein's identity."""
@@ -135,6 +153,8 @@ class Curvature:
         About how many rows there are, and the noise in that.
     square : float
         The mean square of a row.
+    lost : float
+        By which factor rows are longer than those in the sum, which were cut.
     intercept : bool
         Whether a constant is asked for. Without one it is still fitted beside the columns, unless
         they can stand in for it: residuals without it would be far too long.
@@ -148,6 +168,7 @@ class Curvature:
         rows: float,
         rows_scale: float,
         square: float,
+        lost: float,
         intercept: bool,
     ) -> None:
         d = len(noisy) - 1
@@ -157,8 +178,11 @@ class Curvature:
         mean = mean / max(1.0, float(np.linalg.norm(mean)))
         hidden = min(scale * math.sqrt(d / 2), max(rows * square, scale))
         self.constant = intercept or not self._explain(noisy[:-1, :-1], rows * mean, hidden)
-        self.mean = mean if self.constant else np.zeros(d)
-        centred = noisy[:-1, :-1] - rows * np.outer(self.mean, self.mean)
+        mean = mean if self.constant else np.zeros(d)
+        centred = noisy[:-1, :-1] - rows * np.outer(mean, mean)
+        # Where many rows are cut their centre is too; coefficients that took it for that of the
+        # rows would swing ever wider together with the constant.
+        self.mean = mean * lost / max(1.0, lost * float(np.linalg.norm(mean)))
         self.noisy_values, self.vectors = np.linalg.eigh(centred)
         values = cleaned(self.noisy_values, scale)
         # The centre is noisy too: along it curvature may be hidden by what was subtracted.
@@ -170,7 +194,7 @@ class Curvature:
             rest = np.sort(values)[: d - _METRIC_RANK]
             self.own = values > rest[-1]
             others = rest.mean() + math.sqrt(float(np.mean(self.rho[~self.own] ** 2)))
-            metric = np.where(self.own, values + self.rho, others)
+            metric = np.where(self.own, np.maximum(values + self.rho, others), others)
         else:
             metric = values + self.rho
         self.metric = np.append(
@@ -235,7 +259,7 @@ class Curvature:
         constants = np.einsum("tk,sk->kts", away[:, -1], away[:, -1])
         matrix = self.errors[None, :, None, None] * slopes[:, None]
         matrix = matrix + self.row_errors[None, :, None, None] * constants[:, None]
-        own = variances[None, :] / self._widths()[:, None] ** 2
+        own = variances[None, :] / self.widths[:, None] ** 2
         matrix = matrix + np.eye(len(variances)) * own[None, :, None, :]
         weights = np.linalg.solve(matrix, np.ones((*matrix.shape[:3], 1)))[..., 0]
         variance = 1 / weights.sum(axis=2)
@@ -243,7 +267,9 @@ class Curvature:
         carried = gradients + self.values[None, :, None] * away
         return np.einsum("kit,tik->ik", weights, carried), variance.T
 
-    def _widths(self) -> FloatArray:
+    @property
+    def widths(self) -> FloatArray:
+        """The weights of directions; one for a constant that is not fitted."""
         return np.where(self.metric > 0, self.metric, 1.0)
 
     # -- the metric on the grid --------------------------------------------------------------
@@ -268,26 +294,27 @@ class Curvature:
     def pull(self, theta: FloatArray) -> Pull:
         """Residuals and lengths of rows at theta (see `ndis.tables.sums.Pull`).
 
-        Vectors of integers are off by sqrt(d)/2 of 2^32, so that each product is off by at most
-        e = sqrt(d) 2^-32 with what is rounded after it. Of |z|^2 = w_0^2 (|x - m|^2 - sum a_u^2) +
-        sum w_u^2 a_u^2, with |a_u| <= 2 and at most eight directions, that is less than
-        most^2 (10 * 8 + 3) e < most^2 sqrt(d) 2^-25.
+        A direction takes (1 - w_u^2/w^2) of its square, w the largest weight. Vectors of integers
+        are off by sqrt(d)/2 of 2^32, so that each product is off by at most e = sqrt(d) 2^-32 with
+        what is rounded after it. Of |z|^2 = w^2 (|x - m|^2 - sum a_u^2) + c^2, with |a_u| <= 2 and
+        at most eight directions, that is less than w^2 (5 * 8 + 3) e < w^2 sqrt(d) 2^-26.
         """
         d, own = len(self.mean), self.own
         slopes, constants = self.slopes(theta)
-        wanted = np.column_stack([self.vectors[:, own], self.mean, slopes])
+        taken = np.sqrt(np.maximum(1.0 - (self.metric[:-1][own] / self.most) ** 2, 0.0))
+        directions = self.vectors[:, own] * taken
+        wanted = np.column_stack([directions, self.mean, slopes])
         length = np.linalg.norm(wanted, axis=0)
         unit = np.where(
             length > 0, (VECTOR_NORM - math.sqrt(d)) / np.where(length > 0, length, 1), 1.0
         )
-        shifts = [self.mean @ self.vectors[:, own], [0.5 * (self.mean @ self.mean)], -constants]
-        weights = [*self.metric[:-1][own], self._base]
-        last = self.metric[-1] ** 2 + self.most**2 * math.sqrt(d) * 2.0**-25
+        shifts = [self.mean @ directions, [0.5 * (self.mean @ self.mean)], -constants]
         return Pull(
             np.rint(wanted * unit),
             1.0 / (unit * GRID_NORM),
             np.concatenate(shifts),
-            np.append(np.square(weights), last),
+            self.most**2,
+            float(self.metric[-1]) ** 2 + self.most**2 * math.sqrt(d) * 2.0**-25,
             self.most * (d + 1) * 2.0**-31,
         )
 
@@ -361,7 +388,9 @@ class Descent:
         self.gradient_scale = noise.gradient(len(self.looks))
         # Rows cut to this length: with s sqrt(2 d) rows cut, bias and noise would be equal.
         most = min(_MORE_CUT * noise.hessian * math.sqrt(2 * d), rows / 2)
-        self.cut = 0.5 if self._norms.empty else self._norms.above(most)
+        wanted = 0.5 if self._norms.empty else self._norms.above(most)
+        self.rung = min(max(round(-2 * math.log2(wanted)), 0), n_cuts(d) - 1)
+        self.cut = 2.0 ** (-self.rung / 2)
         self._square = self._norms.mean_square(self.cut)
         self.constant = math.sqrt(self._square / d)  # as long as a column
         self.theta = np.zeros((d + 1, n_labels))
@@ -383,6 +412,7 @@ class Descent:
             self._norms.total,
             self._norms.scale,
             self._square,
+            self._norms.lost(self.cut),
             self._intercept,
         )
 
@@ -397,25 +427,35 @@ class Descent:
         away = np.linalg.norm(self.theta[:-1]) * (1.0 + np.linalg.norm(self.curvature.mean))
         return 1.0 + float(away + np.linalg.norm(self.theta[-1]))
 
-    def look(self, products: FloatArray) -> None:
-        """A noisy histogram of products: a clip that costs as much in bias as in noise.
+    def clips(self, looking: bool) -> FloatArray:
+        """The clips among which the next gradient's is."""
+        if not looking:
+            return np.array([self.clip])
+        if math.isinf(self.clip):
+            return np.asarray(_FIRST_CLIPS * math.sqrt(self.curvature.lever))
+        return np.asarray(_LATER_CLIPS * self.clip)
+
+    def look(self, products: FloatArray) -> int:
+        """A noisy histogram of products: the rung of a clip that costs as much bias as noise.
 
         That is, if all clipped rows pulled the same way.
         """
-        first = math.isinf(self.clip)
+        first, ladder = math.isinf(self.clip), self.clips(looking=True)
         lever, rows, K = self.curvature.lever, self._norms.total, self._K
         seen = Histogram(products, self.top, self.noise.look(), math.sqrt(lever))
         if first:
             self._y2 = 0.25 if seen.empty else min(seen.mean_square(self.top) / lever, 1.0)
             self._unit = self._y2 / self._square / K  # variance if the columns explain everything
             self._sigma2 = self._y2
-            if seen.empty:
-                self.clip = 0.5 * math.sqrt(lever)
+        wanted = 0.5 * math.sqrt(lever) if first else self.clip
         if not seen.empty:
             self._sigma2 = seen.mean_square(self.top) / lever
             found = seen.quantile(self.gradient_scale * math.sqrt((self._d + 1) * K))
             least = math.sqrt(_NEGLIGIBLE * self._sigma2 * rows / (self._d * K))
-            self.clip = min(self.clip, max(found, least / self.gradient_scale))
+            wanted = max(found, least / self.gradient_scale)
+        rung = max(int(np.count_nonzero(ladder >= wanted)) - 1, 0)
+        self.clip = float(ladder[rung])
+        return rung
 
     @property
     def scale(self) -> float:
@@ -426,7 +466,7 @@ class Descent:
         """A noisy clipped gradient, as a sum of z r^T: all that is known of it here, and a step."""
         bend = self.curvature
         along = np.vstack([bend.vectors.T @ gradient[:-1], gradient[-1:]])
-        along = along / np.where(bend.metric > 0, bend.metric, 1.0)[:, None]
+        along = along / bend.widths[:, None]
         self.points = np.concatenate([self.points, self.theta[None]])
         self.gradients = np.concatenate([self.gradients, along[None]])
         self.variances = np.append(self.variances, (self.scale * self.clip) ** 2)
@@ -465,28 +505,42 @@ class Descent:
         return self
 
 
-def cut_gram(descent: Descent, table: Table, rng: np.random.Generator) -> FloatArray:
-    """The noisy Hessian of rows cut to the length that was found, and a constant."""
-    unit = GRID_NORM / math.hypot(descent.cut, descent.constant)
-    last = float(math.floor(descent.constant * unit))
-    reach = float(math.isqrt(GRID_NORM**2 - int(last) ** 2))
-    sums = table.sum(CutGram(unit / GRID_NORM, reach, last), what="Reading for the Hessian")
-    noise = descent.noise.hessian * float(GRID_NORM) ** 2
-    return np.asarray(add_symmetric_noise(sums["gram"], noise, rng) / unit**2)
+def cut_gram(
+    descent: Descent, sums: Mapping[str, ExactSum], rng: np.random.Generator
+) -> FloatArray:
+    """The noisy Hessian of rows cut to the length that was found, and a constant.
+
+    A cut row u is an integer vector of norm 2^20 at most, so that with a whole number c the row
+    (u, c) moves the matrix by |u|^2 + c^2 at most.
+    """
+    unit = GRID_NORM / descent.cut
+    last = math.floor(descent.constant * unit)
+    gram = augmented(sums, descent.rung, last)
+    noise = descent.noise.hessian * (float(GRID_NORM) ** 2 + float(last) ** 2) * ROUND_UP
+    return np.asarray(add_symmetric_noise(gram, noise, rng) / unit**2)
 
 
-def clipped_gradient(descent: Descent, table: Table, rng: np.random.Generator) -> FloatArray:
+def augmented(sums: Mapping[str, ExactSum], rung: int, last: int) -> ExactSum:
+    """The exact sum of (u, c)(u, c)^T, from the ladder."""
+    by = np.array([last])
+    side, corner = sums["sums"][rung].times(by), sums["count"].times(by).times(by)
+    parts = ((sums["grams"][rung], side), (side.T, corner))
+    return ExactSum(
+        np.block([[part.high for part in row] for row in parts]),
+        np.block([[part.low for part in row] for row in parts]),
+    )
+
+
+def clipped_gradient(
+    descent: Descent, total: ExactSum, unit: float, rng: np.random.Generator
+) -> FloatArray:
     """A noisy gradient, as a sum of z r^T.
 
     Sums of (k, 1) w^T are exact integers. Their product with the whitener is too, and moves with a
     row by clip unit_z unit_w at most. It is rounded down to fewer bits, which adds at most one to
     each entry.
     """
-    bend = descent.curvature
-    unit = GRID_NORM / descent.longest
-    pull = PullSum(bend.pull(descent.theta), descent.clip, unit)
-    total = table.sum(pull, what="Reading for a gradient")["gradient"]
-    whitener, unit_z = bend.whitener()
+    whitener, unit_z = descent.curvature.whitener()
     moved = descent.clip * unit * unit_z * ROUND_UP
     bits = max(math.frexp(moved)[1] - 40, 0)
     product = (_integers(whitener) @ _integers(total)) >> bits
@@ -505,7 +559,7 @@ def _integers(values: FloatArray | ExactSum) -> Any:
 
 def draw(
     table: Table,
-    counts: ExactSum,
+    studied: Mapping[str, ExactSum],
     noise: Noise,
     rng: np.random.Generator,
     *,
@@ -517,25 +571,38 @@ def draw(
     assert table.rows is not None
     assert table.rows.labels is not None
     d, K = len(table.rows.features.names), len(table.rows.labels.names)
-    norms = add_noise(counts, noise.norms, rng)
+    norms = add_noise(studied["norms"], noise.norms, rng)
     descent = Descent(norms, noise, d, K, intercept, n_rounds, max_rounds)
-    hessian = cut_gram(descent, table, rng)
+    hessian = cut_gram(descent, studied, rng)
     descent.bend(hessian)
     most = most_rounds(n_rounds, max_rounds)
     products, gradients = np.zeros((len(LOOKS), BINS)), np.zeros((most, d + 1, K))
     for t in range(descent.n_rounds):
-        if t in descent.looks:
-            pulls = PullCounts(descent.curvature.pull(descent.theta), descent.top)
-            seen = table.sum(pulls, what="Reading for a clip")["products"]
+        looking, rung = t in descent.looks, 0
+        pulls = gradients_of(descent, looking)
+        sums = table.sum(pulls, what="Reading for a gradient")
+        if looking:
             index = descent.looks.index(t)
-            products[index] = add_noise(seen, noise.look(), rng)
-            descent.look(products[index])
-        gradients[t] = clipped_gradient(descent, table, rng)
+            products[index] = add_noise(sums["products"], noise.look(), rng)
+            rung = descent.look(products[index])
+        total = sums["gradient"][:, rung * K : (rung + 1) * K]
+        gradients[t] = clipped_gradient(descent, total, pulls.unit, rng)
         descent.learn(gradients[t])
     released = {"norms": norms, "hessian": hessian, "products": products, "gradients": gradients}
     return descent, released
 
 
-def study(table: Table) -> ExactSum:
-    """The exact histogram of row norms: the first pass, in which all that can fail fails."""
-    return table.sum(row_norms, what="Reading row norms")["norms"]
+def gradients_of(descent: Descent, looking: bool) -> PullSum:
+    """What the next pass sums: a gradient, or a ladder of them and the histogram that chooses."""
+    return PullSum(
+        descent.curvature.pull(descent.theta),
+        tuple(map(float, descent.clips(looking))),
+        GRID_NORM / descent.longest,
+        descent.top if looking else None,
+    )
+
+
+def study(table: Table) -> dict[str, ExactSum]:
+    """Exact norms and moments: the first pass, in which all that can fail fails."""
+    assert table.rows is not None
+    return table.sum(CutMoments(n_cuts(len(table.rows.features.names))), what="Reading norms")
