@@ -48,6 +48,7 @@ types: $(STAMPS)/dev  ## mypy, strict, for both distributions
 
 docs: $(STAMPS)/dev  ## build the site, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The site is in site; open file://$(CURDIR)/site/index.html."
 
 doctest: $(STAMPS)/dev  ## run every example in docstrings, README and docs
 	$(BIN)/pytest -n 2 --doctest-modules src papers/src

@@ -65,17 +65,31 @@ def test_burn_down_draws_what_remained_after_each_release(tmp_path: Path) -> Non
     np.testing.assert_allclose(axes.lines[0].get_ydata(), left, rtol=1e-9)
 
 
-def test_tradeoff_draws_what_is_caught() -> None:
+def test_tradeoff_draws_misses_against_false_alarms() -> None:
     loss = QuadraticLoss.from_shift(1.0)
-    figure = plots.tradeoff({"one": loss}, [0.05, 1.0])
-    (axes,) = figure.axes
+    (axes,) = plots.tradeoff({"one": loss}, [0.0, 0.05, 1.0], title="one shift").axes
+    curve, guess = axes.lines
+    np.testing.assert_allclose(curve.get_ydata(), loss.tradeoff([0.0, 0.05, 1.0]))
+    np.testing.assert_array_equal(guess.get_ydata(), [1.0, 0.95, 0.0])
+    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "linear")
+    assert axes.get_title() == "one shift"
+    assert "alpha" in axes.get_xlabel()
+    assert "beta" in axes.get_ylabel()
+    assert len(plots.tradeoff(loss).legends) == 0  # nothing to name
+
+
+def test_tradeoff_on_logarithmic_scales_draws_what_is_caught() -> None:
+    loss = QuadraticLoss.from_shift(1.0)
+    (axes,) = plots.tradeoff(loss, [0.05, 1.0], log=True).axes
     curve, guess = axes.lines
     np.testing.assert_allclose(curve.get_ydata(), 1 - loss.tradeoff([0.05, 1.0]))
     np.testing.assert_array_equal(guess.get_ydata(), [0.05, 1.0])
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-    assert axes.get_xlabel()
-    assert axes.get_ylabel()
-    assert len(plots.tradeoff(loss).legends) == 0  # nothing to name
+
+
+def test_notebooks_show_a_figure_by_itself() -> None:
+    figure = plots.curve(QuadraticLoss.from_shift(1.0), [0.0, 1.0])
+    assert figure._repr_png_().startswith(b"\x89PNG")
 
 
 def test_compare_leaves_a_gap_where_a_way_is_not_available() -> None:

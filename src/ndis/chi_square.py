@@ -85,7 +85,7 @@ class GeneralizedChiSquare:
             w, n, nc = np.broadcast_arrays(w, n, nc)
         except ValueError:
             raise ValueError(
-                f"Expected one degree of freedom and one noncentrality a weight, got shapes "
+                f"Expected one degree of freedom and one noncentrality per weight, got shapes "
                 f"{w.shape}, {n.shape} and {nc.shape}; make them match."
             ) from None
         if w.ndim != 1:

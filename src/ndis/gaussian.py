@@ -85,7 +85,7 @@ class Gaussian:
         if law._variances.shape != law.mean.shape:
             raise ValueError(
                 f"Expected as many variances as means ({law.mean.size}), got shape "
-                f"{law._variances.shape}; pass one variance a coordinate."
+                f"{law._variances.shape}; pass one variance for each coordinate."
             )
         return law
 

@@ -1,5 +1,6 @@
 """Figures in one style. Needs the extra ``plots`` (matplotlib), imported when a figure is drawn."""
 
+import io
 import math
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
@@ -58,13 +59,21 @@ def style() -> "Iterator[None]":
         yield
 
 
-def figure() -> "tuple[Figure, Axes]":
-    """Return an empty figure that belongs to no global state, and its axes."""
+def figure(title: str = "") -> "tuple[Figure, Axes]":
+    """Return an empty figure that belongs to no global state, and its axes; notebooks show it."""
     _matplotlib()
     from matplotlib.figure import Figure
 
-    new = Figure()
-    return new, new.add_subplot()
+    class Shown(Figure):
+        def _repr_png_(self) -> bytes:
+            content = io.BytesIO()
+            self.savefig(content, format="png", dpi=100)
+            return content.getvalue()
+
+    new = Shown()
+    axes = new.add_subplot()
+    axes.set_title(title)
+    return new, axes
 
 
 def curve(
@@ -72,6 +81,7 @@ def curve(
     epsilons: ArrayLike,
     *,
     marked: ArrayLike = (),
+    title: str = "",
 ) -> "Figure":
     """Draw delta against epsilon, delta on a logarithmic scale.
 
@@ -83,6 +93,8 @@ def curve(
         Where to evaluate.
     marked : array_like of shape (k,)
         Where to put a mark on each curve.
+    title : str
+        Above the figure.
 
     Returns
     -------
@@ -99,7 +111,7 @@ def curve(
     grid = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
     named = losses if isinstance(losses, Mapping) else {"": losses}
     with style():
-        new, axes = figure()
+        new, axes = figure(title)
         points = np.asarray(marked, dtype=np.float64)
         for label, loss in named.items():
             (line,) = axes.plot(grid, _heights(loss, grid), label=label)
@@ -119,17 +131,26 @@ def _heights(loss: HasLogDelta, epsilons: Any) -> Any:
 
 
 def tradeoff(
-    losses: HasTradeoff | Mapping[str, HasTradeoff], alphas: ArrayLike | None = None
+    losses: HasTradeoff | Mapping[str, HasTradeoff],
+    alphas: ArrayLike | None = None,
+    *,
+    log: bool = False,
+    title: str = "",
 ) -> "Figure":
-    """Draw what an attacker can catch at most against his false alarms, on logarithmic scales.
+    """Draw the trade-off curve: what an attacker misses at least, against false alarms.
 
     Parameters
     ----------
     losses : loss or profile, or mapping of label to loss or profile
-        What to draw: one less the trade-off curve. The dashed line is an attacker who guesses;
-        the closer to it, the more private.
+        What to draw. The dashed line is an attacker who guesses; the closer to it, the more
+        private.
     alphas : array_like of shape (n,), optional
-        Levels at which to evaluate, above 0; from 1e-5 to 1 if not given.
+        Shares of false alarms at which to evaluate; from 0 to 1 if not given.
+    log : bool
+        Draw one less the misses, which is what an attacker catches at most, on logarithmic scales:
+        few false alarms are easier to see. Then `alphas` are above 0, from 1e-5 if not given.
+    title : str
+        Above the figure.
 
     Returns
     -------
@@ -139,22 +160,28 @@ def tradeoff(
     Examples
     --------
     >>> from ndis import QuadraticLoss, plots
-    >>> figure = plots.tradeoff(QuadraticLoss.from_shift(1.0), [0.01, 0.1, 1.0])
-    >>> figure.axes[0].get_ylabel()
-    'caught (one less type II error)'
+    >>> figure = plots.tradeoff(QuadraticLoss.from_shift(1.0), [0.0, 0.5, 1.0])
+    >>> figure.axes[0].lines[0].get_ydata().round(3).tolist()
+    [1.0, 0.159, 0.0]
     """
-    chosen = np.geomspace(1e-5, 1.0, 101) if alphas is None else alphas
-    levels = np.atleast_1d(np.asarray(chosen, dtype=np.float64))
+    if alphas is None:
+        alphas = np.geomspace(1e-5, 1.0, 101) if log else np.linspace(0.0, 1.0, 101)
+    levels = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
     named = losses if isinstance(losses, Mapping) else {"": losses}
     with style():
-        new, axes = figure()
+        new, axes = figure(title)
         for label, loss in named.items():
-            axes.loglog(levels, 1.0 - np.asarray(loss.tradeoff(levels)), label=label)
-        axes.loglog(
-            levels, levels, color="#888888", linestyle="--", linewidth=1.0, label="guessing"
-        )
-        axes.set_xlabel("false alarms (type I error)")
-        axes.set_ylabel("caught (one less type II error)")
+            missed = np.asarray(loss.tradeoff(levels))
+            axes.plot(levels, 1.0 - missed if log else missed, label=label)
+        guess = levels if log else 1.0 - levels
+        axes.plot(levels, guess, color="#888888", linestyle="--", linewidth=1.0, label="guessing")
+        axes.set_xlabel("alpha: false alarms (type I error)")
+        axes.set_ylabel("caught (1 - beta)" if log else "beta: missed (type II error)")
+        if log:
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+        else:
+            axes.set_aspect("equal")
         _add_legend(new, named)
     return new
 
@@ -163,6 +190,8 @@ def compare(
     ways: Mapping[str, Callable[[float], float]],
     epsilons: ArrayLike,
     quantity: str = "noise scale",
+    *,
+    title: str = "",
 ) -> "Figure":
     """Draw what each way of making a release costs at each epsilon, on logarithmic scales.
 
@@ -175,6 +204,8 @@ def compare(
         Where to evaluate, above 0.
     quantity : str
         What the numbers are.
+    title : str
+        Above the figure.
 
     Returns
     -------
@@ -196,7 +227,7 @@ def compare(
     """
     grid = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
     with style():
-        new, axes = figure()
+        new, axes = figure(title)
         for label, way in ways.items():
             axes.loglog(grid, [_or_gap(way, float(value)) for value in grid], label=label)
         axes.set_xlabel("epsilon")

@@ -1,7 +1,11 @@
 """Wrong calls: one sentence that names the remedy, the right exit code, nothing lost."""
 
+import os
 import warnings
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +49,8 @@ TEXTS = {
     "empty": ("", ("is empty",)),
     "header only": ("a,b\n", ("no rows",)),
     "ragged": ("a,b\n1,2\n3\n", ("Line 3", "--delimiter")),
-    "decimal commas": ('a,b\n"1,5",2\n', ("a",)),
+    "decimal commas": ('a,b\n"1,5",2\n', ("'a'", "decimal points")),
+    "other dates": ("a,b\n04.05.2013,2\n", ("'a'", "write its dates as 2024-12-31")),
     "binary": ("a,b\n\0\0\0,1\n", ("binary",)),
     "semicolons": ("a;b\n1;2\n", ("--delimiter ';'",)),
     "mixed types": ("a,b\n" + "1,2\n" * 400_000 + "x,2\n", ("Line 400002", "text")),
@@ -192,7 +197,12 @@ def test_a_plan_a_relation_and_a_seed_are_named_as_options(capsys) -> None:
     told = refused(capsys, "covariance", "people.csv", *COVARIANCE[1:], "--seed", "1")
     assert "leave out --seed" in told
     told = refused(capsys, "graph", "edges.csv", "--nodes", "5", *PROMISE)
-    assert "--relation" in told or "another ledger" in told
+    assert told.endswith("got one for edge; pass another --relation, or use another ledger.")
+    Ledger.create("planned", 3.0, 1e-5, "add-remove", mode="plan").close()
+    words = ("covariance", "people.csv", *COVARIANCE[1:], "--ledger", "planned", "--out", "r.npz")
+    code, out, err = call(capsys, "release", *words)
+    assert (code, out, Path("r.npz").exists()) == (ExitCode.WRONG_CALL, "", False)
+    assert err.endswith("fill it with `ndis ledger plan`.\n")
 
 
 def test_no_budget_left_has_its_own_code_and_comes_before_the_data(capsys) -> None:
@@ -222,6 +232,51 @@ def test_a_ledger_where_none_can_be_made(capsys) -> None:
     assert err.count("\n") == 1
 
 
+# -- permissions --------------------------------------------------------------------------------
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """As a user who is not root, whom no permission stops."""
+    was = os.geteuid()
+    os.seteuid(was or 65534)
+    try:
+        yield
+    finally:
+        os.seteuid(was)
+
+
+def test_what_may_not_be_read_or_written(capsys) -> None:
+    init = ("ledger", "init", "new", *PROMISE, "--relation", "add-remove")
+    release = ("release", "covariance", "--header", *COVARIANCE[1:], "--out")
+    with TemporaryDirectory(dir="/tmp") as name, chdir(name):
+        Path().chmod(0o755)
+        Path("open.csv").write_text("a,b\n1,2\n")
+        Path("closed.csv").write_text("a,b\n1,2\n")
+        for words in (init, (*release, "r.npz", "open.csv")):  # whose modules are then imported
+            assert call(capsys, *words)[0] == ExitCode.DONE
+        Path("closed.csv").chmod(0o000)
+        Path("free").mkdir()
+        Path("free").chmod(0o777)
+        for path in ("new", "r.npz"):
+            Path(path).unlink()
+        unreadable = "File 'closed.csv' may not be read; change its permissions."
+        nowhere = (
+            f"Cannot create the ledger at {name}/new: Permission denied; choose another folder."
+        )
+        for words, told in (
+            ((*release, "free/r.npz", "closed.csv"), unreadable),
+            ((*release, "r.npz", "open.csv"), "Permission denied: r.npz; check the path."),
+            (init, nowhere),
+        ):
+            with nobody():
+                code, out, err = call(capsys, *words)
+            assert (code, out) == (ExitCode.WRONG_CALL, "")
+            assert err.splitlines()[-1] == f"ndis: {told}"
+        left = sorted(str(path) for path in Path().rglob("*"))
+        assert left == ["closed.csv", "free", "open.csv"]
+
+
 # -- in Python ----------------------------------------------------------------------------------
 
 
@@ -239,6 +294,19 @@ def test_wrong_parameters_are_one_sentence(parameters: dict, told: str) -> None:
     with pytest.raises((TypeError, ValueError), match=told) as error:
         PrivateCovariance(**given).fit(table)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.filterwarnings("default:With probability")
+def test_a_large_delta_is_allowed_with_a_warning(capsys) -> None:
+    table, limits = pa.table({"age": [1.0, 2.0]}), {"age": (0, 90)}
+    with pytest.warns(UserWarning, match=r"probability 0\.5 .* for instance 1e-6"):
+        PrivateCovariance(epsilon=1.0, delta=0.5, limits=limits).fit(table)
+    words = ("covariance", "people.csv", *LIMITS, "--epsilon", "1", "--delta", "0.5")
+    code, _, err = call(capsys, "release", *words, "--out", "r.npz")
+    assert (code, err.count("\n")) == (ExitCode.DONE, 2)
+    assert "ndis: With probability 0.5 this promise says nothing" in err
+    with warnings.catch_warnings(action="error"):
+        PrivateCovariance(epsilon=1.0, delta=1e-3, limits=limits).fit(table)
 
 
 def test_a_column_of_gaps_in_python() -> None:

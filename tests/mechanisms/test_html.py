@@ -25,6 +25,9 @@ from ndis import (
     PrivateLogisticRegression,
     PrivatePCA,
     PrivateProjection,
+    Profile,
+    QuadraticLoss,
+    audit_pair,
 )
 from ndis.mechanisms.base import PrivateEstimator
 
@@ -98,3 +101,27 @@ def test_a_release_shows_its_guarantee_and_its_values() -> None:
     html = release._repr_html_()
     assert str(release.guarantee) in unescape(html)
     assert f"{release.value[0]:.1f}"[:-1] in html
+
+
+def test_a_loss_shows_points_of_its_curve() -> None:
+    loss = Profile.both(QuadraticLoss.from_shift(1.0))
+    shown = loss._repr_html_()
+    assert f"<td>1</td><td>{loss.delta(1.0):.4g}</td>" in shown
+    batch = QuadraticLoss(np.zeros((2, 1)), [[1.0], [2.0]], 1)
+    assert "<table>" not in batch._repr_html_()
+
+
+def test_a_verdict_shows_its_sentence_and_what_was_searched() -> None:
+    verdict = audit_pair(Gaussian([0.0], [[1.0]]), Gaussian([1.0], [[1.0]]), (1.0, 0.01))
+    shown = unescape(verdict._repr_html_())
+    assert str(verdict) in shown
+    assert all(part in shown for part in (*verdict.looked_at, *verdict.left_out))
+
+
+def test_a_sketch_shows_values_with_errors() -> None:
+    table = pa.table({"a": X[:, 0], "<b>": X[:, 1]})
+    projection = PrivateProjection(n_components=50, data_norm=1.0, **PROMISE).fit(table)
+    value, error = projection.sketch_.gram()
+    shown = projection.sketch_._repr_html_()
+    assert f"<td>a</td><td>{value[0, 0]:.6g}</td><td>{error[0, 0]:.2g}</td>" in shown
+    assert "<b>" not in shown.replace("<b>Sketch</b>", "")

@@ -12,6 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import sparse
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from disks import fill, full_beyond, room_again
 from ndis import (
@@ -266,3 +269,40 @@ def test_a_killed_process_leaves_no_file_of_that_name(tmp_path: Path) -> None:
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(".r.npz.")
     assert left.stat().st_mode & 0o777 == 0o600
+
+
+# -- scikit-learn ------------------------------------------------------------------------------
+
+TABLE = np.random.default_rng(0).uniform(-1, 1, (300, 3))
+
+
+def least_squares(**more: object) -> PrivateLeastSquares:
+    return PrivateLeastSquares(
+        epsilon=1.0, delta=1e-6, limits=[(-1, 1)] * 2, label_limits=(-1, 1), **more
+    )
+
+
+def test_cross_validation_without_a_ledger_says_what_it_costs(tmp_path: Path) -> None:
+    model, X, y = least_squares(), TABLE[:, :2], TABLE[:, 2]
+    five = (5 * model.guarantee(2).loss).epsilon(1e-6)
+    with pytest.warns(UserWarning, match=f"5 of them cost epsilon {five:.3g},.* pass a ledger"):
+        cross_val_score(model, X, y, cv=2)
+    with Ledger.create(tmp_path / "budget", 3.0, 1e-5, "add-remove") as ledger:
+        cross_val_score(least_squares(ledger=ledger), X, y, cv=2)  # counted, so no warning
+        assert len(ledger.history()) == 2
+    model.fit(X, y)  # once, and no warning
+
+
+def test_a_certificate_of_an_array_says_that_preprocessing_is_not_covered() -> None:
+    told = "Whatever was done to the array before is not covered."
+    pipeline = make_pipeline(StandardScaler(), least_squares()).fit(TABLE[:, :2], TABLE[:, 2])
+    assert told in str(pipeline[-1].release_.guarantee)
+    frame = pa.table({"a": TABLE[:, 0], "b": TABLE[:, 1], "y": TABLE[:, 2]})
+    limits = dict.fromkeys(frame.column_names, (-1, 1))
+    named = PrivateLeastSquares(epsilon=1.0, delta=1e-6, limits=limits).fit(frame, "y")
+    assert told not in str(named.release_.guarantee)
+    declared = PrivateProjection(
+        epsilon=1.0, delta=1e-6, data_norm=1.0, n_components=5, leverage=0.9
+    ).fit(TABLE)
+    assert "The set: " in declared.guarantee_.note
+    assert declared.guarantee_.note.endswith(told)

@@ -116,7 +116,7 @@ class RadialLoss(PrivacyLoss):
         """Renyi divergence of order alpha; infinite from alpha = M/(M - 1) on.
 
         Below that order E[e^{sL}] - 1, s = alpha - 1, is the integral over epsilon > 0 of
-        s (s + 1) (e^{s eps} + e^{-(s + 1) eps}) delta(eps), by quadrature to some 1e-6.
+        s (s + 1) (e^{s eps} + e^{-(s + 1) eps}) delta(eps), by quadrature to about 1e-6.
         """
         order = _validate.floats("alpha", alpha, math.nextafter(0.0, 1.0))
         values = [self._renyi(float(a)) for a in order.reshape(-1)]

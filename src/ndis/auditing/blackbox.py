@@ -200,7 +200,7 @@ def sampled_curve(
     Parameters
     ----------
     first, second : array_like of shape (n,) or (n, k)
-        Independent outputs on two neighbours, an output a row; half of them train the classifier.
+        Independent outputs on two neighbours, one for each row; half of them train the classifier.
     epsilons : array_like
         Where the curve is wanted.
     confidence : float

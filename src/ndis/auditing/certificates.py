@@ -77,7 +77,7 @@ def verify(release: Release, *, ledger: Ledger | None = None, key: Any = None) -
     ledger : Ledger, optional
         A ledger that should know the release.
     key : path or Ed25519PublicKey, optional
-        The key of whoever should have signed it.
+        The key of the expected signer.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from ndis import _validate
@@ -149,13 +150,25 @@ class Verdict:
         if clears(self.log_delta, self.claim):
             excuse = "rounding" if self.basis in (PROVEN, FLOATING) else "chance"
             return (
-                f"Consistent, just: the largest delta found at that epsilon is {found} "
+                f"Inconclusive: the largest delta found at that epsilon is {found} "
                 f"({self.witness}), above {claim} but by no more than {excuse} can explain."
             )
         return (
             f"Consistent: nothing found contradicts {claim}. The largest delta found at that "
             f"epsilon is {found} ({self.witness}); a search proves nothing beyond what it searched."
         )
+
+    def _repr_html_(self) -> str:
+        """The sentence, what was searched and what was not."""
+        colour = "#c0392b" if self.refuted else "#2e7d55"
+        parts = (("searched", self.looked_at), ("not searched", self.left_out))
+        lists = "".join(
+            f"<p>{title}:</p><ul>{''.join(f'<li>{escape(each)}</li>' for each in found)}</ul>"
+            for title, found in parts
+            if found
+        )
+        style = f"border-left: .4em solid {colour}; padding-left: .8em"
+        return f'<div style="{style}"><p>{escape(str(self))}</p>{lists}</div>'
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-able description, without data; ln 0 is null."""

@@ -219,7 +219,7 @@ def audit(
         Anything with `output_law(data) -> Gaussian`, or a function that returns a Gaussian or a
         pair (mean, covariance).
     data : array_like
-        The data set around which to search, a row a person, with the label as the last column
+        The data set around which to search, one row per person, with the label as the last column
         for a regression; a weighted adjacency matrix for the relation "edge".
     claim : (epsilon, delta) or Guarantee, optional
         What is claimed; by default the mechanism's own epsilon and delta.

@@ -53,8 +53,11 @@ def curve(
     if plot is not None:
         from ndis import plots
 
-        grid = _smooth(epsilons)
-        plots.curve(worst, grid, marked=epsilon or ()).savefig(plot)
+        parts = [f"shift {value:g}" for value in shift or ()]
+        parts += [f"leverage {value:g}, {n_components} columns" for value in leverage or ()]
+        parts += [path.name for path in pair or ()]
+        title = " + ".join(parts) if times == 1 else f"{times} times ({' + '.join(parts)})"
+        plots.curve(worst, _smooth(epsilons), marked=epsilon or (), title=title).savefig(plot)
     if as_json:
         print_json(
             {

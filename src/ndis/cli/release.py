@@ -92,7 +92,8 @@ def _draw(release: Release, plot: Path) -> None:
             "Expected a release that carries its privacy loss, got one without; the release was "
             "written, its curve cannot be drawn."
         )
-    plots.curve(loss, np.linspace(0.0, 2.0 * release.guarantee.epsilon + 0.5, 81)).savefig(plot)
+    grid = np.linspace(0.0, 2.0 * release.guarantee.epsilon + 0.5, 201)
+    plots.curve(loss, grid, title=release.mechanism).savefig(plot)
 
 
 def _tell(release: Release, out: Path, ledger: str | None, as_json: bool) -> None:

@@ -355,6 +355,8 @@ def _starring(names: set[str]) -> type[TyperCommand]:
     """A command whose help stars what is needed, by a flag or in a file."""
 
     class Starring(TyperCommand):
+        needed = names
+
         def format_help(self, ctx: Any, formatter: Any) -> None:
             chosen = [
                 p for p in self.params if p.name in names or getattr(p, "metavar", None) in names

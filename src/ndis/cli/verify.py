@@ -33,7 +33,7 @@ def verify(
         str | None, typer.Option(help="A ledger in which the release should be.")
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(help="Public key (Ed25519, PEM) of whoever should have signed.")
+        Path | None, typer.Option(help="Public key (Ed25519, PEM) of the expected signer.")
     ] = None,
     plot: Picture = None,
     as_json: AsJson = False,
@@ -88,4 +88,4 @@ def _draw(release: "Release", plot: Path) -> None:
             "Expected a release that carries its privacy loss, got one without; leave out --plot."
         )
     grid = np.linspace(0.0, 2.0 * max(release.guarantee.epsilon, 0.5), 81)
-    plots.curve(loss, grid).savefig(plot)
+    plots.curve(loss, grid, title=release.mechanism).savefig(plot)

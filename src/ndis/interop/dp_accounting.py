@@ -22,7 +22,7 @@ try:
     import dp_accounting as google
     from dp_accounting.pld import privacy_loss_distribution as distributions
     from dp_accounting.pld.pld_pmf import DensePLDPmf
-except ImportError:  # pragma: no cover - the sentence is for whoever lacks the extra
+except ImportError:  # pragma: no cover - the sentence is for those who lack the extra
     raise ImportError(
         "Expected dp-accounting, but it is not installed; run: pip install 'ndis[interop]'."
     ) from None

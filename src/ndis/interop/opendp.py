@@ -12,7 +12,7 @@ from ndis.release import Release
 
 try:
     import opendp.prelude as dp
-except ImportError:  # pragma: no cover - the sentence is for whoever lacks the extra
+except ImportError:  # pragma: no cover - the sentence is for those who lack the extra
     raise ImportError(
         "Expected OpenDP, but it is not installed; run: pip install 'ndis[interop]'."
     ) from None

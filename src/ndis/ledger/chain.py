@@ -1,7 +1,7 @@
 """A durable, append-only list of events, each sealed with the one before.
 
 The hash of an event covers the event before it and the state after it (the running totals), so
-that neither can be edited alone. There is no key: whoever can write the ledger and knows the
+that neither can be edited alone. There is no key: anybody who can write the ledger and knows the
 format can write a new chain.
 """
 

@@ -35,7 +35,7 @@ FloatArray = NDArray[np.float64]
 _GAUSSIAN, _RENYI, _INFINITE = 0.45, 0.45, 0.1
 # Orders are the best one for mean shifts, times powers of sqrt(2); each step halves the weight.
 _BELOW, _ABOVE = 14, 10
-# Sums and cumulants are good to some 1e-13; costs are raised by this much, relatively.
+# Sums and cumulants are good to about 1e-13; costs are raised by this much, relatively.
 _MARGIN = 1e-11
 
 

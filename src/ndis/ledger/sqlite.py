@@ -6,9 +6,9 @@ be copied, moved and put on read-only media. (A write-ahead log forces one write
 but keeps recent payments beside the file for days.)
 
 SQLite finds the journal by the path of the file, and a process that was killed may leave one that
-the next must roll back. Whoever reaches the file by another path would miss it. Hence a file with
-several hard links, or mounted alone into a container, is refused; so are network file systems,
-on which two machines may not see each other's locks.
+the next must roll back. A process that reaches the file by another path would miss it. So a file
+with several hard links, or mounted alone into a container, is refused, and so are network file
+systems, on which two machines may not see each other's locks.
 """
 
 from __future__ import annotations

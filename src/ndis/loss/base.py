@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -61,6 +62,16 @@ class PrivacyLoss(ABC):
     """
 
     quick: bool = False
+
+    def _repr_html_(self) -> str:
+        """A few points of the curve, where they are quick to find."""
+        head = f"<pre>{escape(repr(self))}</pre>"
+        grid = [0.25, 0.5, 1.0, 2.0, 4.0] if self.quick else []
+        points = [(epsilon, self.delta(epsilon)) for epsilon in grid]
+        if not points or np.ndim(points[0][1]):  # slow, or a batch of losses
+            return head
+        rows = "".join(f"<tr><td>{at:g}</td><td>{delta:.4g}</td></tr>" for at, delta in points)
+        return f"{head}<table><tr><th>epsilon</th><th>delta</th></tr>{rows}</table>"
 
     # -- what a kind of loss must say ----------------------------------------------------------
 

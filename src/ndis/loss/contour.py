@@ -51,7 +51,7 @@ _NEGLIGIBLE = 1e-16
 _FARTHEST = 340.0
 # An integrand that grows to this many times what it was at the saddle point is on a wrong path.
 _SWOLLEN = 1e3
-# What turns by more than this from node to node is not seen.
+# Phase steps above this are under-sampled.
 _FASTEST = 3.5
 # Above this sum of |n q| B the small-argument series of log1pmx is needed.
 _MANY = 300.0

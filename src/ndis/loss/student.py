@@ -49,7 +49,7 @@ from ndis.loss.least_squares import (
 from ndis.loss.quadratic import QuadraticLoss, _raw
 
 # Cells of the angle on either side of zero, the same for all pairs, and those put where a pair
-# has its delta besides; the logarithm of the tail at which the first ones end.
+# also has its delta; the logarithm of the tail at which the first ones end.
 _COARSE, _FINE, _FURTHEST = 24, 48, 92.0
 # Bounds on the relative error of an incomplete beta function (or of a power), given its arguments,
 # and of one whose second parameter is 1/2: several times the largest found against ball arithmetic.
@@ -92,7 +92,7 @@ class SketchAndSolveLoss(TriangleLoss):
             )
 
     def log_delta_at(self, q: ArrayLike, p: ArrayLike, epsilon: ArrayLike) -> FloatArray:
-        """An upper bound, tight to some 1e-3, on ln delta(epsilon) of the two t laws."""
+        """An upper bound, tight to about 1e-3, on ln delta(epsilon) of the two t laws."""
         return self._bounds_at(q, p, epsilon)[1]
 
     def attained_at(self, q: ArrayLike, p: ArrayLike, epsilon: ArrayLike) -> FloatArray:

@@ -202,6 +202,8 @@ def mean_shift(
 
 # Parameters that the certificate does not repeat: promise and noise stand there anyway.
 _UNPUBLISHED = ("epsilon", "delta", "noise_scale", "random_state", "ledger")
+# An estimator cannot see earlier steps of a pipeline.
+_EARLIER = "Whatever was done to the array before is not covered."
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -445,7 +447,11 @@ class TableEstimator(PrivateEstimator):
         table = table.with_rows(self._rows(table, labels))
         rows = table.rows
         assert rows is not None
-        self._release(table, self._planned(rows))
+        plan = self._planned(rows)
+        if hasattr(X, "shape") and not hasattr(X, "columns"):  # no file, no data frame
+            note = f"{plan.guarantee.note} {_EARLIER}".strip()
+            plan = replace(plan, guarantee=replace(plan.guarantee, note=note))
+        self._release(table, plan)
         self.n_features_in_ = len(rows.features.columns)
         self._finish(self._bounded(rows, self.release_.arrays, self.noise_scale_))
         return self

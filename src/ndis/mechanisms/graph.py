@@ -334,7 +334,7 @@ class PrivateGraph(PrivateEstimator):
 
     @property
     def relation(self) -> NeighbourRelation:
-        """Who is protected: whoever an edge belongs to."""
+        """Who is protected: the owner of an edge."""
         return NeighbourRelation.EDGE
 
     # -- for auditors ------------------------------------------------------------------------

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
 __all__ = ["publish"]
+
+# Fixed, not 1/n: a warning that knew the number of rows would tell it.
+_LARGE_DELTA = 1e-3
 
 
 def publish(
@@ -89,11 +94,42 @@ def publish(
 
 
 def ask(guarantee: Guarantee, ledger: Ledger | None, random_state: RandomState = None) -> None:
-    """Refuse before any data are read what the ledger would refuse afterwards; spends nothing."""
+    """Refuse before any data are read what the ledger would refuse afterwards; spends nothing.
+
+    Warns of a delta so large that the promise would say little, and of cross-validation that
+    nobody counts.
+    """
     _check(ledger)
     honest = replace(guarantee, private=is_secure(random_state))
+    if honest.private and honest.delta > _LARGE_DELTA:
+        warnings.warn(
+            f"With probability {honest.delta:g} this promise says nothing: a mechanism with such a "
+            "delta may publish somebody's whole row; choose a delta far below one in the number of "
+            "people, for instance 1e-6.",
+            UserWarning,
+            stacklevel=2,
+        )
     if ledger is not None and not ledger.would_allow(honest):
         ledger.preview(honest)  # which raises, and says what is left
+    if ledger is None and honest.private and honest.loss is not None and _is_one_of_many():
+        five, ten = ((times * honest.loss).epsilon(honest.delta) for times in (5, 10))
+        warnings.warn(
+            f"Every fit of a cross-validation is a release: 5 of them cost epsilon {five:.3g}, 10 "
+            f"of them {ten:.3g}, at delta {honest.delta:g} if none depends on another; pass a "
+            "ledger, which counts them, or compare by forecasts, which cost nothing.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _is_one_of_many() -> bool:
+    """Whether scikit-learn's model selection is asking."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("sklearn.model_selection."):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _filled(draft: Release, drawn: Any) -> Release:

@@ -1,4 +1,4 @@
-"""What a mechanism's public parameters imply, for whoever holds a release and does not trust it.
+"""What a mechanism's public parameters imply, for those who hold a release and do not trust it.
 
 The parameters in a certificate are those of the estimator and its noise, so its plan can be made
 again without data. A mechanism that is no estimator takes part by a function

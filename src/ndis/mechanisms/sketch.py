@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -134,6 +135,18 @@ class Sketch:
     def n_components(self) -> int:
         """The number r of columns of the sketch."""
         return int(self.matrix.shape[1])
+
+    def _repr_html_(self) -> str:
+        """The sum of squares of each column, with its standard error."""
+        value, error = (np.diagonal(part) for part in self.gram())
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td>{number:.6g}</td><td>{spread:.2g}</td></tr>"
+            for name, number, spread in zip(self.columns, value, error, strict=True)
+        )
+        return (
+            f"<p><b>Sketch</b> of {self.n_components} columns</p><table><tr><th>column</th>"
+            f"<th>sum of squares</th><th>standard error</th></tr>{rows}</table>"
+        )
 
     # -- estimates ---------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ Three kinds of randomness, kept apart:
   from it is private. Every call makes a new key, the child of a fork makes new ones for the
   generators that it inherits, and a secret generator can be neither copied nor pickled: two
   draws never come from one stream by accident.
-* **Reproducible.** `generator(random_state)` repeats itself, so it hides nothing: whoever knows
+* **Reproducible.** `generator(random_state)` repeats itself, so it hides nothing: anybody who knows
   the seed can subtract the noise. `is_secure` tells the two apart.
 * **Public.** `signs` is a function of a seed that all parties share, for matrices which nobody
   needs to hide and everybody needs to agree on.

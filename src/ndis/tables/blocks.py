@@ -1,7 +1,7 @@
 """A block of a table's rows on the grid, and the products that sums are made of.
 
 Features are doubles that hold integers, stored with one row for each feature, so that they can be
-clipped and scaled column by column. Whoever adds something up writes it with these products alone;
+clipped and scaled column by column. Sums are written with these products alone;
 the same lines then work on dense and sparse blocks, on the processor and on a graphics card.
 """
 

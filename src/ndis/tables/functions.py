@@ -3,14 +3,14 @@
 Libraries round exp differently on different processors, and even in different lanes of one vector
 instruction, so that a row's term would depend on its place in the table. Here everything is
 multiplication, addition and division of single elements, which IEEE arithmetic rounds correctly.
-Relative errors are below 1e-12; whoever uses a result rounds it to a grid of 2^-20.
+Relative errors are below 1e-12; callers round results to a grid of 2^-20.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-# Beyond this e^-x is below 2^-46, and zero for whoever rounds to 2^-20.
+# Beyond this e^-x is below 2^-46, and zero after rounding to 2^-20.
 _FAR = 32.0
 # e^-x is the 2^8-th power of e^-z with z = x/2^8 <= 1/8, by ten terms of its series.
 _SQUARINGS, _TERMS = 8, 10

@@ -1,4 +1,4 @@
-"""A progress bar for whoever waits: after two seconds, and only where someone is looking."""
+"""A progress bar: after two seconds, and only on a terminal."""
 
 from __future__ import annotations
 

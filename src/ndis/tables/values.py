@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MICROSECONDS_OF_A_DAY = 86_400e6
+_REMEDIES = {
+    r"[+-]?[0-9.]+,[0-9]+$": "write its numbers with decimal points, 1.5 instead of 1,5",
+    r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]": "write its dates as 2024-12-31; they count in days",
+}
 
 
 def missing_values(name: str) -> ValueError:
@@ -58,11 +63,16 @@ def numbers(name: str, array: pa.Array, width: int | None = None) -> NDArray[Any
     elif types.is_list(kind) or types.is_large_list(kind):
         raise _ragged(name)
     elif not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-        raise ValueError(
-            f"Column {name!r} holds {kind}, not numbers; leave it out or list its levels."
-        )
+        raise ValueError(f"Column {name!r} holds {kind}, not numbers; {_remedy(array)}.")
     values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return values
+
+
+def _remedy(array: pa.Array) -> str:
+    """What to do with a column of text, by what its first value looks like."""
+    first = str(array[0]) if len(array) else ""
+    looks = (remedy for pattern, remedy in _REMEDIES.items() if re.match(pattern, first))
+    return next(looks, "leave it out or list its levels")
 
 
 def _ragged(name: str) -> ValueError:

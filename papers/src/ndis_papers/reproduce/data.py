@@ -63,7 +63,7 @@ class OfficialFile:
         Names that must be among them; upper and lower case are the same.
     sha256 : str or None
         The hash of the file. No publisher of these files publishes one, so that None is the
-        default everywhere: whoever trusts his copy pins it (`pinned`).
+        default everywhere: pin a copy that you trust (`pinned`).
     heading : bool
         Whether the first line has the names.
     """

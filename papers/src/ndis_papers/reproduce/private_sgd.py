@@ -93,9 +93,9 @@ def rank_one_budget(epsilon: float, training: Training) -> tuple[float, float]:
 def rank_one_lower_bound(loss: RadialLoss, epsilon: float, training: Training) -> float:
     """A proven lower bound on the delta of all steps.
 
-    Whoever sees a loss above e' in any step answers "present". With d = delta(e') of one step on a
-    given sample, that has probability at least 1 - (1 - q d)^T if the record is present, and at
-    most T e^-e' if it is absent.
+    An attacker answers "present" on seeing a loss above e' in any step. With d = delta(e') of one
+    step on a given sample, that has probability at least 1 - (1 - q d)^T if the record is present,
+    and at most T e^-e' if it is absent.
     """
     bounds = [0.0]
     for threshold in (5.0, 15.0, 30.0, 60.0):

@@ -34,7 +34,7 @@ WHOLE = "MultiPartyRegression"
 
 @dataclass(frozen=True)
 class Mixed:
-    """What a party computes before any noise: the owner's alone.
+    """What a party computes before any noise; only the owner may see it.
 
     Attributes
     ----------
@@ -307,7 +307,7 @@ class _Keys:
         keys = pa.chunked_array(self.chunks, type=pa.large_string())
         if pc.count_distinct(keys).as_py() < len(keys):
             raise ValueError(
-                f"Expected one row a person, got a repeated value in the key {self.name!r}; "
+                f"Expected one row for each person, got a repeated value in the key {self.name!r}; "
                 "merge each person's rows first."
             )
         return self.hash.hexdigest()

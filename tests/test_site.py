@@ -1,0 +1,132 @@
+"""The site: formulas, what the copy button copies, a page for each name and each command."""
+
+import importlib.util
+import json
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ndis
+from ndis.cli.program import GROUPS
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("mkdocs")
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def hook(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"hooks/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+maths, copying, api, commands = map(hook, ("maths", "copying", "api", "commands"))
+notebooks, runner = hook("notebooks"), hook("../../tools/run_notebooks")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    {
+        "p ≤ e^epsilon q": "p ≤ e<sup>epsilon</sup> q",
+        "e^{s(l−eps)}": "e<sup>s(l−eps)</sup>",
+        "S1^(-1/2) v": "S1<sup>-1/2</sup> v",
+        r"alpha\^2": "alpha<sup>2</sup>",
+        "10^−6.3.": "10<sup>−6.3</sup>.",
+        "x_{j−1} and d_j": "x<sub>j−1</sub> and d<sub>j</sub>",
+        "Σ a_i z_i²": "Σ a<sub>i</sub> z<sub>i</sub>²",
+        "sup_S P(S)": "sup<sub>S</sub> P(S)",
+        "(x_j − x)_+": "(x<sub>j</sub> − x)<sub>+</sub>",
+        "e^{l_j}": "e<sup>l<sub>j</sub></sup>",
+        "data_norm and n_components": "data_norm and n_components",
+        "<code>x_j^2</code> x_j": "<code>x_j^2</code> x<sub>j</sub>",
+        "<pre><code>e^x</code> a_b</pre>": "<pre><code>e^x</code> a_b</pre>",
+        '<a href="x_j^2">y</a>': '<a href="x_j^2">y</a>',
+    }.items(),
+)
+def test_formulas(text: str, shown: str) -> None:
+    assert maths.on_page_content(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("plain", "tex"),
+    {
+        "P(S) ≤ e^epsilon Q(S) + delta": r"P(S)\leq e^{\varepsilon }Q(S)+\delta ",
+        "ln E_P[e^(sL)]": r"{\mathrm{ln}}\;E_{P}[e^{sL}]",
+        "½ Σ aᵢ zᵢ²": r"\frac{1}{2} \sum a_{i}z_{i}^{2}",
+        "p = vᵀ (DᵀD + σ² I)⁻¹ v": r"p=v^{T}(D^{T}D+\sigma ^{2}I)^{-1}v",
+        "√(2w) <= sqrt(x)": r"\sqrt{2w}\leq \sqrt{x}",
+        "0 for x in A": r"0\;{\mathrm{for}}\;x\;{\mathrm{in}}\;A",
+    }.items(),
+)
+def test_plain_notation_is_read_as_tex(plain: str, tex: str) -> None:
+    assert maths.to_tex(plain) == tex
+    assert maths.draw(tex, plain).startswith('<svg class="formula" role="img" aria-label=')
+
+
+def test_every_formula_can_be_drawn() -> None:
+    drawn = 0
+    for path in sorted(DOCS.rglob("*.md")):
+        text = path.read_text()
+        maths.on_page_markdown(text)
+        outside = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+        for block in re.findall(r"(?<=\n\n)(?:    [^ *>\n-].*\n)+(?=\n|$)", outside):
+            drawn += maths.set_block(textwrap.dedent(block)) is not None
+    assert drawn > 50
+
+
+def test_code_is_no_formula() -> None:
+    for text in ('ledger = Ledger("a")', ">>> x = 1", "data ──▶ tables", "run --shift=1"):
+        assert maths.set_block(text) is None
+
+
+def test_the_copy_button_copies_what_can_be_pasted() -> None:
+    page = copying.on_page_markdown("```python\n>>> 1 + 1\n2\n```\n")
+    assert page.startswith("```pycon\n>>> ")
+    session = ">>> for x in y:\n...     print(x)\n...\n1\n"
+    assert copying.to_paste("pycon", session) == "for x in y:\n    print(x)\n"
+    assert copying.to_paste("console", "$ ndis curve --shift 1\nPrivacy\n") == (
+        "ndis curve --shift 1"
+    )
+    html = (
+        '<div class="language-console highlight"><pre><span></span><code><span class="gp">$ '
+        "</span>ndis show &quot;a b&quot;\n<span>x</span></code></pre></div>"
+    )
+    shown = copying.on_page_content(html)
+    assert 'data-copy="ndis show &quot;a b&quot;"><pre>' in shown
+
+
+def test_every_public_name_has_a_page_of_its_own() -> None:
+    names = [name for section in api.sections().values() for name in section]
+    listed = {name.removeprefix("ndis.") for name in names}
+    assert listed >= set(ndis.__all__) - {"Verdict"}
+    assert "auditing.Verdict" in listed
+    pages = [api.page(name).lower() for name in names if name.startswith("ndis.")]
+    assert len(set(pages)) == len(pages)
+    assert all(api.summary(name) for name in names if name.startswith("ndis."))
+
+
+def test_every_command_has_a_reference_with_all_its_options() -> None:
+    found = dict(commands.commands())
+    assert set(GROUPS) <= found.keys()
+    release = commands.reference("ndis release", found["release"])
+    assert "## ndis release regression" in release
+    assert re.search(r"- `--epsilon`: .* \*\*Required\.\*\*", release)
+    for each in found["curve"].params:
+        assert f"`{each.opts[0]}`: {each.help}" in commands.reference("ndis curve", found["curve"])
+
+
+@pytest.mark.parametrize("path", runner.NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_and_shows_what_is_stored_in_it(path: Path) -> None:
+    """Other numbers each time, of the same kinds: pictures, tables and sentences."""
+    stored = json.loads(path.read_text())
+    for before, now in zip(stored["cells"], runner.run(stored)["cells"], strict=True):
+        kinds = [sorted(each.get("data", {"text": 0})) for each in before.get("outputs", ())]
+        assert [sorted(each.get("data", {"text": 0})) for each in now.get("outputs", ())] == kinds
+    page = notebooks.page(path.read_text(), path.name)
+    assert page.startswith("# ")
+    assert f"[Download this notebook]({path.name})" in page
+    assert "data:image/png;base64," in page
