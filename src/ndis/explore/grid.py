@@ -118,12 +118,10 @@ def _read(loss: PrivacyLoss, deltas: Sequence[float]) -> dict[str, Any]:
     epsilon = np.linspace(0.0, _ENDS[small[0] if small.size else -1], _POINTS)
     delta, factor = np.exp(loss.upper_log_delta(epsilon)), np.exp(np.minimum(epsilon, 700.0))
     return {
-        "advantage": rounded_up(delta[0]),
+        "advantage": _share(delta[0]),
         # Every epsilon gives two bounds (see `ndis.risk`).
         "found": [
-            rounded_up(
-                min(1.0, np.min(delta + factor * rate), np.min(1 - (1 - rate - delta) / factor))
-            )
+            _share(min(np.min(delta + factor * rate), np.min(1 - (1 - rate - delta) / factor)))
             for rate in RATES
         ],
         "total": [rounded_up(_first_below(epsilon, delta, wanted)) for wanted in deltas],
@@ -148,6 +146,11 @@ def _first_below(epsilon: FloatArray, delta: FloatArray, wanted: float) -> float
 def rounded_up(value: float) -> float | None:
     """Six digits, above the value by a hundred-thousandth; None where there is no number."""
     return float(f"{value * (1 + 1e-5):.6g}") if math.isfinite(value) else None
+
+
+def _share(value: float) -> float:
+    """A probability, rounded up; it is at most 1."""
+    return min(rounded_up(value) or 0.0, 1.0)
 
 
 def _by_name(noise: Any) -> dict[str, float]:

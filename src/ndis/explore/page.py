@@ -104,15 +104,21 @@ def _texts(
         shape = size if isinstance(size, int) else ",".join(map(str, size or [1]))
         settings |= {"relation": str(model.relation), "size": shape}
     methods = "method" in model.get_params(deep=False)
-    named = "columns" in given or not isinstance(model, TableEstimator)
+    named = "columns" in given or isinstance(given.get("limits"), dict)
+    nameless = isinstance(model, TableEstimator) and not named
     accepted = inspect.signature(model.plan).parameters
     planned = {k: v for k, v in {"size": size, "label": label}.items() if v is not None}
-    read = 'np.loadtxt("table.csv", delimiter=",", skiprows=1, ndmin=2)'
+    imports, table = "", '"table.csv"'
+    if answers:
+        imports = "import numpy as np\n"
+        table = 'np.loadtxt("table.csv", delimiter=",", skiprows=1, ndmin=2)'
+    elif nameless:
+        imports, table = "from ndis.tables import Table\n", 'Table.open("table.csv", header=True)'
     return {
         "question": question,
         "about": str(inspect.getdoc(model)).partition("\n")[0],
         "size": "" if size is None or answers else f" --size {size}",
-        "header": " --header" if answers or not named else "",
+        "header": " --header" if answers or nameless else "",
         "config": "epsilon: $epsilon\ndelta: $delta\n"
         + "method: $method\n" * methods
         # JSON is YAML, too.
@@ -122,8 +128,8 @@ def _texts(
             "model": _python(model),
             "planner": "model" if _given(planner) == given else _python(planner),
             "planned": ", ".join(f"{k}={v!r}" for k, v in planned.items() if k in accepted),
-            "fit": read if answers else '"table.csv"' + (f", {label!r}" if label else ""),
-            "imports": "import numpy as np\n" * answers,
+            "fit": table + (f", {label!r}" if label else ""),
+            "imports": imports,
         },
     }
 
