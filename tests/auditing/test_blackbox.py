@@ -18,7 +18,7 @@ def noisy_sum(scale: float):  # type: ignore[no-untyped-def]
 def run(scale: float, seed: int, confidence: float = 0.9) -> Verdict:
     return audit_samples(
         noisy_sum(scale), [1, 1], [1], EPSILON, claimed_delta=TRUE,
-        n_samples=1000, confidence=confidence, random_state=seed,
+        n_samples=1000, confidence=confidence, low_bits=False, random_state=seed,
     )  # fmt: skip
 
 

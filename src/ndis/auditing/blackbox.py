@@ -60,6 +60,7 @@ def audit_samples(
     n_samples: int = 20_000,
     confidence: float = 0.99,
     classifier: Any = None,
+    low_bits: bool = True,
     random_state: RandomState = 0,
 ) -> Verdict:
     """Run a mechanism on two neighbours until its claim is refuted.
@@ -81,8 +82,12 @@ def audit_samples(
     confidence : float
         A true claim is refuted with probability at most 1 - confidence.
     classifier : scikit-learn classifier, optional
-        Needs `fit` and `predict_proba`; by default quadratic discriminant analysis, which is
-        the right family for Gaussian outputs, beside boosted trees.
+        Needs `fit` and `predict_proba`; by default linear and quadratic discriminants, which are
+        right for Gaussian outputs, beside boosted trees.
+    low_bits : bool
+        Look at the low bits of outputs too: noise that is added in floating point leaks there,
+        whatever its scale, and a claim about such code is false. With False the claim is judged
+        as if arithmetic were exact.
     random_state : int, Generator or None
         For the draws; an audit is repeatable unless None.
 
@@ -98,7 +103,7 @@ def audit_samples(
     >>> audit_samples(noisy_sum, [1, 1], [1], 0.5, claimed_delta=0.05).outcome
     'refuted'
     """
-    test, asked = _test(epsilon, claimed_delta, confidence, classifier)
+    test, asked = _test(epsilon, claimed_delta, confidence, classifier, low_bits)
     most, rng = _validate.count("n_samples", n_samples, _FEWEST), generator(random_state)
     for size in track(_batches(most), "Running on both data sets", most, size=int):
         first, second = (_draw(mechanism, data, size, rng) for data in (D, D_prime))
@@ -116,6 +121,7 @@ def audit_outputs(
     claimed_delta: float,
     confidence: float = 0.99,
     classifier: Any = None,
+    low_bits: bool = True,
 ) -> Verdict:
     """Test a claim on outputs that were drawn before; the same test as `audit_samples`.
 
@@ -125,7 +131,7 @@ def audit_outputs(
         Independent outputs on two neighbours, one in each row, as many of either.
     epsilon, claimed_delta : float
         The claim.
-    confidence, classifier
+    confidence, classifier, low_bits
         As in `audit_samples`.
 
     Returns
@@ -141,13 +147,13 @@ def audit_outputs(
     >>> audit_outputs(first, second, 0.5, claimed_delta=0.05).outcome
     'refuted'
     """
-    test, asked = _test(epsilon, claimed_delta, confidence, classifier)
+    test, asked = _test(epsilon, claimed_delta, confidence, classifier, low_bits)
     test.run(*_paired(_outputs("first", first), _outputs("second", second), _FEWEST))
     return _decided(test, asked, confidence)
 
 
 def _test(
-    epsilon: float, claimed_delta: float, confidence: float, classifier: Any
+    epsilon: float, claimed_delta: float, confidence: float, classifier: Any, low_bits: bool
 ) -> tuple[SequentialTest, Claim]:
     asked = Claim.of((epsilon, claimed_delta))
     if asked.epsilon > _LARGEST:
@@ -156,7 +162,7 @@ def _test(
             "samples can refute more."
         )
     risk = 1.0 - _validate.probability("confidence", confidence)
-    return SequentialTest(asked.epsilon, asked.delta, risk, classifier), asked
+    return SequentialTest(asked.epsilon, asked.delta, risk, classifier, low_bits), asked
 
 
 def _batches(most: int) -> Iterator[int]:
@@ -170,9 +176,8 @@ def _batches(most: int) -> Iterator[int]:
 
 def _decided(test: SequentialTest, asked: Claim, confidence: float) -> Verdict:
     searched = (
-        f"{test.n_sets} sets of outputs at a time, of one pair of data sets, "
-        f"{test.n_pairs} samples of each",
-        "not searched: other neighbours, and sets that this classifier does not propose",
+        f"one pair of data sets, {test.n_pairs} samples of each, scored by {test.describe()}",
+        "not searched: other neighbours, and sets of outputs that these scores do not tell apart",
     )
     with np.errstate(divide="ignore"):
         bound = float(np.log(test.lower_bound)) if test.refuted else -math.inf

@@ -1,18 +1,22 @@
 """Bets against a claim: a test that may stop whenever it has won.
 
-A claim (epsilon, delta) says P(S) <= e^epsilon Q(S) + delta for every set S of outputs. Draw an
-output of either data set, and let a and b say whether each lies in S. For any q0 >= 0, with
-p0 = e^epsilon q0 + delta, and any stake u small enough that neither factor is negative,
+A claim (epsilon, delta) says, of the laws P and Q of the outputs on two neighbours, that
+E_P f <= e^epsilon E_Q f + delta for every function f with values in [0, 1], and the same with P and
+Q exchanged. Let phi have values in [0, U], psi in [0, V], and let l + m = 2 - (U + V) delta. Draw
+an output x of P and y of Q. Then, wherever neither factor can be negative,
 
-    (1 + u (a - p0)) (1 - e^epsilon u (b - q0))
+    F(x) G(y) = (l + phi(x) - e^epsilon psi(x)) (m - e^epsilon phi(y) + psi(y))
 
-has mean at most 1 if the claim holds: with P(S) = p0 + e^epsilon t and Q(S) = q0 + t it is
-1 - (e^epsilon u t)^2, and a smaller P(S) only lowers the first factor. So whoever multiplies such
-factors, choosing S, q0 and u from what was seen before, has a wealth that exceeds 1/risk with
-probability at most `risk`, ever (Ville). The choice here is the one under which the wealth grows
-fastest if the frequencies seen so far are the probabilities, which is the likelihood ratio against
-the nearest pair (p0, q0) that obeys the claim. Many gamblers bet on many sets; the mean of their
-wealths is a wealth too.
+has mean at most 1 if the claim holds: the means of the two factors add up to at most 2. So whoever
+multiplies such products, choosing phi, psi, l, U and V from what was seen before, has a wealth that
+ever exceeds 1/risk with probability at most `risk` (Ville).
+
+If w(x) is the probability that an output x came from P and not from Q, the wealth grows fastest
+with phi = w (l + e^-epsilon m) - l, and psi alike with 1 - w and the roles exchanged, both cut to
+their ranges: F and G are then likelihood ratios of (P, Q) to the nearest pair that obeys the claim.
+A classifier that learns from the outputs seen so far estimates w. Each output is scored before it
+is learned from; those scores tell how far to trust the classifier, and which l, U and V to choose.
+Several classifiers bet with purses of their own; the mean of their wealths is a wealth too.
 """
 
 from __future__ import annotations
@@ -24,16 +28,22 @@ import numpy as np
 
 from ndis._validate import FloatArray
 
-# Thresholds of the score on which gamblers bet, in each direction, as shares of what was seen.
-_SHARES = np.array([0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.995, 1.0])
-# What part of the fastest stake a gambler dares: frequencies of few samples promise too much.
-_DARING = np.array([1.0, 0.5])
-# Pairs of outputs seen before the first bet, and from which the second kind of score is learned.
-_FIRST, _MANY = 16, 200
+# What part of the fastest bet a gambler dares: estimates from few outputs promise too much.
+_DARING = np.array([1.0, 0.4])
+# Pairs of outputs seen before the first bet, and from which trees are learned.
+_FIRST, _MANY = 12, 48
+# Classifiers learn anew when this many times as many outputs have been seen, of the last so many.
+_AGAIN, _LONGEST = 1.5, 20_000
 # Bets are made for batches of this share of what was seen.
 _BATCH = 0.1
 # A bound of delta is looked for among so many values above the claim.
-_BOUNDS = 20
+_BOUNDS = 12
+# Log-odds beyond this are as good as certain.
+_CERTAIN = 12.0
+# Levels between which scores are counted, as shares of what was seen, and how many outputs the
+# curve of the scores is worth between two of them.
+_SHARES = np.array([0.01, 0.03, 0.06, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.94, 0.97, 0.99])
+_PRIOR = 20.0
 
 
 class SequentialTest:
@@ -46,7 +56,10 @@ class SequentialTest:
     risk : float
         With at most this probability a true claim is ever refuted.
     classifier : scikit-learn classifier, optional
-        What proposes sets; by default quadratic discriminants and, from 200 pairs, boosted trees.
+        What tells the outputs apart; by default linear and quadratic discriminants and boosted
+        trees.
+    low_bits : bool
+        Whether the trees see on which grid each number lies.
 
     Attributes
     ----------
@@ -56,33 +69,40 @@ class SequentialTest:
     lower_bound : float
         Delta is at least this, with the confidence asked for; 0 while nothing is known.
     estimate : float
-        The largest P(S) - e^epsilon Q(S) by the frequencies of outputs that the score has not
+        The largest P(S) - e^epsilon Q(S) by the frequencies of outputs that the score had not
         seen.
-    n_sets : int
-        Sets that are bet on at a time.
     """
 
-    def __init__(self, epsilon: float, delta: float, risk: float, classifier: Any = None) -> None:
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        risk: float,
+        classifier: Any = None,
+        low_bits: bool = True,
+    ) -> None:
         self._factor = math.exp(epsilon)
         # Values of delta, the claim first; a hair above it, so that to refute one is to be above.
         least = max(delta * (1.0 + 1e-6), 1e-12)
         above = np.geomspace(max(1.1 * least, 1e-7), 0.999, _BOUNDS)
         self._deltas = np.concatenate([[least], above[above > least]])
         self._wall = -math.log(risk)
-        self._classifier = classifier
-        self._seen: list[FloatArray] = []  # outputs of the first and second data set, paired
-        self._wealth = np.zeros(self._deltas.size)  # ln of the mean over gamblers, so far
         self._best = np.zeros(self._deltas.size, dtype=bool)
-        # What is bet on: scores, levels of each, how often outputs of either law were beyond them
-        # when these were learned and by now, and what each gambler has.
-        self._scores: list[Any] = []
-        self._levels: list[FloatArray] = []
-        self._trained = self._counts = np.zeros((2, 0))
-        self._purse = np.zeros((self._deltas.size, 0))
-        self._unseen = 0
+        self._classifiers: list[Any] = [_Linear(), _Quadratic(), _Trees(low_bits)]
+        if classifier is not None:
+            self._classifiers = [_Given(classifier)]
+        kinds = len(self._classifiers)
+        self._seen: list[FloatArray] = []  # outputs of the first and second data set, paired
+        self._scores = np.zeros((kinds, 2, 0))  # of outputs, before they were learned from
+        self._learned = np.zeros(kinds)  # from how many pairs
+        self._purse = np.zeros((self._deltas.size, kinds * _DARING.size))  # logs of wealths
+        self._terms = np.zeros((3, self._deltas.size, kinds))  # l - m, U and V
+        self._terms[1:] = 0.5 / self._factor
         self.n_pairs = 0
-        self.estimate = 0.0
-        self.n_sets = 0
+
+    def describe(self) -> str:
+        """What the outputs are scored by."""
+        return ", ".join(kind.name for kind in self._classifiers)
 
     @property
     def refuted(self) -> bool:
@@ -95,137 +115,278 @@ class SequentialTest:
         n_refuted = int(np.argmin(np.append(self._best, False)))
         return float(self._deltas[n_refuted - 1]) if n_refuted else 0.0
 
+    @property
+    def estimate(self) -> float:
+        """The largest P(S) - e^epsilon Q(S) that was seen, over the sets above a score."""
+        n = self._scores.shape[2]
+        if n == 0:
+            return 0.0
+        found = 0.0  # the empty set gives delta >= 0
+        for first, second in self._scores:
+            levels = np.quantile(np.concatenate([first, second]), np.linspace(0.02, 1.0, 25))
+            above = [(part[:, None] >= levels).mean(axis=0) for part in (first, second)]
+            below = [(part[:, None] <= levels).mean(axis=0) for part in (second, first)]
+            gains = (part[0] - self._factor * part[1] for part in (above, below))
+            found = max(found, *(float(gain.max()) for gain in gains))
+        return found
+
     def run(self, first: FloatArray, second: FloatArray) -> None:
         """Look at more pairs of outputs, in order, until the claim is refuted."""
         start = 0
         while start < len(first) and not self.refuted:
-            # Scores are learned anew whenever twice as many outputs have been seen.
-            learned = 0 if self.n_pairs < _FIRST else 2 ** int(math.log2(self.n_pairs))
-            room = _FIRST - self.n_pairs if not learned else 2 * learned - self.n_pairs
-            size = min(room, max(4, int(_BATCH * self.n_pairs)), len(first) - start)
-            part = slice(start, start + size)
-            self._bet(first[part], second[part], learned)
-            start += size
+            room = _FIRST - self.n_pairs if self.n_pairs < _FIRST else int(_BATCH * self.n_pairs)
+            part = slice(start, start + max(4, room))
+            new = np.stack([first[part], second[part]])
+            self._bet(new)
+            start += new.shape[1]
 
-    def _bet(self, first: FloatArray, second: FloatArray, learned: int) -> None:
-        new = np.stack([first, second])
+    def _bet(self, new: FloatArray) -> None:
         used = new.shape[1]
-        if learned:
-            if self.n_pairs == learned:
-                self._learn()
-            bits = self._bits(new)  # (2, n, sets)
-            steps = self._steps(bits)
+        if self.n_pairs >= _FIRST:
+            self._learn()
+            scores = np.stack([_scored(kind, new) for kind in self._classifiers])
+            steps = self._steps(scores)  # (deltas, n, gamblers)
             path = _log_mean(self._purse[:, None] + np.cumsum(steps, axis=1))  # (deltas, n)
             self._best |= (path >= self._wall).any(axis=1)
             if self._best[0]:
                 used = int(np.argmax(path[0] >= self._wall)) + 1
             self._purse = self._purse + steps.sum(axis=1)
-            self._wealth = path[:, -1]
-            self._counts = self._counts + bits.sum(axis=1)
-            self._unseen += used
-            fresh = self._counts - self._trained
-            gain = fresh[0] - self._factor * fresh[1]
-            # The empty set gives delta >= 0, so this is no clip.
-            self.estimate = max(0.0, float(gain.max()) / self._unseen)
+            self._scores = np.concatenate([self._scores, scores[..., :used]], axis=2)
         self._seen.append(new)
         self.n_pairs += used
 
     def _learn(self) -> None:
-        """Propose sets from all that was seen, and share out the wealth among new gamblers."""
-        seen = np.concatenate(self._seen, axis=1)
-        self._scores = _learn(seen[0], seen[1], self._classifier)
-        self._levels = [np.quantile(score(np.concatenate(seen)), _SHARES) for score in self._scores]
-        # The largest score seen is a level of its own: beyond it lies what one law never gives.
-        self._counts = self._bits(seen).sum(axis=1)
-        self._trained, self._unseen = self._counts, 0
-        self.n_sets = self._counts.shape[1]
-        shape = (self._deltas.size, _DARING.size * self.n_sets)
-        self._purse = np.broadcast_to(self._wealth[:, None], shape)
+        """Let those classifiers learn for which there is enough that is new."""
+        due = [
+            number
+            for number, kind in enumerate(self._classifiers)
+            if self.n_pairs >= max(kind.least, _AGAIN * self._learned[number])
+        ]
+        if due:
+            seen = np.concatenate(self._seen, axis=1)[:, -_LONGEST:]
+            self._seen = [seen]
+            for number in due:
+                self._classifiers[number].learn(seen[0], seen[1])
+                self._learned[number] = self.n_pairs
 
-    def _bits(self, outputs: FloatArray) -> FloatArray:
-        """Whether outputs of the laws (P, Q) lie in each set: shape (2, n, sets).
-
-        Sets above a level are bet on as they are; below it the two laws change places.
-        """
-        parts = []
-        for score, levels in zip(self._scores, self._levels, strict=True):
-            values = np.stack([score(law) for law in outputs])[..., None]
-            above, below = values >= levels, values <= levels
-            parts += [above, below[::-1]]
-        return np.concatenate(parts, axis=2).astype(np.float64)
-
-    def _steps(self, bits: FloatArray) -> FloatArray:
-        """Ln of the factors of a batch of pairs: shape (deltas, n, gamblers)."""
-        n = self.n_pairs + 1.0
-        p, q = (self._counts + 0.5) / n
-        q0, stake = fastest_bet(p, q, self._factor, self._deltas[:, None])
-        p0 = self._factor * q0 + self._deltas[:, None]
-        a, b = bits
-        parts = []
-        for daring in _DARING:
-            u = (daring * stake)[:, None]
-            won = np.log1p(u * (a - p0[:, None]))
-            parts.append(won + np.log1p(-self._factor * u * (b - q0[:, None])))
-        return np.concatenate(parts, axis=2)
+    def _steps(self, scores: FloatArray) -> FloatArray:
+        """Ln of the factors of a batch of pairs, by all gamblers."""
+        parts = [_Share(*old) for old in self._scores]
+        delta = self._deltas[:, None, None]
+        share, counts = (np.stack([getattr(part, name) for part in parts])
+                         for name in ("share", "counts"))  # fmt: skip
+        self._terms = best_terms(share, counts, self._factor, delta, self._terms)
+        now = np.stack([part(score) for part, score in zip(parts, scores, strict=True)])
+        terms = self._terms[..., None]
+        ahead = bet(now[:, 0], self._factor, delta, terms)[0]
+        behind = bet(now[:, 1], self._factor, delta, terms)[1]
+        steps = [np.log1p(d * (ahead - 1.0)) + np.log1p(d * (behind - 1.0)) for d in _DARING]
+        return np.concatenate(steps, axis=1).swapaxes(1, 2)
 
 
-def fastest_bet(p: Any, q: Any, factor: float, delta: Any) -> tuple[FloatArray, FloatArray]:
-    """The q0 and the stake of the likelihood ratio of (p, q) to the nearest pair that obeys.
+class _Share:
+    """The probability of an output with some score to have come from the first law.
 
-    Stakes are 0 where (p, q) itself obeys p <= factor q + delta. Errors of this computation make a
-    bet slower, never unfair.
+    From the scores that earlier outputs had before they were learned from: a logistic curve of the
+    score, corrected by how often either law gave scores between two levels.
+    """
+
+    def __init__(self, first: FloatArray, second: FloatArray) -> None:
+        seen = np.sort(np.concatenate([first, second]))
+        self._levels = np.quantile(seen, _SHARES) if seen.size else np.zeros(_SHARES.size)
+        places = [np.searchsorted(self._levels, part) for part in (first, second)]
+        counts = np.array([np.bincount(part, minlength=_SHARES.size + 1) for part in places])
+        shift, trust = _calibrated(first, second)
+        middle = np.convolve(np.concatenate([self._levels[:1], self._levels, self._levels[-1:]]),
+                             [0.5, 0.5], "valid")  # fmt: skip
+        curve = 1.0 / (1.0 + np.exp(-shift - trust * middle))
+        both = counts.sum(axis=0)
+        self.share = (counts[0] + _PRIOR * curve) / (both + _PRIOR)
+        # Two more pairs, which could be of one law, keep the first bets small.
+        self.counts = counts + (both + 1e-9) / (both.sum() + 1.0)
+
+    def __call__(self, scores: FloatArray) -> FloatArray:
+        return np.asarray(self.share[np.searchsorted(self._levels, scores)])
+
+
+def bet(
+    share: FloatArray, factor: float, delta: Any, terms: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The factors F and G of an output that came from P, and not from Q, with probability `share`.
+
+    Terms are l - m, U and V. The mean of F under P times that of G under Q is at most 1 for every
+    pair of laws that obeys the claim.
 
     Examples
     --------
-    >>> q0, stake = fastest_bet(0.5, 0.1, 1.0, 0.1)
-    >>> f"{float(q0):.4f} {float(stake):.4f}"
-    '0.2339 0.7471'
+    >>> import numpy as np
+    >>> F, G = bet(np.array([0.0, 0.5, 1.0]), factor=np.e, delta=0.0, terms=np.array([0, 0.3, 0.3]))
+    >>> print(F.round(2), G.round(2))
+    [0.18 1.   1.3 ] [1.3  1.   0.18]
     """
-    p, q, delta = np.broadcast_arrays(np.asarray(p, np.float64), q, delta)
-    # The divergence along the boundary is convex in q0: bisect its derivative, which rises.
-    low = np.maximum((1e-12 - delta) / factor, 1e-12) + np.zeros(p.shape)
-    high = np.maximum((1.0 - 1e-12 - delta) / factor, 2e-12)
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        p0 = np.minimum(factor * middle + delta, 1.0 - 1e-13)
-        slope = factor * (p0 - p) / (p0 * (1.0 - p0)) + (middle - q) / (middle * (1.0 - middle))
-        low, high = np.where(slope < 0, middle, low), np.where(slope < 0, high, middle)
-    q0 = low
-    p0 = factor * q0 + delta
-    with np.errstate(divide="ignore", invalid="ignore"):
-        stake = (p - p0) / (p0 * (1.0 - p0))
-    # Neither factor may reach 0: a gambler who has lost everything never bets again.
-    most = 0.999 * np.minimum(1.0 / p0, 1.0 / (factor * (1.0 - q0)))
-    obeys = ~(p > factor * q + delta)
-    return q0, np.where(obeys | ~np.isfinite(stake), 0.0, np.minimum(np.maximum(stake, 0.0), most))
+    difference, most, most_back = terms
+    total = 2.0 - (most + most_back) * delta
+    left, right = 0.5 * (total + difference), 0.5 * (total - difference)
+    # Up to these values no factor is negative.
+    most = np.minimum(most, 0.999 * right / factor)
+    most_back = np.minimum(most_back, 0.999 * left / factor)
+    phi = np.minimum(np.maximum(share * (left + right / factor) - left, 0.0), most)
+    psi = np.minimum(np.maximum((1.0 - share) * (right + left / factor) - right, 0.0), most_back)
+    return left + phi - factor * psi, right - factor * phi + psi
 
 
-def _learn(first: FloatArray, second: FloatArray, classifier: Any) -> list[Any]:
-    """Functions that score outputs: higher where the first law is more likely."""
-    from sklearn.base import clone
-    from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+def best_terms(
+    share: FloatArray, counts: FloatArray, factor: float, delta: Any, terms: FloatArray
+) -> FloatArray:
+    """Terms under which the wealth grows faster, if outputs come as often as counted.
 
-    models = [classifier]
-    if classifier is None:
-        models = [QuadraticDiscriminantAnalysis(reg_param=min(0.5, 4.0 / len(first)))]
-        if len(first) >= _MANY:
-            models.append(HistGradientBoostingClassifier(max_iter=30, early_stopping=False))
-    seen, known = np.concatenate([first, second]), np.repeat([1, 0], len(first))
-    return [_score(make_pipeline(StandardScaler(), clone(m)).fit(seen, known)) for m in models]
+    The growth is concave in the three terms; each is searched once, from where they were.
+    """
+
+    def growth(number: int, value: FloatArray) -> FloatArray:
+        trial = terms.copy()
+        trial[number] = value
+        ahead, behind = bet(share, factor, delta, trial[..., None])
+        return np.asarray((counts[:, 0] * np.log(ahead) + counts[:, 1] * np.log(behind)).sum(-1))
+
+    terms, golden = terms.copy(), 0.5 * (math.sqrt(5.0) - 1.0)
+    # Within these ends l and m stay positive.
+    most = 1.0 / (factor * np.maximum(1.0, 2.0 * delta[..., 0]))
+    for number, (low, high) in enumerate([(-0.9, 0.9), (0.0, most), (0.0, most)]):
+        lows, highs = np.full(terms.shape[1:], low), np.full(terms.shape[1:], 1.0) * high
+        ends = [highs - golden * (highs - lows), lows + golden * (highs - lows)]
+        values = [growth(number, end) for end in ends]
+        for _ in range(8):
+            down = values[0] > values[1]
+            lows, highs = np.where(down, lows, ends[0]), np.where(down, ends[1], highs)
+            fresh = np.where(down, highs - golden * (highs - lows), lows + golden * (highs - lows))
+            kept, value = np.where(down, *ends), np.where(down, *values)
+            new = growth(number, fresh)
+            ends = [np.where(down, fresh, kept), np.where(down, kept, fresh)]
+            values = [np.where(down, new, value), np.where(down, value, new)]
+        terms[number] = 0.5 * (lows + highs)
+    return terms
 
 
-def _score(model: Any) -> Any:
-    place = list(model.classes_).index(1)
+def _calibrated(first: FloatArray, second: FloatArray) -> tuple[float, float]:
+    """A shift and a slope of log-odds that would have fitted past outputs, by logistic regression.
 
-    def score(outputs: FloatArray) -> FloatArray:
-        # A score only proposes sets: probabilities of 0 and 1 get a finite one.
-        share = np.clip(model.predict_proba(outputs)[:, place], 1e-300, 1.0 - 1e-16)
+    With few outputs a shift of 0 and a slope of 1/2 are as likely as anything.
+    """
+    scores = np.concatenate([first, second])
+    known = np.repeat([1.0, 0.0], first.size)
+    design = np.column_stack([np.ones(scores.size), scores])
+    prior, weight = np.array([0.0, 0.5]), np.diag([4.0, 4.0])
+    found = prior.copy()
+    for _ in range(8):
+        share = 1.0 / (1.0 + np.exp(-design @ found))
+        slope = design.T @ (known - share) - weight @ (found - prior)
+        bend = (design.T * (share * (1.0 - share))) @ design + weight
+        found = found + np.linalg.solve(bend, slope)
+    return float(found[0]), float(np.clip(found[1], 0.0, 2.0))
+
+
+class _Linear:
+    """Log-odds of two normal laws with one covariance, shrunk to its diagonal."""
+
+    name = "a linear discriminant"
+    least = _FIRST
+
+    def learn(self, first: FloatArray, second: FloatArray) -> None:
+        self._laws = [_moments(part) for part in (first, second)]
+        both = 0.5 * (self._laws[0][1] + self._laws[1][1])
+        spread = _moments(np.concatenate([first, second]))[1]
+        self._settle([both, both], spread, len(first))
+
+    def _settle(self, covariances: list[FloatArray], spread: FloatArray, n: int) -> None:
+        width = np.sqrt(np.diag(spread))
+        self._width = np.where(width > 0.0, width, 1.0)
+        part = min(0.9, (2.0 + 0.5 * width.size) / n)
+        self._roots = []
+        for matrix in covariances:
+            scaled = matrix / np.outer(self._width, self._width)
+            scaled = (1.0 - part) * scaled + part * np.diag(np.diag(scaled) + 0.1 * part)
+            self._roots.append(np.linalg.cholesky(scaled + 1e-9 * np.eye(width.size)))
+
+    def score(self, outputs: FloatArray) -> FloatArray:
+        logs = []
+        for (mean, _), root in zip(self._laws, self._roots, strict=True):
+            flat = np.linalg.solve(root, ((outputs - mean) / self._width).T)
+            logs.append(-0.5 * (flat**2).sum(axis=0) - np.log(np.diag(root)).sum())
+        return np.asarray(logs[0] - logs[1])
+
+
+class _Quadratic(_Linear):
+    """Log-odds of two normal laws with covariances of their own."""
+
+    name = "a quadratic one"
+
+    def learn(self, first: FloatArray, second: FloatArray) -> None:
+        self._laws = [_moments(part) for part in (first, second)]
+        spread = _moments(np.concatenate([first, second]))[1]
+        self._settle([law[1] for law in self._laws], spread, len(first))
+
+
+class _Given:
+    """Log-odds by any classifier."""
+
+    least = _FIRST
+
+    def __init__(self, classifier: Any) -> None:
+        self._model, self.name = classifier, type(classifier).__name__
+
+    def learn(self, first: FloatArray, second: FloatArray) -> None:
+        from sklearn.base import clone
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        seen, known = np.concatenate([first, second]), np.repeat([1, 0], len(first))
+        self._fitted = make_pipeline(StandardScaler(), clone(self._model)).fit(seen, known)
+
+    def score(self, outputs: FloatArray) -> FloatArray:
+        share = self._fitted.predict_proba(outputs)[:, list(self._fitted.classes_).index(1)]
+        # A score only proposes a bet: probabilities of 0 and 1 get a finite one.
+        share = np.clip(share, 1e-9, 1.0 - 1e-9)
         return np.asarray(np.log(share) - np.log1p(-share))
 
-    return score
+
+class _Trees(_Given):
+    """Log-odds by boosted trees, which may also see on which grid each number lies."""
+
+    least = _MANY
+
+    def __init__(self, low_bits: bool) -> None:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        self._see = _with_grids if low_bits else np.asarray
+        self.name = "boosted trees" + (" with low bits" if low_bits else "")
+        self._model = HistGradientBoostingClassifier(
+            max_iter=15, learning_rate=0.2, min_samples_leaf=8, early_stopping=False
+        )
+
+    def learn(self, first: FloatArray, second: FloatArray) -> None:
+        super().learn(self._see(first), self._see(second))
+
+    def score(self, outputs: FloatArray) -> FloatArray:
+        return super().score(self._see(outputs))
+
+
+def _with_grids(outputs: FloatArray) -> FloatArray:
+    """Outputs beside the exponents of the largest powers of two that divide them."""
+    fraction, exponent = np.frexp(outputs)
+    whole = np.abs(np.ldexp(fraction, 53)).astype(np.int64)
+    lowest = np.frexp((whole & -whole).astype(np.float64))[1] + exponent
+    return np.concatenate([outputs, np.where(outputs == 0.0, 2000.0, lowest)], axis=1)
+
+
+def _scored(kind: Any, outputs: FloatArray) -> FloatArray:
+    if not hasattr(kind, "_fitted") and not hasattr(kind, "_laws"):
+        return np.zeros(outputs.shape[:2])  # has not learned yet
+    return np.asarray(np.clip([kind.score(part) for part in outputs], -_CERTAIN, _CERTAIN))
+
+
+def _moments(outputs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    return outputs.mean(axis=0), np.atleast_2d(np.cov(outputs.T))
 
 
 def _log_mean(logs: FloatArray) -> FloatArray:
