@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MOST = 19_400
+MOST = 19_550
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.optimize import linprog
+from scipy.stats import binom, norm
 
 from ndis import QuadraticLoss
 from ndis.auditing import audit_one_run
-from ndis.auditing.one_run import chance_of_guesses
+from ndis.auditing.one_run import _by_binomial, _least_total, _lines, _points, chance_of_guesses
 
 
 def training(included: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
@@ -68,6 +69,61 @@ def test_the_chance_of_many_right_guesses() -> None:
     assert chances[0] == 1.0
     exact = binom.sf(44, 50, 1 / (1 + np.exp(-1.0)))
     assert chance_of_guesses(100, 50, 45, (1.0, 0.0)) == pytest.approx(exact)
+
+
+def most_likely(m: int, r: int, right: int, points: np.ndarray) -> float:
+    """The largest P(W >= right) under the same constraints, by linear programming."""
+    w = np.arange(r + 1)
+    rows, bounds = [], []
+    for epsilon, delta in points:
+        for e, d in ((epsilon, delta), (-epsilon, 1 - np.exp(-epsilon) * (1 - delta))):
+            for k in range(1, r + 1):
+                rows.append(w * (w >= k) - np.exp(e) * (r - w) * (w >= k - 1))
+                bounds.append(m * d)
+    found = linprog(-(w >= right).astype(float), np.array(rows), bounds, np.ones((1, r + 1)), [1.0])
+    return -found.fun
+
+
+@pytest.mark.parametrize("claim", [(1.0, 0.0), (1.0, 0.01), (0.0, 0.02), 0.5])
+@pytest.mark.parametrize(("m", "r", "right"), [(20, 12, 9), (15, 15, 11), (12, 12, 12), (12, 4, 1)])
+def test_the_second_bound_is_the_best_of_its_constraints(claim, m: int, r: int, right: int) -> None:
+    points = _points(QuadraticLoss.from_shift(claim) if isinstance(claim, float) else claim)
+    best = most_likely(m, r, right, points)
+    chances = best * np.array([0.999, 1.001])
+    below, above = _least_total(m, r, right, chances, _lines(points[:, None]))
+    assert below <= 1.0 + 1e-6
+    assert above > 1.0
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (1.0, 0.05), (2.0, 0.001)])
+def test_no_law_of_guesses_is_above_the_bound(epsilon: float, delta: float) -> None:
+    """Canaries are shown with probability delta, or answered with odds e^epsilon: exact chances."""
+    r = 40
+    q = delta + (1 - delta) / (1 + np.exp(-epsilon))
+    for right in range(r + 1):
+        assert binom.sf(right - 1, r, q) <= chance_of_guesses(r, r, right, (epsilon, delta)) + 1e-9
+
+
+@pytest.mark.parametrize("shift", [0.3, 1.0])
+def test_gaussian_canaries_obey_their_own_curve(shift: float) -> None:
+    """Each canary has a number of its own with noise 1: guesses by sign, exact chances."""
+    r, curve = 60, QuadraticLoss.from_shift(shift)
+    for right in range(20, r + 1, 4):
+        chance = binom.sf(right - 1, r, norm.cdf(shift / 2))
+        assert chance <= chance_of_guesses(r, r, right, curve) + 1e-9
+
+
+def test_the_curve_says_more_than_a_point() -> None:
+    """Against Steinke's bound alone at its best epsilon, for a claim of Gaussian noise."""
+    curve = QuadraticLoss.from_shift(0.5)
+    epsilons = np.linspace(0.1, 4.0, 40)
+    points = np.column_stack([epsilons, curve.delta(epsilons)])
+    point = min(_by_binomial(1000, 200, 195, *point) for point in points)
+    assert chance_of_guesses(1000, 200, 195, curve) < 0.5 * point
+    # And with a delta it is better at one point too.
+    assert chance_of_guesses(1000, 500, 400, (1.0, 1e-3)) < 0.3 * _by_binomial(
+        1000, 500, 400, 1.0, 1e-3
+    )
 
 
 @pytest.mark.parametrize(
