@@ -20,7 +20,7 @@ from scipy.stats import beta
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.auditing.sequential import SequentialTest
+from ndis.auditing.sequential import Given, Quadratic, SequentialTest
 from ndis.auditing.verdict import Claim, Verdict, decide
 from ndis.randomness import RandomState, generator
 from ndis.tables import track
@@ -272,22 +272,9 @@ def _scores(
     classifier: Any, first: FloatArray, second: FloatArray, half: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Log-odds of unseen outputs of both data sets, and thresholds from the training half."""
-    from sklearn.base import clone
-    from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    model = QuadraticDiscriminantAnalysis(reg_param=1e-6) if classifier is None else classifier
-    model = make_pipeline(StandardScaler(), clone(model))
-    seen = np.vstack([first[:half], second[:half]])
-    model.fit(seen, np.repeat([1, 0], half))
-
-    def odds(outputs: FloatArray) -> FloatArray:
-        share = model.predict_proba(outputs)[:, list(model.classes_).index(1)]
-        tiny = np.finfo(np.float64).tiny
-        # A classifier's probabilities of exactly 0 and 1 still have an order among the sets.
-        return np.asarray(np.log(np.maximum(share, tiny)) - np.log(np.maximum(1.0 - share, tiny)))
-
+    model = Quadratic() if classifier is None else Given(classifier)
+    model.learn(first[:half], second[:half])
+    odds, seen = model.score, np.vstack([first[:half], second[:half]])
     thresholds = np.quantile(odds(seen), np.linspace(0.02, 0.999, _THRESHOLDS))
     return odds(first[half:]), odds(second[half:]), thresholds
 

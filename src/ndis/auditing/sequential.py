@@ -88,9 +88,9 @@ class SequentialTest:
         self._deltas = np.concatenate([[least], above[above > least]])
         self._wall = -math.log(risk)
         self._best = np.zeros(self._deltas.size, dtype=bool)
-        self._classifiers: list[Any] = [_Linear(), _Quadratic(), _Trees(low_bits)]
+        self._classifiers: list[Any] = [_Linear(), Quadratic(), _Trees(low_bits)]
         if classifier is not None:
-            self._classifiers = [_Given(classifier)]
+            self._classifiers = [Given(classifier)]
         kinds = len(self._classifiers)
         self._seen: list[FloatArray] = []  # outputs of the first and second data set, paired
         self._scores = np.zeros((kinds, 2, 0))  # of outputs, before they were learned from
@@ -316,18 +316,19 @@ class _Linear:
         return np.asarray(logs[0] - logs[1])
 
 
-class _Quadratic(_Linear):
+class Quadratic(_Linear):
     """Log-odds of two normal laws with covariances of their own."""
 
     name = "a quadratic one"
 
     def learn(self, first: FloatArray, second: FloatArray) -> None:
+        """Learn from outputs of either law."""
         self._laws = [_moments(part) for part in (first, second)]
         spread = _moments(np.concatenate([first, second]))[1]
         self._settle([law[1] for law in self._laws], spread, len(first))
 
 
-class _Given:
+class Given:
     """Log-odds by any classifier."""
 
     least = _FIRST
@@ -336,6 +337,7 @@ class _Given:
         self._model, self.name = classifier, type(classifier).__name__
 
     def learn(self, first: FloatArray, second: FloatArray) -> None:
+        """Learn from outputs of either law."""
         from sklearn.base import clone
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
@@ -344,13 +346,14 @@ class _Given:
         self._fitted = make_pipeline(StandardScaler(), clone(self._model)).fit(seen, known)
 
     def score(self, outputs: FloatArray) -> FloatArray:
+        """Score outputs: higher where the first law is more likely."""
         share = self._fitted.predict_proba(outputs)[:, list(self._fitted.classes_).index(1)]
         # A score only proposes a bet: probabilities of 0 and 1 get a finite one.
         share = np.clip(share, 1e-9, 1.0 - 1e-9)
         return np.asarray(np.log(share) - np.log1p(-share))
 
 
-class _Trees(_Given):
+class _Trees(Given):
     """Log-odds by boosted trees, which may also see on which grid each number lies."""
 
     least = _MANY
