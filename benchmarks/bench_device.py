@@ -1,8 +1,9 @@
 """Sums of a table that is in a graphics card's memory, beside bare products of the same run.
 
-Needs torch with a CUDA device. Prints, for each size, the time of the second moments as every
-estimator asks for them (rows put on the grid, bounded, multiplied and added up exactly), that of
-torch's own product of the same doubles, and whether the processor gets the same bits.
+Needs torch with a CUDA device. Prints, for each size, the time of the Gram matrix as every
+estimator asks for it (rows put on the grid, bounded, multiplied and added up exactly), that of
+torch's own product of the same doubles, and whether the processor gets the same bits; then two
+whole fits beside the products that they need.
 
     python benchmarks/bench_device.py
 """
@@ -13,10 +14,15 @@ import time
 
 import numpy as np
 
+from ndis import PrivateLeastSquares, PrivateLogisticRegression
 from ndis.tables import Columns, Rows, Table
 
 SIZES = ((2_000_000, 1024), (1_000_000, 4096))
+GROWTH = tuple((n, 256) for n in (100_000, 1_000_000, 10_000_000)) + tuple(
+    (500_000, d) for d in (16, 64, 512, 2048, 4096)
+)
 CHECKED = 20_000
+ROUNDS = 6
 
 
 def timed(torch, work, repeats: int = 3) -> float:
@@ -38,6 +44,87 @@ def opened(source, d: int, boxed: bool) -> Table:
     return table.with_rows(Rows(Columns(table.columns, limits=limits, norm=norm)))
 
 
+def gram(block):
+    return {"gram": block.gram()}
+
+
+def grams(torch, sizes) -> None:
+    """Gram matrices of several sizes."""
+    for n, d in sizes:
+        x = torch.randn(n, d, dtype=torch.float64, device="cuda")
+        bare = timed(torch, lambda x=x: x.T @ x)
+        print(f"{n:,} x {d}, float64: bare product {bare:.4f} s", flush=True)
+        for boxed in (True, False):
+            table = opened(x, d, boxed)
+            table.sum(gram)  # compiles
+            before = torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+            ours = timed(torch, lambda table=table: table.sum(gram))
+            more = (torch.cuda.max_memory_allocated() - before) / 2**30
+            here, there = (
+                opened(part, d, boxed).sum(gram)["gram"]
+                for part in (x[:CHECKED], x[:CHECKED].cpu().numpy())
+            )
+            print(
+                f"  {'limits' if boxed else 'norm'}: exact Gram {ours:.4f} s, "
+                f"{ours / bare:.2f} times the bare product, {more:.1f} GiB of working memory; "
+                f"same bits as the processor: {here == there}",
+                flush=True,
+            )
+        del x
+        torch.cuda.empty_cache()
+
+
+def fits(torch, n: int, d: int, n_classes: int) -> None:
+    """A fit on the card, beside the products of its rounds; a small one beside the processor's."""
+    x = torch.randn(n, d, dtype=torch.float64, device="cuda")
+    truth = torch.randn(d, n_classes or 1, dtype=torch.float64, device="cuda") / d**0.5
+    scores = x @ truth
+    facts = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.5 * d**0.5, "random_state": 0}
+    if n_classes:
+        y = torch.argmax(scores + 0.5 * torch.randn_like(scores), dim=1)
+        model = PrivateLogisticRegression(classes=range(n_classes), method="newton", **facts)
+    else:
+        y = (scores + 0.1 * torch.randn_like(scores))[:, 0]
+        model = PrivateLeastSquares(label_bound=4.0, n_rounds=ROUNDS, **facts)
+
+    def products(rounds: int) -> None:
+        x.T @ x
+        for _ in range(rounds):
+            left = x @ truth
+            x.T @ left
+
+    model.fit(x, y)  # compiles
+    n_rounds = len(model.release_.arrays["gradients"])
+    ours, bare = timed(torch, lambda: model.fit(x, y), 2), timed(torch, lambda: products(n_rounds))
+    passes = [0]
+    whole = Table.sum
+
+    def counting(self, *arguments, **options):
+        start = time.perf_counter()
+        try:
+            return whole(self, *arguments, **options)
+        finally:
+            passes.append(time.perf_counter() - start)
+
+    Table.sum = counting
+    model.fit(x, y)
+    Table.sum = whole
+    coefficients = [model.fit(a, b).coef_ for a, b in _both(x[:CHECKED], y[:CHECKED])]
+    print(
+        f"{n:,} x {d}, {f'{n_classes} classes' if n_classes else 'least squares'}, {n_rounds} "
+        f"rounds: fit {ours:.3f} s, of which {len(passes) - 1} passes {sum(passes):.3f} s, "
+        f"{ours / bare:.2f} and {sum(passes) / bare:.2f} times the bare products "
+        f"({bare:.3f} s: a Gram matrix and two products a round); same coefficients as the "
+        f"processor: {np.array_equal(*coefficients)}",
+        flush=True,
+    )
+
+
+def _both(*arrays):
+    return arrays, tuple(array.cpu().numpy() for array in arrays)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -50,29 +137,13 @@ def main() -> None:
     if not torch.cuda.is_available():
         sys.exit("Expected a CUDA device, got none.")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, numpy {np.__version__}")
-    for n, d in ((n // 20, d) for n, d in SIZES) if small else SIZES:
-        x = torch.randn(n, d, dtype=torch.float64, device="cuda")
-        bare = timed(torch, lambda x=x: x.T @ x)
-        print(f"{n:,} x {d}, float64: bare product {bare:.3f} s", flush=True)
-        for boxed in (True, False):
-            what = "limits" if boxed else "norm"
-            opened(x[:CHECKED], d, boxed).sum(lambda block: {"gram": block.gram()})  # warm up
-            ours = timed(
-                torch,
-                lambda x=x, b=boxed, d=d: opened(x, d, b).sum(lambda block: {"gram": block.gram()}),
-                2,
-            )
-            here, there = (
-                opened(part, d, boxed).sum(lambda block: {"gram": block.gram()})["gram"]
-                for part in (x[:CHECKED], x[:CHECKED].cpu().numpy())
-            )
-            print(
-                f"  {what}: exact Gram {ours:.3f} s, {ours / bare:.2f} times the bare product; "
-                f"same bits as the processor: {here == there}",
-                flush=True,
-            )
-        del x
-        torch.cuda.empty_cache()
+    share = 20 if small else 1
+    grams(torch, [(n // share, d) for n, d in SIZES])
+    fits(torch, 10_000_000 // share, 512, 0)
+    torch.cuda.empty_cache()
+    fits(torch, 1_000_000 // share, 1024, 100)
+    torch.cuda.empty_cache()
+    grams(torch, [(n // share, d) for n, d in GROWTH])
 
 
 if __name__ == "__main__":

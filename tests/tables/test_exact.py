@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from ndis.tables import Columns, ExactSum, Rows, Table, bounded
+from ndis.mechanisms.classification_newton import class_basis
+from ndis.tables import Columns, ExactSum, Rows, Scores, Table, bounded, contrasts, moments
 from ndis.tables.exact import BLOCK_ROWS, GRID_NORM, Accumulator
-from ndis.tables.sums import CutMoments, Pull, PullSum
+from ndis.tables.sums import CutMoments, JointGram, Pull, PullSum
 from reading import opened
 
 
@@ -265,3 +266,60 @@ def test_blocks_stay_within_the_doubles() -> None:
     rows = np.tile([1.0, 0.0], (BLOCK_ROWS, 1))
     total = opened(rows, norm=1.0).moments["gram"]
     assert Fraction(integers(total)[0]) == BLOCK_ROWS * GRID_NORM**2
+
+
+@pytest.mark.parametrize("recipe", ["norm", "limits"])
+def test_a_card_gives_the_bits_of_the_processor(recipe: str, monkeypatch) -> None:
+    """Batches of several blocks and a rest, in panels, through the array API."""
+    strict = pytest.importorskip("array_api_strict")
+    monkeypatch.setattr("ndis.tables.sources.DEVICE_ENTRIES", 9000 * 7)
+    monkeypatch.setattr("ndis.tables.blocks._PANEL", 2)
+    rng = np.random.default_rng(9)
+    X, Y = rng.standard_t(3, (21_000, 6)), rng.uniform(-1, 1, (21_000, 2))
+    names = [f"x{i}" for i in range(6)]
+    limits = dict.fromkeys(names, (-2, 3)) if recipe == "limits" else None
+    features = Columns(names, limits=limits, norm=2.0 if limits is None else None, intercept=True)
+    rows = Rows(features, Columns(["y0", "y1"], norm=1.0))
+    here = Table.open(X, labels=Y).with_rows(rows)
+    pull = a_pull(7, 2)
+    for labels in (strict.asarray(Y), Y):
+        there = Table.open(strict.asarray(X), labels=labels).with_rows(rows)
+        for function in (
+            moments,
+            CutMoments(6),
+            JointGram(1000.0),
+            PullSum(pull, (0.5, 0.1), GRID_NORM / 2.0, 8.0),
+            Scores(np.round(rng.normal(size=(7, 2)) * 2.0**20), 2.0**-40, np.ones(2), 1.0, True),
+        ):
+            expected, ours = here.sum(function), there.sum(function)
+            assert ours.keys() == expected.keys()
+            assert all(ours[name] == expected[name] for name in expected), function
+        assert there._seen == here._seen
+
+
+def test_a_card_refuses_or_drops_what_is_not_finite() -> None:
+    strict = pytest.importorskip("array_api_strict")
+    table = random_table(10, 500)
+    broken = table.copy()
+    broken[123, 4] = np.nan
+    broken[7, 2] = -np.inf
+    names = [f"x{i}" for i in range(6)]
+    limits = dict.fromkeys(names, (-2, 3))
+    with pytest.raises(ValueError, match="'x2' has missing or infinite values"):
+        opened(strict.asarray(broken), names, limits=limits, norm=None).sum(moments)
+    with pytest.raises(ValueError, match="'x2' has missing or infinite values"):
+        next(opened(strict.asarray(broken), names, norm=1.0).blocks())
+    kept = opened(strict.asarray(broken), names, norm=2.0, drop_missing=True)
+    assert (
+        kept.moments["gram"] == opened(np.delete(table, [7, 123], axis=0), norm=2.0).moments["gram"]
+    )
+
+
+def test_contrasts_are_the_coordinates_of_the_class_basis() -> None:
+    for k in (2, 3, 10, 100):
+        basis = class_basis(k)
+        np.testing.assert_allclose(basis.T @ basis, np.eye(k - 1), atol=1e-13)
+        np.testing.assert_allclose(basis.sum(axis=0), 0.0, atol=1e-13)
+        vectors = np.random.default_rng(k).normal(size=(k, 5))
+        vectors -= vectors.mean(axis=0)
+        np.testing.assert_allclose(contrasts(np, vectors), basis.T @ vectors, atol=1e-12)

@@ -37,7 +37,7 @@ Point = tuple[FloatArray, FloatArray]
 
 
 def class_basis(n_classes: int) -> FloatArray:
-    """Helmert's orthonormal basis of vectors that add up to zero, one per column.
+    """An orthonormal basis of vectors that add up to zero, one per column: see `contrasts`.
 
     Examples
     --------
@@ -45,11 +45,10 @@ def class_basis(n_classes: int) -> FloatArray:
     >>> class_basis(2).round(3).tolist()
     [[0.707], [-0.707]]
     """
-    basis = np.zeros((n_classes, n_classes - 1))
-    for j in range(1, n_classes):
-        basis[:j, j - 1], basis[j, j - 1] = 1.0, -j
-        basis[:, j - 1] /= math.sqrt(j * (j + 1))
-    return basis
+    root = math.sqrt(n_classes)
+    away = np.full(n_classes, 1.0 / root)
+    away[0] -= 1.0
+    return np.asarray(np.eye(n_classes)[:, 1:] - away[:, None] / (root - 1.0))
 
 
 def weighted_bound(n_classes: int) -> float:

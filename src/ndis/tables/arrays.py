@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import math
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -32,7 +35,45 @@ def beside(values: Any, array: Any) -> Any:
 
 def on_host(array: Any) -> Any:
     """An array in the processor's memory."""
+    if _is_on_card(array):  # numpy's own memory comes in large pages, which take less time
+        torch, fetched = import_module("torch"), np.empty(array.shape, str(array.dtype)[6:])
+        torch.from_numpy(fetched).copy_(array)
+        return fetched
     for fetch in ("cpu", "get"):  # torch, CuPy
         if hasattr(array, fetch):
             array = getattr(array, fetch)()
     return np.asarray(array)
+
+
+def fused(function: Any, array: Any) -> Any:
+    """The function, made into one pass over the memory where torch can: for much on a card."""
+    much = _is_on_card(array) and math.prod(array.shape) >= _WORTH_COMPILING
+    return _compiled(function) if much else function
+
+
+def _is_on_card(array: Any) -> bool:
+    """Whether this is a torch tensor in a graphics card's memory."""
+    return getattr(getattr(array, "device", None), "type", None) == "cuda"
+
+
+# Compiling takes seconds.
+_WORTH_COMPILING = 1 << 26
+
+
+@functools.cache
+def _compiled(function: Any) -> Any:
+    # The option keeps a product and a sum apart, each rounded: fused they would have other bits.
+    options = {"emulate_precision_casts": True}
+    quick: Any = import_module("torch").compile(function, options=options)
+
+    def run(*arguments: Any) -> Any:
+        nonlocal quick
+        try:
+            return quick(*arguments)
+        except Exception:  # without a compiler, or where its release has a fault: step by step
+            if quick is function:
+                raise
+            quick = function
+            return function(*arguments)
+
+    return run

@@ -13,6 +13,10 @@ import numpy as np
 
 from ndis._validate import FloatArray
 from ndis.tables.arrays import beside, namespace
+from ndis.tables.exact import BLOCK_ROWS
+
+# A Gram matrix on a card is made in so many panels, of at least so many columns.
+_PANELS, _PANEL = 4, 256
 
 
 class Block:
@@ -47,9 +51,25 @@ class Block:
         """Constants where the block is."""
         return beside(values, self.features)
 
+    def like(self, features: Any) -> Block:
+        """Other integers of the same rows, dense."""
+        return Block(features)
+
+    def ones(self) -> Any:
+        """A one for each row."""
+        return np.ones((1, self.n_rows))
+
+    def product(self, left: Any, right: Any) -> Any:
+        """Sum over the rows of a b^T, integers whose product is at most 2^40."""
+        return left @ right.T
+
+    def total(self, values: Any) -> Any:
+        """Sum over the rows, which are the last axis, of integers of at most 2^40."""
+        return self.xp.sum(values, axis=-1)
+
     def gram(self) -> Any:
         """Sum of x x^T."""
-        return self.features @ self.features.T
+        return self.product(self.features, self.features)
 
     def times(self, theta: Any) -> Any:
         """X theta, one column for each row of the block: shape (n_theta, n_rows)."""
@@ -57,13 +77,79 @@ class Block:
 
     def combine(self, weights: Any) -> Any:
         """Sum of x w^T for weights of shape (n_weights, n_rows): shape (n_features, n_weights)."""
-        return self.features @ weights.T
+        return self.product(self.features, weights)
 
     def squares(self) -> Any:
         """Squared norms of the rows: shape (n_rows,)."""
         if isinstance(self.features, np.ndarray):  # without a copy
             return np.einsum("ij,ij->j", self.features, self.features)
         return self.xp.sum(self.features * self.features, axis=0)
+
+
+class Stack(Block):
+    """Many blocks at once, for a graphics card: sums over the rows are 64-bit integers.
+
+    Rows are multiplied 4096 at a time, all in one launch, so that each product is exact, and the
+    products are added up as integers; 2^22 rows are at most 2^62.
+
+    Parameters
+    ----------
+    features, labels : array
+        As for a block.
+    squares, marks, odd : array of shape (n_rows,), optional
+        Squared norms and fingerprints of the rows, and whether a value of theirs was not finite.
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        labels: Any = None,
+        squares: Any = None,
+        marks: Any = None,
+        odd: Any = None,
+    ) -> None:
+        super().__init__(features, labels)
+        self._squares, self.marks, self.odd = squares, marks, odd
+
+    def like(self, features: Any) -> Stack:
+        """Other integers of the same rows."""
+        return Stack(features)
+
+    def ones(self) -> Any:
+        """A one for each row, on the card."""
+        return self.xp.ones((1, self.n_rows), dtype=self.xp.float64, device=self.features.device)
+
+    def product(self, left: Any, right: Any) -> Any:
+        """Sum over the rows of a b^T, as 64-bit integers."""
+        xp, n = self.xp, left.shape[1]
+        whole = n - n % BLOCK_ROWS
+        total = xp.zeros((left.shape[0], right.shape[0]), dtype=xp.int64, device=left.device)
+        for part, size in ((slice(0, whole), BLOCK_ROWS), (slice(whole, n), n - whole)):
+            if part.start < part.stop:
+                a, b = (xp.reshape(x[:, part].T, (-1, size, x.shape[0])) for x in (left, right))
+                products = xp.matrix_transpose(a) @ b
+                total = total + xp.sum(xp.astype(products, xp.int64), axis=0)
+        return total
+
+    def total(self, values: Any) -> Any:
+        """Sum over the rows as 64-bit integers."""
+        return self.xp.sum(self.xp.astype(values, self.xp.int64), axis=-1)
+
+    def gram(self) -> Any:
+        """Sum of x x^T: the lower triangle in panels, and its mirror image."""
+        xp, d = self.xp, self.features.shape[0]
+        panel = max(_PANEL, -(-d // _PANELS))
+        total = xp.zeros((d, d), dtype=xp.int64, device=self.features.device)
+        for start in range(0, d, panel):
+            stop = min(start + panel, d)
+            own = self.features[start:stop, :]
+            total[start:stop, :stop] = self.product(own, self.features[:stop, :])
+        lower = xp.tril(total, k=-1)
+        return xp.tril(total) + lower.T
+
+    def squares(self) -> Any:
+        """Squared norms of the rows, if they were not given."""
+        return super().squares() if self._squares is None else self._squares
 
 
 class SparseBlock(Block):

@@ -29,6 +29,8 @@ GRID_BITS = 20
 GRID_NORM = 2**GRID_BITS
 # Most rows of a block: 2^12 terms of at most 2^40 each.
 BLOCK_ROWS = 4096
+# Most rows whose sums are 64-bit integers: 2^22 terms of at most 2^40.
+STACK_ROWS = 2**22
 # A sum is high 2^26 + low. With blocks of at most 2^52 both parts fit 64 bits beyond 2^40 rows.
 _LOW_BITS = 26
 # No sum is made of more rows than this: the cap on rows that holds where none is declared.
@@ -64,11 +66,11 @@ class ExactSum:
 
     def __add__(self, other: ExactSum) -> ExactSum:
         """The exact sum."""
-        return _carried(self.high + other.high, self.low + other.low)
+        return ExactSum(*_carried(self.high + other.high, self.low + other.low))
 
     def __sub__(self, other: ExactSum) -> ExactSum:
         """The exact difference."""
-        return _carried(self.high - other.high, self.low - other.low)
+        return ExactSum(*_carried(self.high - other.high, self.low - other.low))
 
     def __eq__(self, other: object) -> bool:
         """Equal to the last bit."""
@@ -82,7 +84,8 @@ class ExactSum:
 
     def times(self, integers: IntArray) -> ExactSum:
         """The outer product with small integers (at most 2^21 each), over a new last axis."""
-        return _carried(self.high[..., None] * integers, self.low[..., None] * integers)
+        parts = (self.high[..., None] * integers, self.low[..., None] * integers)
+        return ExactSum(*_carried(*parts))
 
     @property
     def T(self) -> ExactSum:
@@ -97,8 +100,8 @@ class ExactSum:
         return f"ExactSum(shape={self.high.shape})"
 
 
-def _carried(high: IntArray, low: IntArray) -> ExactSum:
-    return ExactSum(high + (low >> _LOW_BITS), low & (2**_LOW_BITS - 1))
+def _carried(high: Any, low: Any) -> tuple[Any, Any]:
+    return high + (low >> _LOW_BITS), low & (2**_LOW_BITS - 1)
 
 
 class Accumulator:
@@ -120,7 +123,7 @@ class Accumulator:
         self._parts: dict[str, list[Any]] = {}
 
     def add(self, terms: Mapping[str, Any]) -> None:
-        """Add what a block contributes: doubles that hold integers of at most 2^53, or sparse."""
+        """Add what a block contributes: integers, held by doubles of at most 2^53, or sparse."""
         for name, term in terms.items():
             if hasattr(term, "tocoo"):
                 self._scatter(name, term)
@@ -135,8 +138,7 @@ class Accumulator:
     def sums(self) -> dict[str, ExactSum]:
         """The sums so far."""
         return {
-            name: _carried(*(on_host(part) for part in parts))
-            for name, parts in self._parts.items()
+            name: ExactSum(*map(on_host, _carried(*parts))) for name, parts in self._parts.items()
         }
 
     def state(self) -> dict[str, Any]:
@@ -168,8 +170,10 @@ class Accumulator:
 
 
 def _split(values: Any) -> tuple[Any, Any]:
-    """The two parts of integers that are held by doubles, wherever those are."""
+    """The two parts of integers, which doubles may hold, wherever they are."""
     xp = namespace(values)
+    if xp.isdtype(values.dtype, "integral"):
+        return values >> _LOW_BITS, values & (2**_LOW_BITS - 1)
     # An array even of one number: numpy 2.0 turns no scalar into integers.
     high = xp.asarray(xp.floor(values * 2.0**-_LOW_BITS))
     low = xp.asarray(values - high * 2.0**_LOW_BITS)

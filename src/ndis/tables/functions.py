@@ -38,6 +38,8 @@ def exp_minus(xp: Any, x: Any) -> Any:
 def softmax(xp: Any, logits: Any) -> Any:
     """Class probabilities down the columns of logits, of shape (n_classes, n_rows).
 
+    Powers are rounded to whole numbers, so that their sum is exact in any order.
+
     Examples
     --------
     >>> import numpy as np
@@ -45,8 +47,6 @@ def softmax(xp: Any, logits: Any) -> Any:
     >>> softmax(np, np.array([[0.0], [0.0]])).tolist()
     [[0.5], [0.5]]
     """
-    powers = exp_minus(xp, xp.max(logits, axis=0) - logits)
-    total = powers[0, :]
-    for index in range(1, powers.shape[0]):  # in order, so that the sum has the same bits
-        total = total + powers[index, :]
-    return powers / total
+    unit = 2.0 ** (52 - int(logits.shape[0]).bit_length())
+    powers = xp.round(exp_minus(xp, xp.max(logits, axis=0) - logits) * unit)
+    return powers / xp.sum(powers, axis=0)

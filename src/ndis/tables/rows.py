@@ -12,16 +12,18 @@ the time taken does not tell how many were too long.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ndis._validate import FloatArray, positive
-from ndis.tables.arrays import beside, namespace
-from ndis.tables.blocks import Block, SparseBlock
-from ndis.tables.exact import BLOCK_ROWS, GRID_NORM
+from ndis.tables.arrays import beside, fused, namespace, on_host
+from ndis.tables.blocks import Block, SparseBlock, Stack
+from ndis.tables.exact import BLOCK_ROWS, GRID_NORM, STACK_ROWS
 from ndis.tables.values import level_positions, missing_values, numbers
 
 INTERCEPT = "intercept"
@@ -106,7 +108,7 @@ class Columns:
             set_(self, "norm", bound if box is None else min(bound, box))
         if not self.names:
             raise ValueError("Expected at least one column, got none; name the columns to read.")
-        if twice := next((name for name in self.names if self.names.count(name) > 1), None):
+        if twice := next((name for name, k in Counter(self.names).items() if k > 1), None):
             raise ValueError(
                 f"Expected distinct columns, got {twice!r} more than once; rename it or leave it "
                 "out."
@@ -116,13 +118,13 @@ class Columns:
 
     # -- public facts ------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def boxed(self) -> bool:
         """Whether limits alone keep rows within `norm`, so that none is ever scaled down."""
         box = self._box_norm()
         return box is not None and self.norm == box
 
-    @property
+    @cached_property
     def bought(self) -> dict[str, tuple[int, ...]]:
         """Columns whose limits are still to be found; the places of their numbers in a row."""
         place, places = int(self.intercept), {}
@@ -189,7 +191,7 @@ class Columns:
         return math.sqrt(self._box_columns)
 
     def _checked_limits(self, limits: Limits) -> dict[str, Any]:
-        wanted = [name for name in self.columns if name not in self.levels]
+        wanted = {name: None for name in self.columns if name not in self.levels}
         missing = [name for name in wanted if name not in limits]
         if missing:
             raise ValueError(
@@ -257,44 +259,91 @@ class Columns:
                 f"Expected limits of {_listed(list(self.bought))} to have been found, got none; "
                 "please report this fault of ndis."
             )
-        xp = namespace(values)
+        return on_grid(namespace(values), values, shrink, self.grid(values))
 
-        def constant(vector: FloatArray) -> Any:
-            return beside(vector[:, None], values)
+    def grid(self, array: Any) -> Grid:
+        """The numbers that `on_grid` needs, where an array is."""
+        low, high, middle, scale = (
+            beside(vector[:, None], array)
+            for vector in (self.low, self.high, self.middle, self.scale)
+        )
+        clipped, moved = self.limits is not None or not self.boxed, self.limits is not None
+        limits = (low, high) if clipped else None
+        return Grid(limits, middle if moved and self.centred else None, scale, self.boxed)
 
-        if self.limits is not None or not self.boxed:
-            values = _into(xp.clip, values, constant(self.low), constant(self.high))
-            if self.limits is not None and self.centred:
-                values = _into(xp.subtract, values, constant(self.middle))
-        if self.boxed:
-            values = _into(xp.multiply, values, constant(self.scale))
-            if shrink is not None:
-                values = _into(xp.multiply, values, shrink)
-            return _into(xp.round, values), None
-        return self._bounded_rows(xp, values, constant, shrink)
 
-    def _bounded_rows(self, xp: Any, values: Any, constant: Any, shrink: Any) -> tuple[Any, Any]:
-        """Scale rows that are longer than `norm` down to it, on the grid.
+class Grid(NamedTuple):
+    """The public numbers by which records are put on the grid; None where there is no such step."""
 
-        A row whose largest entry alone is too long is first brought down to where that entry is
-        2^20, so that nothing overflows. On the grid its squared norm s is exact where it matters.
-        If s > 2^40, the factor (2^20 (1 - 2^-50) - sqrt(p)/2) / sqrt(s) leaves room for the
-        rounding of this factor, of the products, and of p entries to the grid.
-        """
-        scale = self.scale
-        largest = xp.max(xp.abs(values) * constant(scale), axis=0)
-        first = GRID_NORM / xp.clip(largest, float(GRID_NORM), None)
+    limits: tuple[Any, Any] | None
+    middle: Any
+    scale: Any
+    boxed: bool
+
+
+def on_grid(xp: Any, values: Any, shrink: Any, grid: Grid) -> tuple[Any, Any]:
+    """Clip, centre and scale records, and round them to integers; see `Columns.to_grid`."""
+    if grid.limits is not None:
+        values = _into(xp.clip, values, *grid.limits)
+    if grid.middle is not None:
+        values = _into(xp.subtract, values, grid.middle)
+    values = _into(xp.multiply, values, grid.scale)
+    if grid.boxed:
         if shrink is not None:
-            first = first * shrink
-        values = _into(xp.multiply, values, constant(scale))
-        values = _into(xp.multiply, values, first)
-        values = _into(xp.round, values)
-        squares = _exact_squares(xp, values)
-        room = GRID_NORM * (1.0 - 2.0**-50) - 0.5 * math.sqrt(len(scale))
-        root = xp.sqrt(xp.clip(squares, float(GRID_NORM**2), None))
-        second = xp.where(squares > GRID_NORM**2, room / root, xp.ones_like(root))
-        values = _into(xp.multiply, values, second)
-        return _into(xp.round, values), first * second
+            values = _into(xp.multiply, values, shrink)
+        return _into(xp.round, values), None
+    return shortened(xp, values, shrink)
+
+
+def shortened(xp: Any, values: Any, shrink: Any) -> tuple[Any, Any]:
+    """Columns as integers of norm at most 2^20, longer ones scaled down, and the factors of that.
+
+    One whose largest entry alone is too long is first brought down to where that entry is 2^20, so
+    that nothing overflows. On the grid its squared norm s is exact where it matters. If s > 2^40,
+    the factor (2^20 (1 - 2^-50) - sqrt(p)/2) / sqrt(s) leaves room for the rounding of this
+    factor, of the products, and of p entries to the grid.
+    """
+    largest = xp.max(xp.abs(values), axis=0)
+    first = GRID_NORM / xp.clip(largest, float(GRID_NORM), None)
+    if shrink is not None:
+        first = first * shrink
+    values = _into(xp.multiply, values, first)
+    values = _into(xp.round, values)
+    squares = _exact_squares(xp, values)
+    root = xp.sqrt(xp.clip(squares, float(GRID_NORM**2), None))
+    room = GRID_NORM * (1.0 - 2.0**-50) - 0.5 * math.sqrt(values.shape[0])
+    second = xp.where(squares > GRID_NORM**2, room / root, xp.ones_like(root))
+    values = _into(xp.multiply, values, second)
+    return _into(xp.round, values), first * second
+
+
+def _measured(xp: Any, part: Any, intercept: bool, grid: Grid, weights: Any) -> tuple[Any, ...]:
+    """Records on the grid, what scales them down, squared norms and fingerprints, in one pass.
+
+    Last is whether all of a record's values are finite; those that are not count as zeros here.
+    """
+    values, finite = _zeroed(xp, _doubles(xp, part, intercept))
+    integers, shrink = on_grid(xp, values, None, grid)
+    return integers, shrink, _exact_squares(xp, integers), mark(xp, integers, weights), finite
+
+
+def _zeroed(xp: Any, values: Any) -> tuple[Any, Any]:
+    finite = xp.isfinite(values)
+    return xp.where(finite, values, xp.zeros_like(values)), xp.all(finite, axis=0)
+
+
+# The prime below 2^20 that takes the fingerprint of a row.
+PRIME = 1_048_573.0
+
+
+def mark(xp: Any, integers: Any, weights: Any) -> Any:
+    """A number for each row that changes when the row does: w k modulo a prime."""
+    return xp.sum(integers * weights, axis=0) % PRIME
+
+
+def mark_weights(n_features: int) -> FloatArray:
+    """The weights w of fingerprints, a column."""
+    return 1.0 + (np.arange(float(n_features))[:, None] * 617.0) % 1021.0
 
 
 @dataclass(frozen=True)
@@ -352,27 +401,57 @@ class Rows:
     def _groups(self) -> tuple[Columns, ...]:
         return (self.features,) if self.labels is None else (self.features, self.labels)
 
-    def blocks(self, batch: Any) -> Iterator[Block]:
-        """Yield the records of a batch (see `Batch`) as blocks of grid integers."""
+    def blocks(self, batch: Any, *, checked: bool = True) -> Iterator[Block]:
+        """Yield the records of a batch (see `Batch`) as blocks of grid integers.
+
+        Whoever does not want each `Stack` checked for values that are not finite, which waits for
+        the card, looks at `Stack.odd` later.
+        """
         records = Batch.of(batch, self)
-        make = self._sparse if records.sparse and self._stays_sparse() else self._dense
-        for start in range(0, records.n_rows, BLOCK_ROWS):
-            yield make(*records.part(start, start + BLOCK_ROWS))
+        make, step = self._dense, BLOCK_ROWS
+        if records.elsewhere:
+            make, step = self._stack, STACK_ROWS
+        elif records.sparse and self._stays_sparse():
+            make = self._sparse
+        for start in range(0, records.n_rows, step):
+            parts = records.part(start, start + step)
+            block = make(*parts)
+            if checked and isinstance(block, Stack) and block.xp.any(block.odd):
+                self._raw(*parts)  # names the column
+            yield block
 
     def raw_blocks(self, batch: Any) -> Iterator[Block]:
         """Yield the numbers of a batch as they are in the table, dense."""
         records = Batch.of(batch, self)
-        for start in range(0, records.n_rows, BLOCK_ROWS):
+        step = STACK_ROWS if records.elsewhere else BLOCK_ROWS
+        for start in range(0, records.n_rows, step):
             yield Block(*self._raw(*records.part(start, start + BLOCK_ROWS)))
 
     def _raw(self, *parts: Any) -> list[Any]:
-        groups = self._groups
-        return self._complete([_raw(*pair) for pair in zip(groups, parts, strict=True)])
+        raw = [_raw(*pair) for pair in zip(self._groups, parts, strict=True)]
+        return self._complete([beside(part, raw[0]) for part in raw])
 
     def _dense(self, *parts: Any) -> Block:
         raw = self._raw(*parts)
         integers, shrink = self.features.to_grid(raw[0])
         return Block(integers, self._labels(raw, shrink))
+
+    def _stack(self, *parts: Any) -> Stack:
+        """Records on a graphics card; whether all are finite is seen at the end of the pass."""
+        records, xp = parts[0], namespace(parts[0])
+        intercept = self.features.intercept
+        raw = [beside(_raw(self.labels, part), records) for part in parts[1:] if self.labels]
+        if self.drop_missing:
+            first, *raw = self._complete([_doubles(xp, records, intercept), *raw])
+            records, intercept = first.T, False
+        weights = beside(mark_weights(len(self.features.names)), records)
+        integers, shrink, squares, marks, finite = fused(_measured, records)(
+            xp, records, intercept, self.features.grid(records), weights
+        )
+        for index, values in enumerate(raw):
+            raw[index], too = _zeroed(xp, values)
+            finite = finite & too
+        return Stack(integers, self._labels(raw, shrink), squares, marks, ~finite)
 
     def _labels(self, raw: list[Any], shrink: Any) -> Any:
         if self.labels is None:
@@ -390,9 +469,9 @@ class Rows:
         xp = namespace(parts[0])
         kept = xp.all(xp.isfinite(xp.concat(parts, axis=0)), axis=0)
         if self.drop_missing:
-            return [part[:, kept] for part in parts]
+            return [xp.take(part, xp.nonzero(kept)[0], axis=1) for part in parts]
         for group, part in zip(self._groups, parts, strict=True):
-            finite = np.asarray(xp.all(xp.isfinite(part), axis=1))
+            finite = on_host(xp.all(xp.isfinite(part), axis=1))
             if not finite.all():
                 raise missing_values(group.names[int(np.argmin(finite))])
         return parts
@@ -466,6 +545,11 @@ class Batch:
         return int(data.shape[0])
 
     @property
+    def elsewhere(self) -> bool:
+        """Whether they are an array of another library, perhaps on a graphics card."""
+        return not (isinstance(self.data, Mapping | np.ndarray) or self.sparse)
+
+    @property
     def sparse(self) -> bool:
         """Whether most entries are zeros that are not stored."""
         return hasattr(self.data, "tocsr")
@@ -500,15 +584,21 @@ def _raw(group: Columns, part: Any) -> Any:
         target = np.empty((len(group.names), n_rows))
         group.fill(target, part)
         return target
-    xp = namespace(part)
-    doubles = xp.astype(part, xp.float64).T
-    if group.intercept:
-        doubles = xp.concat([xp.ones_like(rows_between(doubles, 0, 1)), doubles], axis=0)
+    return _doubles(namespace(part), part, group.intercept)
+
+
+def _doubles(xp: Any, part: Any, intercept: bool) -> Any:
+    """Records of another array library, one row for each number."""
+    if part.ndim == 1:
+        part = part[:, None]
+    doubles = xp.astype(part, xp.float64, copy=False).T
+    if intercept:
+        doubles = xp.concat([xp.ones_like(doubles[:1, :]), doubles], axis=0)
     return doubles
 
 
 def _shrunk(group: Columns, block: Any, data: FloatArray, ones: FloatArray) -> Any:
-    """`Columns._bounded_rows` for the entries of a sparse matrix."""
+    """`on_grid` for the entries of a sparse matrix."""
     n_rows = block.shape[0]
     row = np.repeat(np.arange(n_rows), np.diff(block.indptr))
     largest = np.abs(ones)

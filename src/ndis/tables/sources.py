@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 BATCH_ROWS = 1 << 16
 BATCH_ENTRIES = 1 << 22
 _BLOCK = 4096
+# Entries of a batch on a graphics card: two gigabytes of doubles.
+DEVICE_ENTRIES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,16 @@ class Request:
     @property
     def batch_rows(self) -> int:
         """How many rows make a comfortable batch."""
-        wanted = BATCH_ENTRIES // max(1, self.n_numbers)
-        return max(_BLOCK, min(BATCH_ROWS, wanted - wanted % _BLOCK))
+        return min(BATCH_ROWS, self._rows_of(BATCH_ENTRIES))
+
+    @property
+    def device_rows(self) -> int:
+        """How many rows make a batch for a graphics card."""
+        return self._rows_of(DEVICE_ENTRIES)
+
+    def _rows_of(self, entries: int) -> int:
+        wanted = entries // max(1, self.n_numbers)
+        return max(_BLOCK, wanted - wanted % _BLOCK)
 
 
 # What is done with each batch of a pass, and how the results of two batches are merged.
@@ -66,6 +76,8 @@ class Source:
         Whether columns have no names of their own, as in arrays.
     header : bool
         Whether the names were found in the first line of a file, which may be somebody's record.
+    device : bool
+        Whether batches are arrays of another library, perhaps on a graphics card.
     widths : mapping of str to int
         Columns that hold fixed-size lists of numbers.
     reduce : callable or None
@@ -79,6 +91,7 @@ class Source:
     once: bool = False
     nameless: bool = False
     header: bool = False
+    device: bool = False
     widths: Mapping[str, int] = field(default_factory=dict)
     reduce: Callable[[Request, Work], Accumulator] | None = None
 
@@ -145,12 +158,14 @@ def _open_array(array: Any, labels: Any = None) -> Source:
         )
 
     def read(request: Request) -> Iterator[Any]:
-        values = np.asarray(array) if isinstance(array, np.ndarray) else array
-        for start in range(0, values.shape[0], request.batch_rows):
-            yield rows_between(values, start, start + request.batch_rows)
+        values = array if device else np.asarray(array)
+        step = request.device_rows if device else request.batch_rows
+        for start in range(0, values.shape[0], step):
+            yield rows_between(values, start, start + step)
 
+    device = not isinstance(array, np.ndarray)
     n_rows, n_columns = array.shape
-    return Source(default_names(n_columns), read, int(n_rows), nameless=True)
+    return Source(default_names(n_columns), read, int(n_rows), nameless=True, device=device)
 
 
 def _open_scipy(matrix: Any) -> Source:
@@ -177,7 +192,8 @@ def with_labels(source: Source, labels: Any, name: str) -> Source:
 
     n_labels = 1 if labels.ndim == 1 else labels.shape[1]
     beside = [name] if n_labels == 1 else [f"{name}{index}" for index in range(n_labels)]
-    return Source((*source.names, *beside), read, source.n_rows, nameless=True)
+    names = (*source.names, *beside)
+    return Source(names, read, source.n_rows, nameless=True, device=source.device)
 
 
 # --- data frames ------------------------------------------------------------------------------
@@ -191,7 +207,8 @@ def _open_pandas(frame: Any) -> Source:
     def read(request: Request) -> Iterator[Any]:
         import pyarrow as pa
 
-        chosen = frame.iloc[:, [names.index(name) for name in request.columns]]
+        place = {name: index for index, name in enumerate(names)}
+        chosen = frame.iloc[:, [place[name] for name in request.columns]]
         for start in range(0, len(chosen), request.batch_rows):
             part = chosen.iloc[start : start + request.batch_rows]
             arrays = [

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.tables.arrays import beside
+from ndis.tables.arrays import beside, fused
 from ndis.tables.blocks import Block
 from ndis.tables.exact import GRID_NORM, ExactSum
 from ndis.tables.functions import exp_minus, softmax
+from ndis.tables.rows import shortened
 
 if TYPE_CHECKING:
     from ndis.tables.table import Table
@@ -22,14 +23,13 @@ if TYPE_CHECKING:
 
 def moments(block: Block) -> Mapping[str, Any]:
     """First and second moments: of features, of features with labels, of labels; the count."""
-    xp = block.xp
     centred = getattr(block, "shift", None) is None
     terms = {"gram" if centred else "raw_gram": block.gram()}
-    terms["sums"] = block.combine(block.beside(np.ones((1, block.n_rows))))[:, 0]
+    terms["sums"] = block.combine(block.ones())[:, 0]
     terms["count"] = np.array(float(block.n_rows))
     if block.labels is not None:
         terms["cross"] = block.combine(block.labels)
-        terms["squares"] = xp.sum(block.labels * block.labels)
+        terms["squares"] = block.xp.sum(block.total(block.labels * block.labels))
     return terms
 
 
@@ -137,14 +137,14 @@ class CutMoments:
         inner = xp.searchsorted(squares, block.beside(edges), side="right")
         ends = [0, *(int(end) for end in inner), block.n_rows]
         # Moments of the rows in each bin, short ones first: as they are, times sqrt(2), at 2^20.
-        even, odd, cut = ([(0.0, 0.0)] * n for _ in range(3))
+        even, odd, cut = ([(0, 0)] * n for _ in range(3))
         for index, (start, end) in enumerate(itertools.pairwise(ends)):
             if start < end:
                 part = xp.take(rows, order[start:end], axis=1)
                 up = GRID_NORM * (1.0 - 2.0**-50) / xp.sqrt(xp.clip(squares[start:end], 1.0, None))
-                even[index] = _moments(xp, part)
-                odd[index] = _moments(xp, xp.trunc(part * (math.sqrt(2.0) * (1.0 - 2.0**-50))))
-                cut[index] = _moments(xp, xp.trunc(part * up))
+                even[index] = _moments(block, part)
+                odd[index] = _moments(block, xp.trunc(part * (math.sqrt(2.0) * (1.0 - 2.0**-50))))
+                cut[index] = _moments(block, xp.trunc(part * up))
         terms = {"norms": tally_sorted(xp, squares, float(GRID_NORM) ** 2, 2.0)}
         terms["count"] = np.array(float(block.n_rows))
         for power, name in ((1, "sums"), (2, "grams")):
@@ -152,13 +152,13 @@ class CutMoments:
             for j in range(n):
                 below = sum(part[power - 1] for part in (odd if j % 2 else even)[: n - j])
                 above = sum(part[power - 1] for part in cut[n - j :])
-                ladder.append(below * 2.0 ** (j // 2 * power) + above)
+                ladder.append(below * 2 ** (j // 2 * power) + above)
             terms[name] = xp.stack(ladder)
         return terms
 
 
-def _moments(xp: Any, rows: Any) -> tuple[Any, Any]:
-    return xp.sum(rows, axis=1), rows @ rows.T
+def _moments(block: Block, rows: Any) -> tuple[Any, Any]:
+    return block.total(rows), block.like(rows).gram()
 
 
 @dataclass(frozen=True)
@@ -191,18 +191,28 @@ class Pull:
 
     def measure(self, block: Block) -> tuple[Any, Any, Any]:
         """Residuals in units of 2^20, their lengths, and an upper bound on |z|."""
-        xp, n = block.xp, self.vectors.shape[1] - 1 - block.labels.shape[0]
         products = block.times(block.beside(self.vectors))
-        products *= block.beside(self.factors[:, None])
-        products -= block.beside(self.shifts[:, None])
-        rest = block.squares() * 2.0**-40
-        rest -= 2.0 * products[n, :]
-        squares = products[:n, :] * products[:n, :]
-        for index in range(n):
-            rest -= squares[index, :]
-        z = xp.sqrt(xp.clip(rest, 0.0, None) * self.weight + self.constant)
-        left = block.labels * (1.0 / GRID_NORM) - products[n + 1 :, :]
-        return left, _lengths(xp, left), z / _BELOW + self.more
+        constants = self.factors[:, None], self.shifts[:, None], self.weight, self.constant
+        left, size, length = fused(_pulled, block.features)(
+            block.xp,
+            products,
+            block.squares(),
+            block.labels,
+            [block.beside(np.atleast_1d(constant)) for constant in (*constants, self.more)],
+        )
+        return left, size, length
+
+
+def _pulled(xp: Any, products: Any, squares: Any, labels: Any, constants: Any) -> tuple[Any, ...]:
+    factors, shifts, weight, constant, more = constants
+    n = products.shape[0] - 1 - labels.shape[0]
+    products = products * factors - shifts
+    rest = squares * 2.0**-40 - 2.0 * products[n, :]
+    for index in range(n):
+        rest = rest - products[index, :] * products[index, :]
+    z = xp.sqrt(xp.clip(rest, 0.0, None) * weight + constant)
+    left = labels * (1.0 / GRID_NORM) - products[n + 1 :, :]
+    return left, _lengths(xp, left), z / _BELOW + more
 
 
 @dataclass(frozen=True)
@@ -235,7 +245,7 @@ class PullSum:
             room *= share
             ladder.append(xp.round(left * xp.clip(room, 0.0, self.unit)))
         weights = ladder[0] if len(ladder) == 1 else xp.concat(ladder, axis=0)
-        total = xp.sum(weights, axis=1)
+        total = block.total(weights)
         terms["gradient"] = xp.concat([block.combine(weights), total[None, :]], axis=0)
         return terms
 
@@ -248,9 +258,11 @@ class JointGram:
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """The sum over a block."""
-        last = block.xp.zeros_like(block.labels[:1, :]) + self.constant
-        long = block.xp.concat([block.dense, last, block.labels], axis=0)
-        return {"gram": long @ long.T}
+        xp, rows = block.xp, block.like(block.dense)
+        more = xp.concat([block.ones() * self.constant, block.labels], axis=0)
+        side = rows.combine(more)
+        below = xp.concat([side.T, block.product(more, more)], axis=1)
+        return {"gram": xp.concat([xp.concat([rows.gram(), side], axis=1), below], axis=0)}
 
 
 # The unit of the second part of fine coefficients, in units of the first.
@@ -289,24 +301,38 @@ class Scores:
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """The sums over a block, in units of bound / 2^20."""
-        xp = block.xp
         logits = block.times(block.beside(self.theta))
-        if self.fine:
-            k = len(self.intercept)
-            logits = logits[:k, :] + logits[k:, :] * FINER
-        p = softmax(xp, logits * self.scale + block.beside(self.intercept[:, None]))
-        left = contrasts(xp, xp.astype(block.labels > 0, xp.float64) - p)
-        if self.weighted:
-            # The longest residual that any label could have: |e_y - p|^2 = 1 - 2 p_y + |p|^2.
-            longest = 1.0 - 2.0 * xp.min(p, axis=0) + _ordered_squares(xp, p)
-            left = left * xp.sqrt((1.0 - 1.0 / p.shape[0]) / longest)
-        left = left * (GRID_NORM / self.bound)
-        whole = bounded(xp, left)
-        terms = {"gradient": block.combine(whole), "residuals": xp.sum(whole, axis=1)}
-        if self.fine:
-            rest = bounded(xp, (left - whole) * float(GRID_NORM))
-            terms |= {"fine_gradient": block.combine(rest), "fine_residuals": xp.sum(rest, axis=1)}
+        affine = block.beside(np.array([self.scale])), block.beside(self.intercept[:, None])
+        parts = fused(_residuals, block.features)(
+            block.xp, logits, block.labels, affine, self.bound, self.weighted, self.fine
+        )
+        terms = {}
+        for name, part in zip(("", "fine_"), parts, strict=False):
+            terms[f"{name}gradient"] = block.combine(part)
+            terms[f"{name}residuals"] = block.total(part)
         return terms
+
+
+def _residuals(
+    xp: Any, logits: Any, labels: Any, affine: Any, bound: float, weighted: bool, fine: bool
+) -> list[Any]:
+    """What `Scores` multiplies rows with: whole numbers, and what rounding leaves of them."""
+    scale, intercept = affine
+    if fine:
+        k = intercept.shape[0]
+        logits = logits[:k, :] + logits[k:, :] * FINER
+    p = softmax(xp, logits * scale + intercept)
+    left = contrasts(xp, xp.astype(labels > 0, xp.float64) - p)
+    if weighted:
+        # The longest residual that any label could have: |e_y - p|^2 = 1 - 2 p_y + |p|^2.
+        near = xp.round(p * 2.0**26)  # whole numbers, whose squares add up exactly
+        longest = 1.0 - 2.0 * xp.min(p, axis=0) + xp.sum(near * near, axis=0) * 2.0**-52
+        left = left * xp.sqrt((1.0 - 1.0 / p.shape[0]) / longest)
+    left = left * (GRID_NORM / bound)
+    whole = bounded(xp, left)
+    if not fine:
+        return [whole]
+    return [whole, bounded(xp, (left - whole) * float(GRID_NORM))]
 
 
 def unclassified(block: Block) -> Mapping[str, Any]:
@@ -317,15 +343,12 @@ def unclassified(block: Block) -> Mapping[str, Any]:
 
 
 def contrasts(xp: Any, vectors: Any) -> Any:
-    """Coordinates of columns that add up to zero, in Helmert's orthonormal basis.
+    """Coordinates of columns that add up to zero, in an orthonormal basis.
 
-    The j-th is (v_1 + ... + v_j - j v_{j+1}) / sqrt(j (j + 1)), added up in this order.
+    A reflection takes (1, ..., 1)/sqrt(K) to the first axis; of the reflected columns the others
+    are left: v_j + v_1/(sqrt(K) - 1).
     """
-    rows, total = [], vectors[0, :]
-    for j in range(1, vectors.shape[0]):
-        rows.append((total - float(j) * vectors[j, :]) * (1.0 / math.sqrt(j * (j + 1))))
-        total = total + vectors[j, :]
-    return xp.stack(rows, axis=0)
+    return vectors[1:, :] + vectors[:1, :] * (1.0 / (math.sqrt(vectors.shape[0]) - 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,7 +388,9 @@ class KernelMoments:
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """Their moments over a block."""
-        return moments(Block(self.features(block), block.labels))
+        made = block.like(self.features(block))
+        made.labels = block.labels
+        return moments(made)
 
 
 def kernel_of_squares(xp: Any, squares: Any, nu: float) -> Any:
@@ -392,9 +417,7 @@ def bounded(xp: Any, vectors: Any) -> Any:
     """Columns as integers of norm at most 2^20: longer ones are scaled down, entries rounded."""
     if vectors.shape[0] == 1:
         return xp.round(xp.clip(vectors, -float(GRID_NORM), float(GRID_NORM)))
-    room = GRID_NORM * (1.0 - 2.0**-50) - 0.5 * float(np.sqrt(vectors.shape[0]))
-    length = _lengths(xp, vectors)
-    return xp.round(vectors * (room / xp.clip(length, room, None)))
+    return shortened(xp, vectors * 1.0, None)[0]  # a copy, which is overwritten
 
 
 def _lengths(xp: Any, vectors: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -11,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.tables.blocks import Block
+from ndis.tables.arrays import on_host
+from ndis.tables.blocks import Block, Stack
 from ndis.tables.exact import MOST_ROWS, Accumulator, ExactSum
 from ndis.tables.files import looks_like_a_value
 from ndis.tables.progress import track
-from ndis.tables.rows import Rows
+from ndis.tables.rows import PRIME, Rows, mark_weights
 from ndis.tables.sources import Request, Source, open_source, with_labels
 from ndis.tables.threads import map_in_order
 
@@ -23,8 +25,6 @@ from ndis.tables.threads import map_in_order
 Terms = Mapping[str, Any]
 # Columns that data frames write for their index, when they are saved.
 _INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__", "level_0")
-# The prime below 2^20 that takes the fingerprint of a row.
-_PRIME = 1_048_573.0
 
 
 @dataclass(frozen=True)
@@ -38,19 +38,26 @@ class Pass:
     def __call__(self, batch: Any) -> Accumulator:
         """The sums of one batch."""
         total = Accumulator()
-        for block in self.rows.raw_blocks(batch) if self.raw else self.rows.blocks(batch):
+        rows = self.rows
+        for block in rows.raw_blocks(batch) if self.raw else rows.blocks(batch, checked=False):
             total.add(self.function(block))
             total.add({"_rows": np.array(float(block.n_rows))})
             if not self.raw:
-                total.add({"_mark": fingerprint(block)})
+                total.add(fingerprint(block))
         return total
 
 
-def fingerprint(block: Block) -> Any:
-    """A number that changes when a row of the block changes: the sum of (w k mod prime)^2."""
-    weights = 1.0 + (np.arange(block.features.shape[0]) * 617.0) % 1021.0
-    marks = block.times(block.beside(weights[:, None])) % _PRIME
-    return block.xp.sum(marks * marks)
+def fingerprint(block: Block) -> dict[str, Any]:
+    """A number that changes when a row of the block changes: the sum of (w k mod prime)^2.
+
+    For rows on a graphics card also how many are not finite.
+    """
+    xp = block.xp
+    if isinstance(block, Stack):
+        marks = block.marks
+        return {"_mark": block.total(marks * marks), "_odd": block.total(block.odd)}
+    marks = block.times(mark_weights(block.features.shape[0])) % PRIME
+    return {"_mark": xp.sum(marks * marks)}
 
 
 class Table:
@@ -201,8 +208,17 @@ class Table:
                 for part in map_in_order(work, batches, self._n_threads()):
                     total.merge(part)
         sums = total.sums()
+        if "_odd" in sums and sums.pop("_odd").value > 0:
+            self._refuse_missing()
         self._check(sums.pop("_rows", None), sums.pop("_mark", None))
         return sums
+
+    def _refuse_missing(self) -> None:
+        """Name the first column with values that are missing or infinite."""
+        if self._source.reduce is None:
+            for _ in self.blocks(raw=True):
+                pass
+        raise ValueError("The table has missing or infinite values; drop those rows.")
 
     @property
     def n_rows(self) -> int:
@@ -222,7 +238,7 @@ class Table:
 
         def measured(batch: Any) -> FloatArray:
             assert self.rows is not None
-            parts = [function(block) for block in self.rows.blocks(batch)]
+            parts = [on_host(function(block)) for block in self.rows.blocks(batch)]
             return np.hstack([np.empty((n_measures, 0)), *parts])
 
         reading = track(self._source.read(self._request()), "Measuring rows", size=_length)
@@ -254,9 +270,10 @@ class Table:
         return Request((*self.rows.columns, *more), self.rows.levels, n_numbers)
 
     def _n_threads(self) -> int | None:
-        """One thread where a Gram matrix is large: the linear algebra library has its own."""
+        """One thread where something else has threads: the product of wide rows, and a card."""
         assert self.rows is not None
-        return 1 if len(self.rows.features.names) > 1024 else None
+        wide = len(self.rows.features.names) > 1024
+        return 1 if wide or self._source.device else None
 
     def _check(self, n_rows: ExactSum | None, mark: ExactSum | None) -> None:
         """A pass must see what the passes before it saw."""
@@ -315,8 +332,9 @@ def _chosen(
             )
     else:
         wanted = tuple(columns)
+    known = Counter(source.names)
     for name in wanted:
-        if source.names.count(name) != 1:
+        if known[name] != 1:
             raise ValueError(
                 f"Expected the table to have one column {name!r}, got columns "
                 f"{', '.join(map(repr, source.names))}; name the columns to read."
