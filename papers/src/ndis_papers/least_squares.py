@@ -17,6 +17,8 @@ from ndis.loss import LeastSquaresLoss, PrivacyLoss, Profile, SketchAndSolveLoss
 from ndis_papers._validate import FloatArray
 from ndis_papers.sketches import draw_sketch, least_ratio, leverages
 
+# Rows that are combined at a time.
+_ROWS = 4096
 # Records whose leverages differ by less than this share are represented by one of them.
 _WIDTH = 0.02
 
@@ -86,6 +88,30 @@ def ridged_law(moments: FloatArray, ridge: float, n_components: int) -> Gaussian
     # The ridged table has a row (0, sigma) which no coefficient explains.
     residual = max(float(ridged[-1, -1] - b @ inverse @ b), ridge)
     return Gaussian(inverse @ b, residual * inverse / n_components)
+
+
+def approximate_least_squares(
+    X: FloatArray, y: FloatArray, n_components: int, rng: np.random.Generator
+) -> FloatArray:
+    """Sketch and solve (ndis-2024, figure 1): least squares on n_components random combinations.
+
+    Not private by itself. The combinations are drawn for blocks of rows, so that memory does not
+    grow with the table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis_papers.least_squares import approximate_least_squares
+    >>> X = np.random.default_rng(0).standard_normal((5000, 2))
+    >>> near = approximate_least_squares(X, X @ [1.0, 2.0], 50, np.random.default_rng(1))
+    >>> near.round(6).tolist()
+    [1.0, 2.0]
+    """
+    sketch = np.zeros((n_components, X.shape[1] + 1))
+    for start in range(0, len(X), _ROWS):
+        rows = np.column_stack([X[start : start + _ROWS], y[start : start + _ROWS]])
+        sketch += rng.standard_normal((n_components, len(rows))) @ rows
+    return solve(sketch.T @ sketch)
 
 
 def solved_sketches(

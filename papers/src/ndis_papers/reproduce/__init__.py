@@ -97,12 +97,17 @@ EXPERIMENTS = {
         "Table 1 and figure 9: constants of the expected loss", "rank_one_constants", 1.0, 0.1
     ),
     "rank-one-counts": Experiment(
-        "Case study I: counts of locations", "location_counts", 1.0, 0.5, ("uber",)
+        "Figures 4 and 5: counts of locations", "location_counts", 1.0, 0.5, ("uber",)
     ),
     "rank-one-pca": Experiment(
-        "Case study II: principal components", "private_pca", 1.0, 0.5, ("swarm",)
+        "Figure 6: principal components", "private_pca", 1.0, 0.5, ("swarm",)
     ),
-    "rank-one-sgd": Experiment("Case study III: gradient descent", "private_sgd", 2.0, 0.5),
+    "rank-one-sgd": Experiment(
+        "Figures 7 and 8: private gradient descent", "private_sgd", 2.0, 0.5, ("mnist", "cifar")
+    ),
+    "jl-transform": Experiment(
+        "Tables I and II: cuts and directional variances, with rivals", "jl_transform", 1.0, 0.1
+    ),
     "multi-party": Experiment(
         "Figures 2 and 3 and table 1 of the multi-party paper",
         "multi_party",

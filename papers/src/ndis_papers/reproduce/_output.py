@@ -33,4 +33,6 @@ def truth(epsilon: float, log_delta: float) -> str:
     """The true (epsilon, delta) of a mechanism, for a legend."""
     if log_delta > math.log(1e-3):
         return f"true ({epsilon:.3g}, {math.exp(log_delta):.3g})"
+    if log_delta < -1000:
+        return f"true ({epsilon:.3g}, below 10^-400)"
     return f"true ({epsilon:.3g}, 10^{log_delta / math.log(10):.3g})"

@@ -41,6 +41,8 @@ from ndis_papers.sketches import (
 
 # How far printed noise may be from the formula's: the paper's longest row is not ours.
 _TOLERANCE = 0.025
+# Half a unit of the last digit of printed errors.
+_ROUNDING = 5e-4
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,8 @@ def _remark(printed: Printed, noise: float | None, error: float, half_width: flo
     remarks = []
     if printed.noise and noise is not None and abs(noise / printed.noise - 1.0) > _TOLERANCE:
         remarks.append(f"the paper's formula gives {noise / printed.noise:.3g} times the noise")
-    sampling = printed.half_width + half_width
+    # Three digits are printed, and of few runs the half-width is itself uncertain.
+    sampling = _ROUNDING + 1.5 * (printed.half_width + _ROUNDING + half_width)
     if abs(error - printed.error) > _TOLERANCE * printed.error + sampling:
         remarks.append(f"this noise makes {error / printed.error:.3g} times the error")
     return "contradicts itself: " + ", ".join(remarks) if remarks else "fits"

