@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndis import GaussianMechanism, Guarantee, Ledger, Release
-from ndis_papers import RankOneGaussianMechanism
+from ndis import GaussianMechanism, Guarantee, Ledger, QuadraticLoss, Release
+from ndis_papers import RankOneGaussianMechanism, rank_one
 from ndis_papers.additive import analytic, simulate
 from ndis_papers.radial import RadialLoss
 from ndis_papers.rank_one import direction, published_spread, true_spread
@@ -150,3 +150,28 @@ def test_kurtosis_and_skewness_are_those_of_theorems_8_and_9() -> None:
 def test_published_spread_matches_its_formula() -> None:
     psi = (1e-5 * math.gamma(4.5) / (math.sqrt(math.pi) * math.gamma(5.0))) ** 0.25
     assert published_spread(10, 0.05, 1e-5) == pytest.approx(2 / (0.05 * psi), rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "rank", "spread", "epsilon"), [(30, 5, 40.0, 0.3), (8, 7, 2.0, 1.0)]
+)
+def test_singular_noise_of_any_rank_agrees_with_a_simulation(
+    dimension: int, rank: int, spread: float, epsilon: float
+) -> None:
+    rng, n = np.random.default_rng(0), 200_000
+    square = spread * rng.chisquare(rank, n)
+    g = rng.standard_normal(n)
+    d = 1 - 2 * np.sqrt(square) * g / np.sqrt(g * g + rng.chisquare(dimension - 1, n))
+    losses = 0.5 * (dimension - rank) * np.log1p(d / square) + d / (2 * spread)
+    sample = -np.expm1(np.minimum(epsilon - losses, 0.0))
+    found = rank_one.singular_delta(dimension, rank, spread, epsilon)
+    assert abs(sample.mean() - found) < 4.5 * sample.std() / math.sqrt(n)
+
+
+def test_singular_noise_of_rank_one_and_of_full_rank_is_known() -> None:
+    one = rank_one.singular_delta(40, 1, 1e4, 0.3)
+    assert one == pytest.approx(float(RadialLoss(40, 1e4).delta(0.3)), rel=1e-8)
+    full = rank_one.singular_delta(40, 40, 4.0, 0.3)
+    assert full == pytest.approx(float(QuadraticLoss.from_shift(0.5).delta(0.3)), rel=1e-9)
+    with pytest.raises(ValueError, match="Expected rank <= 3, got 4"):
+        rank_one.singular_delta(3, 4, 1.0, 0.1)

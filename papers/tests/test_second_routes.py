@@ -363,6 +363,19 @@ def _() -> bool:
     return abs(raw - 1) < 0.01 < abs(raw - (3 + 12 / 7921))
 
 
+@route("rank-one-gaussian", "Definition 7, rank r")
+def _() -> bool:
+    """Noise as long as the Gaussian mechanism's, drawn in two directions of a hundred."""
+    M, r = 100, 2
+    spread = M * analytic(1.0, 1e-3) ** 2 / r
+    rng = np.random.default_rng(12)
+    square = spread * rng.chisquare(r, RUNS)
+    g = rng.standard_normal(RUNS)
+    d = 1 - 2 * np.sqrt(square) * g / np.sqrt(g * g + rng.chisquare(M - 1, RUNS))
+    losses = 0.5 * (M - r) * np.log1p(d / square) + d / (2 * spread)
+    return least_mean(hinge(losses, 1.0)) > 10 * 1e-3
+
+
 @route("rank-one-gaussian", "Section 4")
 def _() -> bool:
     """Noise along (1, 0) leaves the second coordinate alone, which then tells 0 from 0.5."""

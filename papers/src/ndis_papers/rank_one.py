@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
+from scipy.optimize import brentq
+from scipy.special import betainc, gammaln
+from scipy.stats import chi
 
 from ndis import Guarantee, Ledger, NeighbourRelation, Profile, Release
 from ndis.calibration import least_noise, meets
@@ -59,6 +61,81 @@ def true_spread(dimension: int, epsilon: float, delta: float) -> float:
     return least_noise(
         lambda spread: RadialLoss(m, _ROUND_DOWN * spread), epsilon, delta, start=m / delta**2
     )
+
+
+def singular_delta(dimension: int, rank: int, spread: float, epsilon: float) -> float:
+    """Delta of singular noise of any rank: uniform directions, `rank` equal variances.
+
+    The noise V sqrt(w) z, V uniform on the Stiefel manifold and z normal in R^rank, has a uniform
+    direction and a length sqrt(w) chi_rank, so that its density is a multiple of
+    |x|^(rank - M) exp(-|x|^2/(2w)): the loss of a unit shift is that of `RadialLoss` with M - rank
+    for M - 1. Rank 1 is R1SMG, rank M the Gaussian mechanism. By quadrature over the radius, to
+    some 1e-9; `RadialLoss` has proven bounds for rank 1.
+
+    Parameters
+    ----------
+    dimension, rank : int
+    spread : float
+        The variance w of each direction, over the squared sensitivity.
+    epsilon : float
+        At least 0.
+
+    Examples
+    --------
+    >>> from ndis_papers.rank_one import singular_delta
+    >>> f"{singular_delta(100, 1, 2663.2582, 1e-3):.6f}"
+    '0.211605'
+    >>> f"{singular_delta(100, 100, 1.0, 1.0):.6f}"
+    '0.126937'
+    """
+    m = dimension - _validate.count("rank", rank, 1)
+    if m < 0:
+        raise ValueError(f"Expected rank <= {dimension}, got {rank}; pass a smaller one.")
+    # Radii by quantiles at both ends and evenly in between, for Gauss and Legendre's rule.
+    law = chi(rank, scale=math.sqrt(spread))
+    ends = [0.0, *law.ppf([1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2]), *law.ppf(np.arange(1, 20) / 20)]
+    ends += [*law.isf([1e-2, 1e-4, 1e-8, 1e-16])]
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    low, high = np.array(ends[:-1])[:, None], np.array(ends[1:])[:, None]
+    r = (0.5 * (high - low) * (nodes + 1.0) + low).reshape(-1)
+    mass = (0.5 * (high - low) * weights).reshape(-1) * law.pdf(r)
+
+    def below(cosine: FloatArray) -> FloatArray:
+        half = 0.5 * (dimension - 1)
+        return np.asarray(betainc(half, half, np.clip(0.5 * (1.0 + cosine), 0.0, 1.0)))
+
+    far, near = (_radius(r, sign * epsilon, m, spread) for sign in (1.0, -1.0))
+    inside = mass @ below((r * r + 1.0 - far * far) / (2.0 * r))
+    outside = mass @ below((near * near - r * r - 1.0) / (2.0 * r))
+    return max(float(inside - math.exp(epsilon) * outside), 0.0)
+
+
+def _radius(r: FloatArray, rise: float, m: int, spread: float) -> FloatArray:
+    """Where m ln R + R^2/(2w) is higher by `rise` than at r, by Newton's method in ln R."""
+    x = np.log(r)
+    target = m * x + r * r / (2.0 * spread) + rise
+    for _ in range(60):
+        square = np.exp(2.0 * x) / spread
+        x = x - np.clip((m * x + 0.5 * square - target) / (m + square), -1.0, 1.0)
+    return np.asarray(np.exp(x))
+
+
+def singular_spread(dimension: int, rank: int, epsilon: float, delta: float) -> float:
+    """The least variance of each direction at which singular noise has this (epsilon, delta).
+
+    Examples
+    --------
+    >>> from ndis_papers.rank_one import singular_spread
+    >>> one, all_of_them = singular_spread(100, 1, 0.1, 1e-2), singular_spread(100, 100, 0.1, 1e-2)
+    >>> f"{one / (100 * all_of_them):.1f} times the squared length"
+    '116.6 times the squared length'
+    """
+    top = 4.0 * dimension / delta**2
+
+    def gap(log_spread: float) -> float:
+        return singular_delta(dimension, rank, math.exp(log_spread), epsilon) - delta
+
+    return math.exp(float(brentq(gap, -5.0, math.log(top), xtol=1e-9)))
 
 
 def direction(dimension: int, rng: np.random.Generator) -> FloatArray:

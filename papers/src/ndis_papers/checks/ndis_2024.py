@@ -483,10 +483,21 @@ def _mutual_information(r: float, n: int) -> float:
 
 @PAPER.claim("Tables 2 and 4, Cancer", "Noises 6.850 (new) and 20.317 (LSV).", CONFIRMED)
 def table_cancer() -> Evidence:
-    """Their ratio does not depend on l."""
+    """Their ratio does not depend on l, and falls with n: it tells how many counties were used."""
+    from scipy.optimize import brentq
+
     ours, printed = _ratio(_CANCER), 20.317 / 6.850
+    # Either cell is rounded by at most half a unit.
+    ends = 20.3175 / 6.8495, 20.3165 / 6.8505
+    least, most = (
+        float(brentq(lambda n, end=end: _ratio((round(n), 300)) - end, 2000, 4000, xtol=0.5))
+        for end in ends
+    )
     return Evidence(
-        f"ratio {ours:.4f} by the formulas, {printed:.4f} printed", abs(ours / printed - 1) < 1e-3
+        f"ratio {ours:.4f} by the formulas, {printed:.4f} printed; with r = 300 the two cells fit "
+        f"{math.ceil(least)} to {math.floor(most)} counties, so that 2809 were used, and not all "
+        "3047 of the official file; which 238 were left out is not said",
+        abs(ours / printed - 1) < 1e-3 and least < 2809 < most < 3047,
     )
 
 

@@ -14,7 +14,7 @@ from ndis_papers.additive import AccuracyLoss, classic_noise, matrix_noise, matr
 from ndis_papers.checks.quantities import shift_delta
 from ndis_papers.checks.registry import CONFIRMED, CORRECTED, LOOSE, REFUTED, Evidence, Paper
 from ndis_papers.radial import RadialLoss
-from ndis_papers.rank_one import published_spread, true_spread
+from ndis_papers.rank_one import published_spread, singular_spread, true_spread
 from ndis_papers.sketches import inner_epsilon
 
 PAPER = Paper(
@@ -301,6 +301,24 @@ def remark_2() -> Evidence:
         f"M = 7921: raw values {loss.raw_kurtosis:.5f} and {loss.raw_skewness:.5f}; central ones "
         f"{loss.kurtosis:.4f} and {loss.skewness:.4f}; the theorems beside it use the raw ones",
         abs(loss.raw_kurtosis - 1) < 0.01 and abs(loss.kurtosis - 3) < 0.01,
+    )
+
+
+@PAPER.claim(
+    "Definition 7, rank r",
+    "Less is more: at the same privacy singular noise of lower rank has a lower loss.",
+    REFUTED,
+)
+def definition_7() -> Evidence:
+    """The exact profile of every rank: a density |x|^(r - M) exp(-|x|^2/(2w))."""
+    M, eps, delta = 100, 1.0, 1e-3
+    full = M * noise_multiplier(eps, delta) ** 2
+    ratios = {r: r * singular_spread(M, r, eps, delta) / full for r in (1, 2, 5, 10, 50)}
+    shown = ", ".join(f"{ratio:.3g} (r = {r})" for r, ratio in ratios.items())
+    return Evidence(
+        f"M = 100, truly (1, 1e-3): E[L] over that of the Gaussian mechanism, which is r = 100: "
+        f"{shown}",
+        ratios[1] > 1000 * ratios[5] and ratios[10] > 1.2 and 0.95 < ratios[50] < 1.05,
     )
 
 
