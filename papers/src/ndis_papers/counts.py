@@ -7,6 +7,7 @@ of the rank-one paper's first case study: two cells change by one.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -90,7 +91,7 @@ def data_aware(cells: FloatArray, epsilon: float, rng: np.random.Generator) -> F
     return released.reshape(cells.shape)
 
 
-def _morton(shape: tuple[int, ...]) -> tuple[FloatArray, int]:
+def _morton(shape: tuple[int, ...]) -> tuple[Any, int]:
     """The cells of a map in Morton's order, and how many doublings hold them."""
     rows, columns = np.indices(shape).reshape(2, -1)
     bits = math.ceil(math.log2(max(shape)))

@@ -20,7 +20,7 @@ from ndis_papers._validate import FloatArray
 from ndis_papers.sketches import inner_epsilon
 
 # Gradients of the rows whose indices are given, one a line.
-Gradients = Callable[[FloatArray, FloatArray], FloatArray]
+Gradients = Callable[[FloatArray, Any], FloatArray]
 # So many numbers of noise, for sums of vectors of norm at most 1.
 Noise = Callable[[int, np.random.Generator], FloatArray]
 

@@ -64,7 +64,7 @@ class Item:
 
 
 _BOTH = ("songs", "cancer")
-_MADE = "Flight, the third table"
+_MADE = "Flight, and made-up tables for Song and Cancer"
 ITEMS = (
     Item(
         "ndis-2024",
@@ -118,7 +118,7 @@ ITEMS = (
         "ndis-2024",
         "figure_6.png",
         ("songs",),
-        "Flight, the other table",
+        "Flight, and a made-up table for Song",
     ),
     Item(
         "ndis-2024",
@@ -143,7 +143,7 @@ ITEMS = (
         "ndis-2024",
         "figure_10.png",
         ("songs",),
-        "Flight, the other table",
+        "Flight, and a made-up table for Song",
     ),
     Item(
         "ndis-2024",

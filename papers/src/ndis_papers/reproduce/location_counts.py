@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -168,7 +169,7 @@ def run(folder: str | Path, quick: bool = False, uber: str | Path | None = None)
     return write_rows(folder, "location_counts", rows)
 
 
-def _draw_maps(folder: str | Path, maps: dict[str, FloatArray], valid: FloatArray) -> None:
+def _draw_maps(folder: str | Path, maps: dict[str, FloatArray], valid: Any) -> None:
     from matplotlib.figure import Figure
 
     # One busy cell would hide all others.
@@ -205,7 +206,7 @@ def _draw_losses(folder: str | Path, losses: dict[str, FloatArray]) -> None:
         x = np.linspace(*ends, 600)
         for place, (label, sample) in enumerate(logs.items()):
             color, mean = f"C{place % 7}", float(np.log10(losses[label].mean()))
-            look = {"color": color, "linestyle": "-" if place < 7 else "--"}
+            look: dict[str, Any] = {"color": color, "linestyle": "-" if place < 7 else "--"}
             density = gaussian_kde(sample)
             if not label.startswith("matrix"):
                 left.hist(sample, bins=80, range=ends, histtype="step", linewidth=1.8, **look)

@@ -22,6 +22,7 @@ from ndis_papers.reproduce.ndis_2024_data import (
     components,
     longest,
     mean_and_half_width,
+    source,
     tables,
 )
 from ndis_papers.reproduce.ndis_2024_regression import printed_consistency, regression_table
@@ -172,6 +173,10 @@ def run(
     for name, rows in track(known.items(), "Repeating", len(known)):
         results["projection"] += projection_table(name, rows, n_trials)
         results["regression"] += regression_table(name, rows, n_trials)
+    for row in results["projection"] + results["regression"]:
+        row["source"] = source(row["data"], files)
+        if row["source"] != "official":
+            row["remark"] = "not to be compared: the table is made up"
     results["inherent"] = draw_inherent(folder, known)
     results["printed_consistency"] = printed_consistency()
     for name, table in results.items():
@@ -200,7 +205,7 @@ def _draw(folder: str | Path, results: Mapping[str, list[Row]]) -> None:
             ends = []
             for row in results[table]:
                 x, y = row[f"published_{quantity}"], row[quantity]
-                if x is None:
+                if x is None or row["source"] != "official":
                     continue
                 axes.loglog([x], [y], _MARKS[row["table"]], label=_label(row))
                 ends += [x, y]
