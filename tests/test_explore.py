@@ -178,6 +178,7 @@ def test_the_page_is_small_and_sends_nothing(window: Browser, page: Path) -> Non
     assert asked.count(page.as_uri()) == 1
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     assert window.log("browser") == []
+    assert "that many rows" in window.run("return document.getElementById('notes').textContent")
     tried = "return fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')"
     assert window.run(tried) == "refused"
     assert any("Content Security Policy" in entry["message"] for entry in window.log("browser"))
