@@ -121,12 +121,13 @@ class Accumulator:
 
     def __init__(self) -> None:
         self._parts: dict[str, list[Any]] = {}
+        self._sparse: dict[str, tuple[Any, int]] = {}  # sums of so many sparse terms
 
     def add(self, terms: Mapping[str, Any]) -> None:
         """Add what a block contributes: integers, held by doubles of at most 2^53, or sparse."""
         for name, term in terms.items():
             if hasattr(term, "tocoo"):
-                self._scatter(name, term)
+                self._add_sparse(name, term.astype(np.int64), 1)
             else:
                 self._merge(name, _split(term))
 
@@ -134,15 +135,21 @@ class Accumulator:
         """Add what another worker has summed."""
         for name, parts in other._parts.items():
             self._merge(name, parts)
+        for name, (term, count) in other._sparse.items():
+            self._add_sparse(name, term, count)
 
     def sums(self) -> dict[str, ExactSum]:
         """The sums so far."""
+        for name in list(self._sparse):
+            self._scatter(name)
         return {
             name: ExactSum(*map(on_host, _carried(*parts))) for name, parts in self._parts.items()
         }
 
     def state(self) -> dict[str, Any]:
         """What has been summed as plain arrays, for transport."""
+        for name in list(self._sparse):
+            self._scatter(name)
         return {name: [on_host(part) for part in parts] for name, parts in self._parts.items()}
 
     @classmethod
@@ -159,11 +166,18 @@ class Accumulator:
         for index, more in enumerate(parts):
             self._parts[name][index] += more
 
-    def _scatter(self, name: str, term: Any) -> None:
-        """Add a sparse matrix without making it dense."""
+    def _add_sparse(self, name: str, term: Any, count: int) -> None:
+        """Add a sparse matrix without making it dense, while 64 bits are enough."""
+        known, before = self._sparse.pop(name, (None, 0))
+        self._sparse[name] = (term if known is None else known + term, before + count)
+        if before + count >= STACK_ROWS // BLOCK_ROWS:
+            self._scatter(name)
+
+    def _scatter(self, name: str) -> None:
+        term, _ = self._sparse.pop(name)
+        entries = term.tocoo()
         if name not in self._parts:
             self._parts[name] = [np.zeros(term.shape, np.int64) for _ in range(2)]
-        entries = term.tocoo()
         place = entries.row.astype(np.int64) * term.shape[1] + entries.col
         for part, more in zip(self._parts[name], _split(entries.data), strict=True):
             part.reshape(-1)[place] += more  # each place stands there once

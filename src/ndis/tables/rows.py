@@ -317,19 +317,19 @@ def shortened(xp: Any, values: Any, shrink: Any) -> tuple[Any, Any]:
     return _into(xp.round, values), first * second
 
 
-def _measured(xp: Any, part: Any, intercept: bool, grid: Grid, weights: Any) -> tuple[Any, ...]:
+def _measured(
+    xp: Any, part: Any, intercept: bool, shrink: Any, grid: Grid, weights: Any
+) -> tuple[Any, ...]:
     """Records on the grid, what scales them down, squared norms and fingerprints, in one pass.
 
     Last is whether all of a record's values are finite; those that are not count as zeros here.
     """
-    values, finite = _zeroed(xp, _doubles(xp, part, intercept))
-    integers, shrink = on_grid(xp, values, None, grid)
-    return integers, shrink, _exact_squares(xp, integers), mark(xp, integers, weights), finite
-
-
-def _zeroed(xp: Any, values: Any) -> tuple[Any, Any]:
-    finite = xp.isfinite(values)
-    return xp.where(finite, values, xp.zeros_like(values)), xp.all(finite, axis=0)
+    values = _doubles(xp, part, intercept)
+    entries = xp.isfinite(values)
+    values = xp.where(entries, values, xp.zeros_like(values))
+    integers, shrink = on_grid(xp, values, shrink, grid)
+    squares, marks = _exact_squares(xp, integers), mark(xp, integers, weights)
+    return integers, shrink, squares, marks, xp.all(entries, axis=0)
 
 
 # The prime below 2^20 that takes the fingerprint of a row.
@@ -444,14 +444,19 @@ class Rows:
         if self.drop_missing:
             first, *raw = self._complete([_doubles(xp, records, intercept), *raw])
             records, intercept = first.T, False
-        weights = beside(mark_weights(len(self.features.names)), records)
-        integers, shrink, squares, marks, finite = fused(_measured, records)(
-            xp, records, intercept, self.features.grid(records), weights
-        )
-        for index, values in enumerate(raw):
-            raw[index], too = _zeroed(xp, values)
+        measured = fused(_measured, records)
+
+        def measure(group: Columns, values: Any, intercept: bool, shrink: Any) -> Any:
+            weights = beside(mark_weights(len(group.names)), records)
+            return measured(xp, values, intercept, shrink, group.grid(records), weights)
+
+        integers, shrink, squares, marks, finite = measure(self.features, records, intercept, None)
+        labels = None
+        if self.labels is not None:
+            factor = shrink if self.weighted else None
+            labels, *_, too = measure(self.labels, raw[0].T, False, factor)
             finite = finite & too
-        return Stack(integers, self._labels(raw, shrink), squares, marks, ~finite)
+        return Stack(integers, labels, squares, marks, ~finite)
 
     def _labels(self, raw: list[Any], shrink: Any) -> Any:
         if self.labels is None:
