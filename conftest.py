@@ -14,6 +14,9 @@ from hypothesis import settings
 for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(pool, "1")
 
+# Tests of the pytest fixture run pytest.
+pytest_plugins = ["pytester"]
+
 settings.register_profile("ndis", derandomize=True, deadline=None)
 settings.load_profile("ndis")
 

@@ -26,7 +26,7 @@ LAYERS = (
     {"ledger", "release"},
     {"mechanisms"},
     {"auditing", "interop", "plots"},
-    {"report", "explore"},
+    {"explore", "pytest_plugin", "report"},
     {"cli"},
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

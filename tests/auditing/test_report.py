@@ -33,7 +33,16 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def page(table: Path) -> Path:
     out = table.parent / "out.html"
-    words = ["audit", str(table), *SKETCH, "--noise-scale", "2", "--owner-report", str(out)]
+    words = [
+        "audit",
+        "projection",
+        str(table),
+        *SKETCH,
+        "--noise-scale",
+        "2",
+        "--owner-report",
+        str(out),
+    ]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 1
     assert result.stdout.startswith("REFUTED: the claim of (1, 1e-06)")
@@ -55,7 +64,16 @@ def test_the_page_says_all_and_names_nobody(page: Path) -> None:
 
 def test_rows_are_shown_only_when_asked(table: Path) -> None:
     out = table.parent / "rows.html"
-    words = ["audit", str(table), *SKETCH, "--noise-scale", "2", "--owner-report", str(out)]
+    words = [
+        "audit",
+        "projection",
+        str(table),
+        *SKETCH,
+        "--noise-scale",
+        "2",
+        "--owner-report",
+        str(out),
+    ]
     CliRunner().invoke(app, [*words, "--show-rows"])
     text = out.read_text()
     assert "income=0.1234" in text
@@ -71,7 +89,9 @@ def test_a_page_to_share_is_the_same_for_neighbours(table: Path) -> None:
         (table.parent / f"{number}" / "table.csv").write_text("\n".join(kept))
         out = table.parent / f"{number}" / "page.html"
         words = [*SKETCH, "--noise-scale", "4", "--report", str(out)]
-        CliRunner().invoke(app, ["audit", str(table.parent / f"{number}" / "table.csv"), *words])
+        CliRunner().invoke(
+            app, ["audit", "projection", str(table.parent / f"{number}" / "table.csv"), *words]
+        )
         pages.append(out.read_bytes())
     assert pages[0] == pages[1]
     text = pages[0].decode()
@@ -89,14 +109,15 @@ def test_what_was_found_on_a_table_is_not_written_for_anybody(tmp_path: Path) ->
 
 
 def test_sound_noise_is_consistent(table: Path) -> None:
-    result = CliRunner().invoke(app, ["audit", str(table), *SKETCH, "--json"])
+    result = CliRunner().invoke(app, ["audit", "projection", str(table), *SKETCH, "--json"])
     assert result.exit_code == 0
     assert json.loads(result.stdout)["outcome"] == "consistent"
 
 
 def test_a_covariance_with_too_little_noise_is_refuted(table: Path) -> None:
-    words = ["--mechanism", "covariance", "--method", "sketch", "--noise-scale", "0.1"]
-    result = CliRunner().invoke(app, ["audit", str(table), *SKETCH, *words])
+    words = ["--method", "sketch", "--noise-scale", "sketch=1", "--noise-scale", "count=9"]
+    words += ["--no-center"]
+    result = CliRunner().invoke(app, ["audit", "covariance", str(table), *SKETCH, *words])
     assert result.exit_code == 1
 
 
@@ -109,7 +130,7 @@ def test_a_report_that_cannot_be_drawn_costs_no_verdict(
     monkeypatch.setattr("ndis.report.write_audit", missing)
     words = ["--noise-scale", "2", "--report", str(table.parent / "none.html")]
     with pytest.raises(SystemExit) as left:
-        main(["audit", str(table), *SKETCH, *words])
+        main(["audit", "projection", str(table), *SKETCH, *words])
     said = capsys.readouterr()
     assert left.value.code == 1
     assert said.out.startswith("REFUTED")
@@ -118,9 +139,8 @@ def test_a_report_that_cannot_be_drawn_costs_no_verdict(
 
 NORM = ["--data-norm", "1", "--n-components", "20"]
 WRONG = {
-    "nothing": ([], "Expected --data-norm and --n-components, got neither"),
     "no components": (["--data-norm", "1"], "Expected --n-components, got none"),
-    "no such mechanism": ([*NORM, "--mechanism", "graph"], "mechanism to be one of"),
+    "no number": ([*NORM, "--noise-scale", "much"], "NAME=NUMBER for each part"),
     "rows without a page": ([*NORM, "--show-rows"], "Expected --owner-report"),
     "no folder": ([*NORM, "--report", "/none/x.html"], "a folder for the page"),
 }
@@ -131,7 +151,7 @@ def test_wrong_calls_are_told_before_any_search(
     table: Path, words: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
-        main(["audit", str(table), "--epsilon", "1", "--delta", "1e-6", *words])
+        main(["audit", "projection", str(table), "--epsilon", "1", "--delta", "1e-6", *words])
     assert left.value.code == 2
     said = capsys.readouterr()
     assert said.out == ""
@@ -140,19 +160,19 @@ def test_wrong_calls_are_told_before_any_search(
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "words", "told"),
+    ("kind", "name", "content", "words", "told"),
     [
-        ("a.json", "not json", [], "got something else"),
-        ("a.json", "{}", ["--data-norm", "1"], "got --data-norm"),
-        ("none.json", None, [], "no such file"),
-        ("none.csv", None, NORM, "no such file"),
-        ("a.csv", "x,y\n", NORM, "no rows"),
-        ("p2.npz", "PK", [], "check it with `ndis verify"),
+        ("pair", "a.json", "not json", [], "got something else"),
+        ("pair", "none.json", None, [], "no such file"),
+        ("projection", "none.csv", None, NORM, "no such file"),
+        ("projection", "a.csv", "x,y\n", NORM, "no rows"),
+        ("samples", "a.csv", "1,2\n", ["none.csv"], "no such file"),
     ],
 )
 def test_wrong_files_are_told(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    kind: str,
     name: str,
     content: str | None,
     words: list[str],
@@ -161,7 +181,7 @@ def test_wrong_files_are_told(
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises(SystemExit) as left:
-        main(["audit", str(tmp_path / name), "--epsilon", "1", "--delta", "0.1", *words])
+        main(["audit", kind, str(tmp_path / name), "--epsilon", "1", "--delta", "0.1", *words])
     assert left.value.code == 2
     assert told in capsys.readouterr().err
 
@@ -171,15 +191,21 @@ def test_a_pair_from_json(tmp_path: Path) -> None:
     law = {"mean": [0.0], "cov": [[1.0]]}
     path.write_text(json.dumps({"P": law, "Q": {"mean": [1.0], "cov": [[1.0]]}}))
     assert (
-        CliRunner().invoke(app, ["audit", str(path), "--epsilon", "1", "--delta", "0.1"]).exit_code
+        CliRunner()
+        .invoke(app, ["audit", "pair", str(path), "--epsilon", "1", "--delta", "0.1"])
+        .exit_code
         == 1
     )
     assert (
-        CliRunner().invoke(app, ["audit", str(path), "--epsilon", "1", "--delta", "0.2"]).exit_code
+        CliRunner()
+        .invoke(app, ["audit", "pair", str(path), "--epsilon", "1", "--delta", "0.2"])
+        .exit_code
         == 0
     )
     path.write_text(json.dumps({"P": law}))
-    result = CliRunner().invoke(app, ["audit", str(path), "--epsilon", "1", "--delta", "0.1"])
+    result = CliRunner().invoke(
+        app, ["audit", "pair", str(path), "--epsilon", "1", "--delta", "0.1"]
+    )
     assert isinstance(result.exception, ValueError)
 
 

@@ -130,8 +130,8 @@ def test_a_wrong_call_is_one_sentence(
         "curve --shft 1": "Expected an option of ndis curve, got --shft; did you mean --shift?",
         "calibrate gaussian --sensitivty 1": "Expected an option of ndis calibrate gaussian, got "
         "--sensitivty; did you mean --sensitivity?",
-        "audit x.csv --data_norm 2": "Expected an option of ndis audit, got --data_norm; did you "
-        "mean --data-norm?",
+        "audit pca x.csv --data_norm 2": "Expected an option of ndis audit pca, got --data_norm; "
+        "did you mean --data-norm?",
         "curve --shift": "Expected a value after --shift, got none; write one.",
         "verify": "Expected RELEASE, got none; see ndis verify --help.",
         "ledger init b --delta 1e-6": "Expected --epsilon and --relation, got neither; see ndis "

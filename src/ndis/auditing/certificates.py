@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from ndis.release import Release
 
 HELD, FAILED, UNKNOWN = "held", "failed", "not checkable"
-# Machines differ in the last bits of a loss; a delta that is smaller by this much is no forgery.
-_SAME = 1e-9
+# Searches for a worst case differ in the last digits: an ln delta that is smaller, or larger, by no
+# more than this is no forgery.
+_SMALLER, _LARGER = 1e-5, 1e-2
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,9 @@ def _implied_loss(what: str, release: Release, found: Implied) -> Check:
         return Check(what, HELD)
     grid = np.append(np.linspace(0.0, 4.0 * promise.epsilon + 1.0, 40), promise.epsilon)
     stated, true = _log_delta(promise.loss, grid), _log_delta(found.loss, grid)
-    return _decide(what, bool(np.all(stated >= true - _SAME)), "it is smaller than they imply")
+    if not np.all(stated >= true - _SMALLER):
+        return Check(what, FAILED, "it is smaller than they imply")
+    return _decide(what, bool(np.all(stated <= true + _LARGER)), "it is larger than they imply")
 
 
 def _log_delta(loss: PrivacyLoss, grid: Any) -> Any:

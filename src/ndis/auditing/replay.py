@@ -23,6 +23,7 @@ from ndis.loss import QuadraticLoss
 
 # Outputs that differ by no more than this, in units of the noise, differ by rounding.
 _ROUNDING = 1e-9
+BROKEN = "broken by this pair"
 # Methods of a generator that draw: which and of what shape is the control flow of a program.
 _DRAWS = (
     "binomial", "bytes", "choice", "exponential", "gamma", "geometric", "gumbel", "integers",
@@ -131,10 +132,7 @@ def audit_replay(
     if sensitivity is not None:
         bound = _validate.positive("sensitivity", sensitivity)
         excess = change > bound * (1.0 + _ROUNDING)
-        looked.append(
-            f"the sensitivity {bound:g}: "
-            + ("broken by this pair" if excess else "kept by this pair")
-        )
+        looked.append(f"the sensitivity {bound:g}: " + (BROKEN if excess else "kept by this pair"))
     # Rounding of the outputs may have made the change look larger by this.
     size = max(float(np.linalg.norm(part)) for part in outputs)
     least = change - 8.0 * np.finfo(np.float64).eps * size * outputs[0].size

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError
 
 from ndis import _validate
 from ndis._validate import FloatArray
@@ -24,6 +25,8 @@ from ndis.chi_square import GeneralizedChiSquare
 from ndis.gaussian import Gaussian, log_delta_bounds, privacy_loss
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss, QuadraticLoss, renyi
+from ndis.mechanisms.additive import GaussianMechanism
+from ndis.mechanisms.base import PrivateEstimator
 from ndis.tables import track
 
 # The routes of `audit_pair` must agree to this; the classical one has no more digits to offer.
@@ -216,11 +219,14 @@ def audit(
     Parameters
     ----------
     mechanism : object or callable
-        Anything with `output_law(data) -> Gaussian`, or a function that returns a Gaussian or a
-        pair (mean, covariance).
-    data : array_like
+        An estimator of this library; anything with `output_law(data) -> Gaussian`; or a function
+        that returns a Gaussian or a pair (mean, covariance).
+    data : array_like or tuple
         The data set around which to search, one row per person, with the label as the last column
-        for a regression; a weighted adjacency matrix for the relation "edge".
+        for a regression; a weighted adjacency matrix for the relation "edge". For an estimator
+        also the arguments of `fit` as a tuple: any table it can read. It is then run on the data
+        and on neighbours with the same noise (see `ndis.auditing.estimators`), as it is wherever
+        no single law is known.
     claim : (epsilon, delta) or Guarantee, optional
         What is claimed; by default the mechanism's own epsilon and delta.
     relation : NeighbourRelation or str, optional
@@ -253,6 +259,13 @@ def audit(
     >>> audit(careless, data, claim=(1.0, 1e-6), data_norm=1.0, copies=20).outcome
     'refuted'
     """
+    plain = all(each is None for each in (universe, data_norm, copies))
+    if plain and isinstance(mechanism, PrivateEstimator):
+        arguments = _arguments_of_fit(mechanism, data)
+        if arguments is not None:
+            from ndis.auditing.estimators import audit_estimator
+
+            return audit_estimator(mechanism, arguments, claim, relation=relation)
     asked = Claim.of(mechanism if claim is None else claim)
     named = str(relation or getattr(mechanism, "relation", None) or NeighbourRelation.ADD_REMOVE)
     kind = NeighbourRelation(_validate.one_of("relation", named, [*map(str, NeighbourRelation)]))
@@ -277,6 +290,27 @@ def audit(
         )
     search.stand_above_rounding(here)
     return replace(search.verdict(looked, missed), of_table=True)
+
+
+def _arguments_of_fit(estimator: PrivateEstimator, data: Any) -> tuple[Any, ...] | None:
+    """What `fit` is to be given where an estimator has to be run; None if its law is known."""
+    if isinstance(data, tuple):
+        return data
+    if isinstance(estimator, GaussianMechanism) or np.ndim(data) != 2:
+        return (data,)
+    graph = getattr(estimator, "relation", None) is NeighbourRelation.EDGE
+    rows = np.asarray(data, dtype=np.float64)
+    held = _as_graph(rows) if graph else rows
+    law = getattr(estimator, "output_law", None)
+    if law is None:
+        return (held,)
+    try:
+        _whole_table(law)(held)
+    except (ValueError, NotFittedError):  # there is no single one
+        labelled = "y" in inspect.signature(estimator.fit).parameters and not graph
+        wanted = inspect.signature(law).parameters
+        return (rows[:, :-1], rows[:, -1]) if labelled and "y" in wanted else (held,)
+    return None
 
 
 def _law_of(mechanism: Any, kind: NeighbourRelation) -> Law:

@@ -1,130 +1,306 @@
 """``ndis audit``: look for neighbours on which a release breaks its claim."""
 
+from __future__ import annotations
+
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ndis.cli import tables
 from ndis.cli.console import AsJson, ExitCode, echo, print_json, say
 from ndis.cli.curve import read_pair
-from ndis.cli.kinds import KINDS
-from ndis.cli.mistakes import missing
-from ndis.cli.settings import WORDS, Settings, flag_name
-from ndis.cli.tables import is_text, numbers, opened
+from ndis.cli.kinds import KINDS, Kind, KindCommands
+from ndis.cli.settings import NOISE, Config, Option, Settings, read_settings, with_options
 
 if TYPE_CHECKING:
     from ndis._validate import FloatArray
+    from ndis.auditing import Verdict
+
+Page = Annotated[
+    Path | None,
+    typer.Option(help="Write an HTML page to share: the mechanism, nothing about the table."),
+]
+OwnersPage = Annotated[
+    Path | None,
+    typer.Option(help="Write an HTML page for the owner only: what was found on the table."),
+]
+ShowRows = Annotated[
+    bool, typer.Option(help="Show the data of the worst rows in the owner's page.")
+]
+Epsilon = Annotated[float, typer.Option(help="The epsilon that is claimed.")]
+Delta = Annotated[float, typer.Option(help="The delta that is claimed.")]
+_NOISE = {"noise_scale": Option(NOISE, "The noise that was added; by default what ndis would add.")}
 
 
-_MECHANISMS = ("projection", "covariance")
-_NEEDED = ("data_norm", "n_components")
+class Audits(KindCommands):
+    """A command for each kind of mechanism, and those for releases, samples and laws."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The kinds, then the others."""
+        return [*super().list_commands(ctx), *_OTHERS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A release file is a command of its own: what was done stands in it."""
+        single = typer.Typer(add_completion=False)
+        if cmd_name.endswith(".npz"):
+            _of_file(Path(cmd_name))(single)
+        elif cmd_name in _OTHERS:
+            single.command(cmd_name)(_OTHERS[cmd_name])
+        else:
+            return super().get_command(ctx, cmd_name)
+        return typer.main.get_command(single)
+
+
+Audits.make = staticmethod(lambda kind: _of_kind(kind))
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("audit")(audit)
+    """Add the commands to the program."""
+    said = (
+        "Refute a privacy claim with a witness and a proof, or report the largest delta found. "
+        "`ndis audit FILE.npz TABLE` takes everything from a release. "
+        "Exit code 1 if the claim is refuted. A search never proves a claim."
+    )
+    app.add_typer(typer.Typer(cls=Audits, no_args_is_help=True, help=said), name="audit")
 
 
-def audit(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="INPUT",
-            help="A table (CSV, Parquet), or a JSON file with two laws: "
-            '{"P": {"mean": [...], "cov": [[...]]}, "Q": {...}}.',
-            show_default=False,
-        ),
-    ],
-    epsilon: Annotated[float, typer.Option(help="The epsilon that is claimed.")],
-    delta: Annotated[float, typer.Option(help="The delta that is claimed.")],
-    mechanism: Annotated[
-        str, typer.Option(help="Whose law is known: projection or covariance.")
-    ] = "projection",
-    data_norm: Annotated[
-        float | None, typer.Option(help="Public bound on the norm of a row.")
-    ] = None,
-    n_components: Annotated[int | None, typer.Option(help="Columns of the sketch.")] = None,
-    method: Annotated[
-        str | None, typer.Option(help="How it is done; by default as the mechanism would.")
-    ] = None,
-    noise_scale: Annotated[
-        float | None,
-        typer.Option(help="The noise that was added; by default what ndis would add."),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Columns to read, comma-separated; all by default.")
-    ] = None,
-    fit_intercept: Annotated[
-        bool, typer.Option("--fit-intercept/--no-fit-intercept", help="A column of ones.")
-    ] = False,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write an HTML page to share: the mechanism's worst case, nothing about the table."
-        ),
-    ] = None,
-    owner_report: Annotated[
-        Path | None,
-        typer.Option(help="Write an HTML page for the owner only: what was found on the table."),
-    ] = None,
-    show_rows: Annotated[
-        bool, typer.Option(help="Show the data of the worst rows in the owner's page.")
-    ] = False,
+# -- a mechanism on a table --------------------------------------------------------------------
+
+
+def _of_kind(kind: Kind) -> Any:
+    """Audit a mechanism of this kind: the options are those of `ndis release`."""
+    options = kind.parameters | _NOISE | ({} if kind.source == "edges" else tables.OPTIONS)
+    if kind.source == "answers":
+        options |= kind.sizes | ({} if "columns" in options else tables.COLUMNS)
+    needed = (*kind.needed("INPUT"), *kind.asks, *(("label",) if kind.label else ()))
+
+    def audit(
+        flags: Mapping[str, Any],
+        source: tables.Source = None,
+        config: Config = None,
+        report: Page = None,
+        owner_report: OwnersPage = None,
+        show_rows: ShowRows = False,
+        as_json: AsJson = False,
+    ) -> None:
+        settings = read_settings(flags, options, config)
+        given = Settings(settings if source is None else {**settings, "INPUT": source})
+        given.need(f"ndis audit {kind.name}", *needed)
+        assert source is not None
+        _check_pages(report, owner_report, show_rows)
+        claim = settings["epsilon"], settings["delta"]
+        own = Settings(settings)
+        more = {}
+        if "noise_scale" in own:
+            more["noise_scale"] = own.pop("noise_scale")
+            del own["epsilon"]
+        model = kind.make(own, **more)
+        said = ", ".join(f"{name}={value}" for name, value in settings.items())
+        with _opened(kind, source, tables.name_columns(settings)) as (data, frame):
+            _judge(model, data, claim, f"{kind.home}: {said}.", frame, report, owner_report,
+                   show_rows, as_json)  # fmt: skip
+
+    return with_options(audit, options, kind.name, kind.summary, needed)
+
+
+@contextmanager
+def _opened(kind: Kind, source: str, settings: Settings) -> Iterator[tuple[Any, Any]]:
+    """Arguments of `fit`, and the table where there is one."""
+    if (
+        "://" not in source
+        and not any(sign in source for sign in "*?[")
+        and not Path(source).exists()
+    ):
+        raise FileNotFoundError(f"Expected a table at {source}, got no such file; check the path.")
+    if kind.source == "edges":
+        with tables.opened_edges(source, settings) as edges:
+            yield (edges,), None
+        return
+    if tables.is_text(source) and "names" not in settings:
+        settings = Settings({"header": True, **settings})  # what is shown is for the owner
+    with tables.opened(source, settings) as table:
+        yield kind.arguments(table, settings), table
+
+
+def _judge(
+    model: Any,
+    data: Any,
+    claim: Any,
+    subject: str,
+    table: Any,
+    report: Path | None,
+    owner_report: Path | None,
+    show_rows: bool,
+    as_json: bool,
+) -> None:
+    """Search, write the pages, tell."""
+    from ndis.auditing.estimators import audit_estimator
+
+    verdict = audit_estimator(model, data, claim)
+    if report is not None:
+        # Nothing but the names of columns is taken from the table.
+        shared = audit_estimator(model, data, claim, of_table=False)
+        _write(report, shared, subject, ())
+    if owner_report is not None:
+        rows = _records(table) if show_rows and table is not None else None
+        names = () if table is None else table.columns
+        _write(owner_report, verdict, subject, names, rows, "owner")
+    _tell(verdict, as_json)
+
+
+def _records(table: Any) -> list[Any]:
+    import pyarrow as pa
+
+    return [list(row.values()) for row in pa.Table.from_batches(table.records()).to_pylist()]
+
+
+# -- a release and its table -------------------------------------------------------------------
+
+
+def _of_file(path: Path) -> Any:
+    """Audit a release: mechanism, parameters, noise and claim are those of its certificate."""
+
+    def audit(
+        flags: Mapping[str, Any],
+        source: tables.Source = None,
+        report: Page = None,
+        owner_report: OwnersPage = None,
+        show_rows: ShowRows = False,
+        as_json: AsJson = False,
+    ) -> None:
+        from ndis.release import Release
+
+        settings = read_settings(flags, tables.OPTIONS, None)
+        given = Settings(settings if source is None else {**settings, "INPUT": source})
+        given.need(f"ndis audit {path.name}", "INPUT")
+        assert source is not None
+        _check_pages(report, owner_report, show_rows)
+        release = Release.load(path)
+        known, promise = dict(release.parameters), release.guarantee
+        claim = (promise.epsilon, promise.delta)
+        subject = f"The release {release.digest}, by {release.mechanism}."
+        if "agreement" in known:
+            verdict = _audit_parties(known, source, settings, claim)
+            if owner_report is not None:
+                _write(owner_report, verdict, subject, (), None, "owner")
+            _tell(verdict, as_json)
+            return
+        kinds = [kind for kind in KINDS.values() if kind.home == release.mechanism]
+        if not kinds:
+            raise ValueError(
+                f"Expected a release of a mechanism that reads a table, got one of "
+                f"{release.mechanism}; audit it in Python."
+            )
+        (kind,) = kinds
+        model = kind.estimator.from_certificate(known, promise.delta)
+        own = Settings({**settings, **_reading(kind, known)})
+        with _opened(kind, source, own) as (data, table):
+            _judge(model, data, claim, subject, table, report, owner_report, show_rows, as_json)
+
+    said = "Audit a release with the table it was made from."
+    return with_options(audit, tables.OPTIONS, path.name, said, ("INPUT",))
+
+
+def _reading(kind: Kind, known: Mapping[str, Any]) -> dict[str, Any]:
+    """What a certificate says about reading a table."""
+    found = {name: known[name] for name in ("columns", "size", "weight", "levels") if name in known}
+    if kind.source == "answers":
+        found.pop("columns", None)
+    if kind.label:
+        label = known.get("label", known["columns"][-1:])
+        found["label"] = label if isinstance(label, str) else label[0]
+    return found
+
+
+def _audit_parties(known: Mapping[str, Any], source: str, settings: Settings, claim: Any) -> Any:
+    from ndis.auditing.estimators import audit_parties
+    from ndis.mechanisms.multiparty import Agreement
+
+    agreement = Agreement.from_dict(known["agreement"])
+    parties = [known["party"]] if "party" in known else list(agreement.parties)
+    columns = [name for party in parties for name in agreement.party_columns(party)]
+    if tables.is_text(source) and "names" not in settings:
+        settings = Settings({"header": True, **settings})
+    with tables.opened(source, Settings({**settings, "columns": columns})) as table:
+        return audit_parties(agreement, parties, tables.numbers(table), claim)
+
+
+# -- samples and laws --------------------------------------------------------------------------
+
+
+def _samples(
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="Outputs, one in each row.")],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Outputs on a neighbour.")],
+    epsilon: Epsilon,
+    delta: Delta,
+    confidence: Annotated[
+        float, typer.Option(help="With which a claim is refuted, at least.")
+    ] = 0.99,
+    owner_report: OwnersPage = None,
     as_json: AsJson = False,
 ) -> None:
-    """Refute a privacy claim with a witness and a proof, or report the largest delta found.
+    """Audit a claim by independent outputs of a mechanism on two neighbours: two text files."""
+    from ndis.auditing import audit_outputs
 
-    Exit code 1 if the claim is refuted. A search never proves a claim.
-    """
-    from ndis.auditing import audit as search
+    _check_pages(None, owner_report, show_rows=False)
+    outputs = _numbers(first), _numbers(second)
+    verdict = audit_outputs(*outputs, epsilon, claimed_delta=delta, confidence=confidence)
+    if owner_report is not None:
+        _write(owner_report, verdict, "Outputs on two data sets.", (), None, "owner")
+    _tell(verdict, as_json)
+
+
+def _numbers(path: Path) -> FloatArray:
+    """The numbers of a text file with or without a line of names."""
+    import numpy as np
+
+    if not path.is_file():
+        raise FileNotFoundError(f"Expected outputs at {path}, got no such file; check the path.")
+    lines = path.read_text().split("\n")
+    for skip in (0, 1):
+        rows = [line for line in lines[skip:] if line.strip()]
+        with suppress(ValueError):
+            return np.array([[float(word) for word in row.split(",")] for row in rows], ndmin=2)
+    raise ValueError(
+        f"Expected numbers separated by commas in {path}, got something else; correct it."
+    )
+
+
+def _pair(
+    laws: Annotated[
+        Path,
+        typer.Argument(
+            metavar="LAWS", help='{"P": {"mean": [...], "cov": [[...]]}, "Q": {...}} in JSON.'
+        ),
+    ],
+    epsilon: Epsilon,
+    delta: Delta,
+    report: Page = None,
+    as_json: AsJson = False,
+) -> None:
+    """Audit a claim about two Gaussian laws, given by their means and covariances."""
     from ndis.auditing import audit_pair
 
-    rows: FloatArray | None = None
-    made: Any = None
-    names: tuple[str, ...] = ()
-    _check_pages(report, owner_report, show_rows)
-    if source.endswith(".npz"):
-        raise ValueError(
-            f"Expected a table or two laws, got the release {source}; check it with "
-            f"`ndis verify {source}`."
-        )
-    if source.endswith(".json"):
-        _refuse(
-            {
-                "--data-norm": data_norm,
-                "--noise-scale": noise_scale,
-                "--columns": columns,
-                "--n-components": n_components,
-                "--method": method,
-                "--fit-intercept": fit_intercept or None,
-            }
-        )
-        laws = read_pair(Path(source))
-        verdict = audit_pair(laws[0], laws[1], (epsilon, delta))
-        subject = "Two laws, given by their means and covariances."
-    else:
-        given = {
-            "data_norm": data_norm,
-            "n_components": n_components,
-            "method": method,
-            "fit_intercept": fit_intercept or None,
-        }
-        made = _make(mechanism, (epsilon, delta), noise_scale, given)
-        rows, names = _read(source, columns)
-        noise = "the noise of ndis" if noise_scale is None else f"noise scale {noise_scale:g}"
-        subject = (
-            f"A {mechanism} of a table with {len(names)} columns"
-            f"{' and an intercept' * fit_intercept}, rows of norm at most {data_norm:g}, {noise}."
-        )
-        verdict = search(made, rows, (epsilon, delta))
-    worst = verdict if made is None else _worst_case(made, len(names), (epsilon, delta), report)
-    if report is not None and worst is not None:
-        _write(report, worst, subject, ())
-    if owner_report is not None:
-        _write(owner_report, verdict, subject, names, rows if show_rows else None, "owner")
+    _check_pages(report, None, show_rows=False)
+    P, Q = read_pair(laws)
+    verdict = audit_pair(P, Q, (epsilon, delta))
+    if report is not None:
+        _write(report, verdict, "Two laws, given by their means and covariances.", ())
+    _tell(verdict, as_json)
+
+
+_OTHERS: dict[str, Any] = {"samples": _samples, "pair": _pair}
+
+
+# -- what is told ------------------------------------------------------------------------------
+
+
+def _tell(verdict: Verdict, as_json: bool) -> None:
     if as_json:
         print_json(verdict.to_dict())
     else:
@@ -135,22 +311,9 @@ def audit(
         raise typer.Exit(ExitCode.CHECK_FAILED)
 
 
-def _worst_case(made: Any, n_features: int, claim: Any, report: Path | None) -> Any:
-    """The claim against the worst case over all tables, which no table has made."""
-    from ndis.auditing import audit_loss
-
-    if report is None:
-        return None
-    try:
-        return audit_loss(made.plan(n_features).loss, claim)
-    except ValueError as error:
-        say(f"{error} The worst case over all tables is not known, {report} is not written.")
-        return None
-
-
 def _write(
     report: Path,
-    verdict: Any,
+    verdict: Verdict,
     subject: str,
     names: Any,
     rows: Any = None,
@@ -186,46 +349,3 @@ def _check_pages(report: Path | None, owner_report: Path | None, show_rows: bool
             raise FileNotFoundError(
                 f"Expected a folder for the page, got {page.parent}, which is not there; make it."
             )
-
-
-def _refuse(options: dict[str, Any]) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise ValueError(
-                f"Expected only the claim beside two laws, got {name}; leave it out, or name a "
-                "table."
-            )
-
-
-def _read(source: str, columns: str | None) -> "tuple[FloatArray, tuple[str, ...]]":
-    """The table as numbers, and the names of its columns."""
-    if not Path(source).exists():
-        raise FileNotFoundError(f"Expected a table at {source}, got no such file; check the path.")
-    settings = Settings({} if columns is None else {"columns": WORDS.read(columns)})
-    if is_text(source):
-        settings["header"] = True  # what an audit shows is for the owner of the data
-    with opened(source, settings) as table:
-        return numbers(table), table.columns
-
-
-def _make(
-    mechanism: str,
-    claim: tuple[float, float],
-    noise_scale: float | None,
-    given: Mapping[str, Any],
-) -> Any:
-    """A mechanism of ours that makes the claim, or has the noise that was really added."""
-    from ndis._validate import one_of
-
-    kind = KINDS[one_of("mechanism", mechanism, _MECHANISMS)]
-    wanted = [name for name in _NEEDED if name in kind.parameters and given[name] is None]
-    if wanted:
-        raise ValueError(missing([flag_name(name) for name in wanted], "ndis audit"))
-    told = {name: value for name, value in given.items() if value is not None}
-    for name in told:
-        if name not in kind.parameters:
-            raise ValueError(
-                f"Expected options of {mechanism}, got {flag_name(name)}; leave it out."
-            )
-    promise = {"epsilon": claim[0]} if noise_scale is None else {"noise_scale": noise_scale}
-    return kind.estimator(delta=claim[1], **promise, **told)

@@ -129,11 +129,13 @@ class Kind:
 
     def fit(self, model: Any, table: Any, settings: Settings) -> Any:
         """Read, spend, publish; the release."""
+        return model.fit(*self.arguments(table, settings)).release_
+
+    def arguments(self, table: Any, settings: Settings) -> tuple[Any, ...]:
+        """What `fit` is given."""
         if self.source == "answers":
-            return model.fit(_answers(table, settings["size"])).release_
-        if self.label:
-            return model.fit(table, settings["label"]).release_
-        return model.fit(table).release_
+            return (_answers(table, settings["size"]),)
+        return (table, settings["label"]) if self.label else (table,)
 
     def needed(self, *more: str) -> tuple[str, ...]:
         """All that has to be said."""

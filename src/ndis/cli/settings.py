@@ -111,6 +111,14 @@ def _limits(value: Any) -> Any:
     return {name: _range(pair) for name, pair in _pairs(value).items()}
 
 
+def _noise(value: Any) -> Any:
+    """A number, or NAME=NUMBER of each part."""
+    words = value if isinstance(value, list | tuple) else [value]
+    if not isinstance(value, Mapping) and len(words) == 1 and "=" not in str(words[0]):
+        return _number(words[0])
+    return {name: _number(content) for name, content in _pairs(value).items()}
+
+
 def _values(value: Any) -> list[Any]:
     """Values of a column, comma-separated: whole numbers if they all are, else words."""
     words = [value] if isinstance(value, int) else _words(value)
@@ -157,6 +165,9 @@ LIMITS = Written(
     _limits,
     "NAME=LOW:HIGH",
     "a column and two numbers or dates, NAME=LOW:HIGH, or private",
+)
+NOISE = Written(
+    list[str], _noise, "NUMBER or NAME=NUMBER", "a number, or NAME=NUMBER for each part"
 )
 SHAPE = Written(str, _shape, "N or ROWS,COLUMNS", "a whole number, or two with a comma")
 MATRIX = Written(str, _matrix, "FILE", "a text file with the rows of a matrix, comma-separated")

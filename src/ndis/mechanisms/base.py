@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -297,8 +297,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     @classmethod
     def from_public(cls, parameters: Mapping[str, Any], delta: float) -> Plan:
         """The plan that the parameters of a certificate imply, at the noise that they state."""
-        own = cls._own(parameters)
-        return cls(**{**own, "delta": delta}).plan(parameters.get("size"))
+        return cls.from_certificate(parameters, delta).plan(parameters.get("size"))
+
+    @classmethod
+    def from_certificate(cls, parameters: Mapping[str, Any], delta: float) -> Self:
+        """The estimator that a certificate describes, with the noise that it states."""
+        return cls(**{**cls._own(parameters), "delta": delta})
 
     @classmethod
     def _own(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:

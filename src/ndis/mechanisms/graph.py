@@ -37,9 +37,9 @@ from ndis.randomness import (
     RandomState,
     add_laplace_noise,
     add_noise,
+    draw_bits,
     draw_combinations,
     grid_spacing,
-    subsample_mask,
 )
 from ndis.tables import Edges, read_edges
 from ndis.tables.edges import UNIT, WEIGHT, Node, labels, masks, places
@@ -601,10 +601,9 @@ def draw_responses(edges: Edges, noise: float, rng: np.random.Generator) -> Floa
     n = edges.n_nodes
     low, high = np.minimum(edges.first, edges.second), np.maximum(edges.first, edges.second)
     place = low * n - low * (low + 1) // 2 + high - low - 1
-    bits = np.zeros(n * (n - 1) // 2, dtype=np.bool_)
-    bits[place] = rng.integers(0, UNIT, place.size) < edges.grid()
-    lie = 0.5 * (1.0 - _truth(noise) / ROUND_UP)
-    return (bits ^ subsample_mask(bits.size, lie, rng)).astype(np.float64)
+    shares = np.zeros(n * (n - 1) // 2)
+    shares[place] = edges.grid()
+    return draw_bits(shares, UNIT, 0.5 * (1.0 - _truth(noise) / ROUND_UP), rng)
 
 
 def _truth(noise: float) -> float:

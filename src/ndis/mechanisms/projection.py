@@ -285,6 +285,11 @@ class PrivateProjection(TableEstimator):
     # -- for auditors ------------------------------------------------------------------------
 
     @property
+    def hidden_answers(self) -> int:
+        """How many of the first answers are not released as they are: the noisy eigenvalue."""
+        return int(self.method == "ptr")
+
+    @property
     def output_copies(self) -> int:
         """The columns of the sketch: independent draws of `output_law`."""
         return self.n_components

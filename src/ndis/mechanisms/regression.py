@@ -585,8 +585,7 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     @classmethod
     def from_public(cls, parameters: Mapping[str, Any], delta: float) -> Plan:
         """The plan that the parameters of a certificate imply, at the noise that they state."""
-        own = cls._own(parameters)
-        return cls(**{**own, "delta": delta}).plan(label=parameters.get("label"))
+        return cls.from_certificate(parameters, delta).plan(label=parameters.get("label"))
 
 
 def _in_units(

@@ -32,6 +32,7 @@ from ndis.randomness.products import (
 from ndis.randomness.signs import sign_product, signs
 from ndis.randomness.sources import (
     RandomState,
+    draw_bits,
     generator,
     is_secure,
     subsample_mask,
@@ -43,6 +44,7 @@ __all__ = [
     "add_laplace_noise",
     "add_noise",
     "add_symmetric_noise",
+    "draw_bits",
     "draw_combinations",
     "draw_exactly",
     "draw_gaussian",

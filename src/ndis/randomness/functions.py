@@ -16,6 +16,7 @@ from flint import arb
 
 from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.randomness.listening import audible
 from ndis.randomness.noise import Exact, grid_spacing, joined, parts_of
 from ndis.randomness.reals import NORMAL, Reals, ball
 
@@ -81,6 +82,7 @@ def draw_exactly(
     raise ArithmeticError("Expected balls that shrink as the precision grows, got others.")
 
 
+@audible
 def draw_limit(
     moments: Exact, ridge: float, n_components: int, scale: float, rng: np.random.Generator
 ) -> FloatArray:
@@ -125,6 +127,7 @@ def draw_limit(
     return draw_exactly(compute, d, scale, rng)
 
 
+@audible
 def draw_solution(
     moments: Exact, ridge: float, n_components: int, scale: float, rng: np.random.Generator
 ) -> FloatArray:

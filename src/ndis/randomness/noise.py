@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.randomness.listening import audible
 from ndis.randomness.reals import BLOCK, LAPLACE, NORMAL, Law, Reals
 
 GRID_BITS = 8
@@ -76,6 +77,7 @@ def grid_spacing(scale: float) -> float:
     return spacing
 
 
+@audible
 def add_noise(
     values: Exact, scale: float, rng: np.random.Generator, *, offset: ArrayLike | None = None
 ) -> FloatArray:
@@ -111,6 +113,7 @@ def add_noise(
     return _added(NORMAL, parts, scale, rng)
 
 
+@audible
 def add_laplace_noise(values: Exact, scale: float, rng: np.random.Generator) -> FloatArray:
     """Return `values` plus independent Laplace noise of mean magnitude `scale`, correctly rounded.
 
@@ -125,6 +128,7 @@ def add_laplace_noise(values: Exact, scale: float, rng: np.random.Generator) -> 
     return _added(LAPLACE, parts_of(values), scale, rng)
 
 
+@audible
 def add_symmetric_noise(values: Any, scale: float, rng: np.random.Generator) -> FloatArray:
     """Add symmetric noise: standard deviation scale on the diagonal, scale/sqrt(2) off it.
 

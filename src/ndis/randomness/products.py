@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.randomness.listening import audible
 from ndis.randomness.noise import Exact, exact_rest, grid_spacing, joined, parts_of, split
 from ndis.randomness.reals import NORMAL, Reals, ball
 
@@ -44,6 +45,7 @@ _SERIES_BITS = 60
 _SHARE = 2.0**-16
 
 
+@audible
 def draw_sketch(
     gram: Exact,
     ridge: float,
@@ -91,6 +93,7 @@ def draw_sketch(
     return columns.draw(n_components, grid_spacing(math.sqrt(lowest)), rng)
 
 
+@audible
 def draw_gaussian(
     mean: ArrayLike, cov: ArrayLike, noise_scale: float, n_draws: int, rng: np.random.Generator
 ) -> FloatArray:
@@ -125,6 +128,7 @@ def draw_gaussian(
     return columns.draw(n_draws, grid_spacing(scale), rng, _validate.floats("mean", mean)).T
 
 
+@audible
 def draw_combinations(
     factor: Any, noise_scale: float, n_components: int, rng: np.random.Generator
 ) -> FloatArray:

@@ -9,10 +9,11 @@ import weakref
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from randomgen import AESCounter, ChaCha
 
 from ndis import _validate
+from ndis.randomness.listening import audible
 
 RandomState = int | np.random.SeedSequence | np.random.Generator | None
 
@@ -163,3 +164,36 @@ def subsample_mask(n_rows: int, rate: float, rng: np.random.Generator) -> NDArra
         if ties.size:
             mask[ties] = subsample_mask(ties.size, rest, rng)
     return mask
+
+
+@audible
+def draw_bits(
+    shares: ArrayLike, unit: int, lie: float, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return independent bits, each the truth with probability 1 - lie.
+
+    Parameters
+    ----------
+    shares : array_like of integers
+        The truth, in units of 1/unit: a bit is 1 with this probability before anybody lies.
+    unit : int
+    lie : float
+        The probability of a lie, between 0 and 1/2.
+    rng : numpy.random.Generator
+        From `generator`.
+
+    Returns
+    -------
+    ndarray of float64, zeros and ones
+
+    Examples
+    --------
+    >>> from ndis.randomness import draw_bits, generator
+    >>> draw_bits([0, 1, 1], 1, 0.0, generator()).tolist()
+    [0.0, 1.0, 1.0]
+    """
+    truth = np.asarray(shares)
+    bits = np.zeros(truth.size, dtype=np.bool_)
+    place = np.flatnonzero(truth)  # how many there are only decides how much is drawn
+    bits[place] = rng.integers(0, unit, place.size) < truth[place]
+    return (bits ^ subsample_mask(bits.size, lie, rng)).astype(np.float64)

@@ -159,4 +159,5 @@ def _worst(verdict: Verdict, columns: Sequence[str], rows: Any) -> str:
 
 def _data(row: Any, columns: Sequence[str]) -> str:
     names = columns or [f"x{i}" for i in range(len(row))]
-    return ", ".join(f"{name}={value:.6g}" for name, value in zip(names, row, strict=True))
+    told = (f"{value:.6g}" if isinstance(value, float) else str(value) for value in row)
+    return ", ".join(f"{name}={value}" for name, value in zip(names, told, strict=True))

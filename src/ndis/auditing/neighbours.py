@@ -1,0 +1,415 @@
+"""Where an estimator of this library is compared with itself: around a table, and elsewhere.
+
+Around a table these are its own neighbours, and they belong to its owner. Elsewhere they are
+families that nobody's data have made: a few records in the middle of public bounds beside one at
+their ends, or many copies of one record where a leverage is declared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ndis.guarantee import NeighbourRelation
+from ndis.mechanisms.base import PrivateEstimator, TableEstimator
+from ndis.mechanisms.graph import PrivateGraph
+from ndis.tables import Columns, Rows, Table
+
+# Rows of the table that are left out or changed, pairs of nodes, random corners of the limits.
+_ROWS, _PAIRS, _CORNERS = 18, 20, 2
+# Nodes among which pairs are looked for that many sets part.
+_NODES = 1000
+# Records in the middle, beside which one at the ends of its bounds stands.
+_BESIDE = 2
+
+Record = dict[str, Any]
+Data = tuple[Any, ...]
+Neighbours = Iterator[tuple[str, int | None, Data]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A data set and what is tried around it.
+
+    Attributes
+    ----------
+    data : tuple
+        Arguments of `fit`.
+    neighbours : iterator of (str, int or None, tuple)
+        What each neighbour is, which row of the table it is about, and arguments of `fit`.
+    said : str
+        What is tried, in words.
+    """
+
+    data: Data
+    neighbours: Neighbours
+    said: str
+
+
+def places(
+    estimator: PrivateEstimator, data: Data, relation: NeighbourRelation, of_table: bool = True
+) -> list[Place]:
+    """Where to look, for an estimator.
+
+    Parameters
+    ----------
+    estimator : PrivateEstimator
+    data : tuple
+        Arguments of `fit`.
+    relation : NeighbourRelation
+    of_table : bool
+        Whether neighbours of the data are looked at. Otherwise nothing but the names of columns
+        is taken from them.
+    """
+    if isinstance(estimator, PrivateGraph):
+        return _graphs(estimator, data[0], of_table)
+    form = _Form.of(estimator, data)
+    return _PLACES[relation](estimator, form, of_table)
+
+
+# -- data sets, and the records in them --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a data set is handed to `fit`: arrays as arrays, other tables as Arrow tables."""
+
+    given: Any
+    labels: Any
+    rows: Rows | None
+    drop_missing: bool = False
+
+    @classmethod
+    def of(cls, estimator: Any, data: Data) -> _Form:
+        first, label = data[0], data[1] if len(data) > 1 else None
+        if hasattr(first, "toarray"):
+            first = first.toarray()
+        if isinstance(first, np.ndarray | list) or not isinstance(estimator, TableEstimator):
+            array = np.asarray(first)
+            y = None if label is None else np.asarray(label)
+            return cls(array, y, _recipe(estimator, array, y))
+        table, labels = estimator._open(first, label)
+        batches = list(table.records())
+        if not batches:
+            raise ValueError("The table has no rows; hand over at least one.")
+        frame = pa.Table.from_batches(batches)
+        return cls(frame, label, estimator._rows(table, labels), table.drop_missing)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.given)
+
+    @property
+    def _is_array(self) -> bool:
+        return isinstance(self.given, np.ndarray)
+
+    def own(self, changed: Mapping[int, Record | None] = {}, more: Sequence[Record] = ()) -> Data:
+        """The data set with some rows changed, or left out, and some records more."""
+        parts, start = [], 0
+        for place, record in sorted(changed.items()):
+            parts += [self._part(start, place), *([] if record is None else [self._of([record])])]
+            start = place + 1
+        parts += [self._part(start, self.n_rows), *([self._of(more)] if more else [])]
+        return self._joined(parts)
+
+    def made(self, records: Sequence[Record]) -> Data:
+        """A data set of records that nobody has."""
+        return self._joined([self._of(records)])
+
+    def moved(self, record: Record, move: Any) -> Record:
+        """A record whose numbers are moved."""
+        names = [name for name in self.names if not isinstance(record[name], str)]
+        return record | {n: record[n] + m for n, m in zip(names, move, strict=True)}
+
+    def row(self, place: int) -> Record:
+        """A row of the data set as a record."""
+        if self._is_array:
+            return dict(zip(self.names, self.given[place].tolist(), strict=True))
+        return {name: self.given[name][place].as_py() for name in self.names}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return () if self.rows is None else self.rows.columns
+
+    def _part(self, start: int, stop: int) -> Any:
+        if not self._is_array:
+            return self.given.slice(start, stop - start).select(list(self.names))
+        return self.given[start:stop], None if self.labels is None else self.labels[start:stop]
+
+    def _of(self, records: Sequence[Record]) -> Any:
+        """Numbers are doubles: not even the type of a column comes from the data."""
+        if not self._is_array:
+            columns = {name: [record[name] for record in records] for name in self.names}
+            return pa.table(
+                {
+                    name: values if isinstance(values[0], str) else np.array(values, dtype=float)
+                    for name, values in columns.items()
+                }
+            )
+        n = self.given.shape[1]
+        X = np.array([[record[name] for name in self.names[:n]] for record in records], float)
+        if self.labels is None:
+            return X, None
+        y = np.array([[record[name] for name in self.names[n:]] for record in records])
+        return X, y[:, 0] if self.labels.ndim == 1 else y
+
+    def _joined(self, parts: Sequence[Any]) -> Data:
+        if self._is_array:
+            X, y = (list(each) for each in zip(*parts, strict=True))
+            return (np.concatenate(X), *([] if self.labels is None else [np.concatenate(y)]))
+        frame = pa.concat_tables(parts, promote_options="permissive")
+        table = Table.open(frame, list(self.names), drop_missing=self.drop_missing)
+        return (table, *([] if self.labels is None else [self.labels]))
+
+    def corners(self) -> tuple[Record, list[Record]]:
+        """A record in the middle of public bounds, and records at their ends."""
+        if self.rows is None or self.rows.widths:
+            return {}, []
+        rng = np.random.default_rng(0)
+        middle, far = _corners(self.rows.features, rng)
+        if self.rows.labels is None:
+            return middle, far
+        plain, ends = _corners(self.rows.labels, rng)
+        return middle | plain, [row | end for row in far for end in ends]
+
+
+def _recipe(estimator: Any, array: Any, y: Any) -> Rows | None:
+    """The public bounds on the rows of an array, as far as there are any."""
+    if isinstance(estimator, TableEstimator):
+        rows = estimator._rows(*estimator._open(array, y))
+        classes = getattr(estimator, "classes", None)
+        if classes is None:
+            return rows
+        return Rows(rows.features, Columns(["y"], {"y": list(classes)}))
+    limits = getattr(estimator, "limits", None)
+    if limits is None or array.ndim != 2:
+        return None
+    names = [f"x{index}" for index in range(array.shape[1])]
+    if isinstance(limits, Mapping):
+        names = [name for name in limits if name != "y"]
+    known = limits if isinstance(limits, Mapping) else dict.fromkeys([*names, "y"], limits)
+    features, label = ({name: known[name] for name in some} for some in (names, ["y"]))
+    return Rows(Columns(names, limits=features), Columns(["y"], limits=label))
+
+
+def _corners(group: Columns, rng: np.random.Generator) -> tuple[Record, list[Record]]:
+    """The middle of some columns, and their ends; of limits to be found, any numbers."""
+    numbers = [name for name in group.columns if name not in group.levels]
+    d = len(numbers)
+    if group.limits is None:  # a ball
+        random = rng.standard_normal((_CORNERS, d)) if d else np.zeros((0, 0))
+        ways = np.vstack([np.eye(d)[:1], np.eye(d)[-1:], np.ones((1, d)), random])
+        ways *= float(group.norm or 0.0) / np.maximum(np.linalg.norm(ways, axis=1), 1e-9)[:, None]
+        vectors, middle = np.vstack([ways, -ways]), np.zeros(d)
+    else:
+        pairs = [group.limits[name] for name in numbers]
+        known = [(-1.0, 1.0) if isinstance(pair, str) else tuple(pair) for pair in pairs]
+        low, high = np.array(known, dtype=float).reshape(-1, 2).T
+        ways = np.vstack([np.ones((1, d)), np.zeros((1, d)), rng.integers(0, 2, (_CORNERS, d))])
+        vectors, middle = low + ways * (high - low), 0.5 * (low + high)
+    words = [
+        {name: group.levels[name][place] for name in group.columns if name in group.levels}
+        for place in ((0, -1) if group.levels else (0,))
+    ]
+    rows = [dict(zip(numbers, v, strict=True)) for v in np.unique(vectors, axis=0).tolist()]
+    return dict(zip(numbers, middle.tolist(), strict=True)) | words[0], [
+        row | word for row in rows for word in words
+    ]
+
+
+# -- tables ------------------------------------------------------------------------------------
+
+_FAR = "at the ends of public bounds"
+
+
+def _chosen(estimator: Any, form: _Form) -> tuple[list[int], str]:
+    """Rows that are easiest to see, as far as somebody knows, and some by chance."""
+    n = form.n_rows
+    if n <= _ROWS:
+        return list(range(n)), f"all {n} rows of the table"
+    size, why = _distances(form), "the furthest from the mean"
+    try:
+        if form.rows is None or form.rows.bought:
+            raise ValueError("There is no loss yet.")
+        losses = estimator.removal_losses(*form.own())
+        seen = np.hstack([np.abs(losses.excess), losses.shift]).reshape(n, -1)
+        size, why = seen.max(axis=1), "those of the largest loss of all"
+    except (AttributeError, ValueError):  # nobody knows
+        pass
+    by_chance = np.random.default_rng(0).choice(n, _ROWS // 3, replace=False).tolist()
+    order = np.argsort(-size)[: _ROWS - len(by_chance)].tolist()
+    some = list(dict.fromkeys([*order, *by_chance]))
+    return some, f"{len(some)} of {n} rows of the table, {why} and some by chance"
+
+
+def _distances(form: _Form) -> Any:
+    """How far each row is from the mean, in standard deviations."""
+    values = np.zeros((form.n_rows, 1))
+    if form._is_array:
+        values = form.given.reshape(form.n_rows, -1)
+    else:
+        numbers = [c for c in form.given.columns if not pa.types.is_string(c.type)]
+        if numbers:
+            values = np.column_stack([c.cast(pa.float64(), safe=False).to_numpy() for c in numbers])
+    with np.errstate(all="ignore"):
+        away = (values - values.mean(axis=0)) / np.maximum(values.std(axis=0), 1e-300)
+        return np.nan_to_num(np.sum(away**2, axis=1))
+
+
+def _add_remove(estimator: Any, form: _Form, of_table: bool) -> list[Place]:
+    middle, far = form.corners()
+    found = []
+    if of_table and form.n_rows > 1:
+        some, said = _chosen(estimator, form)
+        few = far[:: max(1, len(far) // _CORNERS)]
+        try:
+            form.own(more=far[:1])
+        except pa.ArrowException:  # a column that is written in another way than numbers
+            few = []
+
+        def around() -> Neighbours:
+            for place in some:
+                yield "one row of the table", place, form.own({place: None})
+            for record in few:
+                yield f"a row {_FAR}, added to the table", None, form.own(more=[record])
+
+        added = f"; {len(few)} rows {_FAR}, added" if few else ""
+        found.append(Place(form.own(), around(), f"{said}, left out{added}"))
+    if far:
+        beside = [middle] * _BESIDE
+        family = ((f"a record {_FAR}", None, form.made([*beside, record])) for record in far)
+        said = f"{len(far)} records {_FAR}, each beside {_BESIDE} in the middle"
+        found.append(Place(form.made(beside), iter(list(family)), said))
+    declared = [getattr(estimator, name, None) for name in ("leverage", "joint_leverage")]
+    if far and any(declared):
+        least = math.ceil(1.0 / min(value for value in declared if value)) + 1
+        basis = _independent(far, bool(getattr(estimator, "fit_intercept", False)))
+        for copies in (least, least + 1):  # rounding may refuse the first
+            table = [record for record in basis for _ in range(copies)]
+            fewer: Any = [
+                ("one of many copies of a record", None, form.made([*table[:k], *table[k + 1 :]]))
+                for k in range(0, len(table), copies)
+            ]
+            said = f"{copies} copies each of {len(basis)} records {_FAR}, one left out"
+            found.append(Place(form.made(table), iter(fewer), said))
+    return found
+
+
+def _independent(records: Sequence[Record], intercept: bool) -> list[Record]:
+    """Records none of which is a combination of the others: a copy of one has its own leverage."""
+    chosen: list[Record] = []
+    rows: list[list[float]] = []
+    for record in records:
+        numbers = [float(value) for value in record.values() if not isinstance(value, str)]
+        more = [*rows, [*numbers, *([1.0] if intercept else [])]]
+        if np.linalg.matrix_rank(np.array(more)) == len(more):
+            rows, chosen = more, [*chosen, record]
+    return chosen
+
+
+def _replace(estimator: Any, form: _Form, of_table: bool) -> list[Place]:
+    middle, far = form.corners()
+    found = []
+    if of_table and far:
+        some, said = _chosen(estimator, form)
+
+        def around() -> Neighbours:
+            for place in some:
+                for record in far[:2]:
+                    yield "one row of the table, replaced", place, form.own({place: record})
+
+        found.append(Place(form.own(), around(), f"{said}, replaced by records {_FAR}"))
+    if far:
+        # As many rows as the table has, where that is public; the family knows no more of it.
+        rest = [middle] * (_BESIDE - 1)
+        family = [(f"a record {_FAR}, replaced", None, form.made([row, *rest])) for row in far[1:]]
+        said = f"{len(family)} records {_FAR} in place of another"
+        found.append(Place(form.made([far[0], *rest]), iter(family), said))
+    return found
+
+
+def _row_shift(estimator: Any, form: _Form, of_table: bool) -> list[Place]:
+    _, far = form.corners()
+    d = len(form.names)
+    random = np.random.default_rng(0).standard_normal((2, d))
+    ways = np.vstack([np.eye(d), random / np.linalg.norm(random, axis=1)[:, None]])
+
+    def changed(record: Record) -> Iterator[Record]:
+        numbers = np.array([record[name] for name in form.names], dtype=float)
+        own = numbers / max(float(np.linalg.norm(numbers)), 1e-300)
+        for way in (*ways, own):
+            # Towards the middle, where no bound undoes the move.
+            yield form.moved(record, -way if way @ numbers > 0 else way)
+
+    found = []
+    if of_table:
+        some, said = _chosen(estimator, form)
+
+        def around() -> Neighbours:
+            for place in some[: _ROWS // 3]:
+                for record in changed(form.row(place)):
+                    yield "one row of the table, moved by 1", place, form.own({place: record})
+
+        found.append(Place(form.own(), around(), f"of {said}, the first moved by 1"))
+    for start in far[:_CORNERS]:
+        family = [
+            (f"a record {_FAR}, moved by 1", None, form.made([start, record]))
+            for record in changed(start)
+        ]
+        said = f"moves by 1 of {_CORNERS} records {_FAR}"
+        found.append(Place(form.made([start, start]), iter(family), said))
+    return found
+
+
+_PLACES: dict[NeighbourRelation, Callable[[Any, _Form, bool], list[Place]]] = {
+    NeighbourRelation.ADD_REMOVE: _add_remove,
+    NeighbourRelation.REPLACE: _replace,
+    NeighbourRelation.PARTY: _replace,
+    NeighbourRelation.ROW_SHIFT: _row_shift,
+}
+
+
+# -- graphs ------------------------------------------------------------------------------------
+
+
+def _graphs(estimator: PrivateGraph, graph: Any, of_table: bool) -> list[Place]:
+    from scipy import sparse
+
+    edges = estimator._study(graph, estimator.plan())
+    n = edges.n_nodes
+    pairs = list(combinations(range(min(n, 6)), 2))
+    if estimator.sets is not None:  # pairs of nodes that most declared sets part
+        inside = estimator._declared_sets()[:, :_NODES].astype(np.float64)
+        parted = inside.T @ (1.0 - inside)
+        order = np.argsort(-np.triu(parted + parted.T, 1), axis=None, kind="stable")[:_PAIRS]
+        pairs = [divmod(int(place), inside.shape[1]) for place in order]
+    pairs = pairs[:_PAIRS]
+    own = sparse.lil_array((n, n))
+    own[edges.first, edges.second] = own[edges.second, edges.first] = edges.weight
+
+    def toggled(weights: Any, u: int, v: int) -> Data:
+        other = weights.copy()
+        other[u, v] = other[v, u] = 0.0 if weights[u, v] else 1.0
+        return (other.tocsr(),)
+
+    def around() -> Neighbours:
+        order = np.random.default_rng(0).permutation(edges.first.size)[:_PAIRS]
+        for u, v in (*zip(edges.first[order], edges.second[order], strict=True), *pairs):
+            yield "an edge of the graph, changed", None, toggled(own, int(u), int(v))
+
+    found = []
+    if of_table:
+        said = f"up to {_PAIRS} edges of the graph and {len(pairs)} pairs of nodes, set to 0 or 1"
+        found.append(Place((own.tocsr(),), around(), said))
+    empty = sparse.lil_array((n, n))
+    family = (("an edge in an empty graph", None, toggled(empty, u, v)) for u, v in pairs)
+    said = f"{len(pairs)} edges in an empty graph"
+    found.append(Place((empty.tocsr(),), iter(family), said))
+    return found

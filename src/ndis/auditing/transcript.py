@@ -1,0 +1,463 @@
+"""What an estimator of this library asked of the functions that draw, and what that gives away.
+
+A run on a data set is written down: exact values, public noise, answers. A run on its neighbour is
+given the same answers, so that whatever it asks next follows the same path. The values asked for
+then tell the two output laws apart, question by question: normal noise by the shift of a mean,
+sketches and posteriors by two covariances, coins by their probabilities.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ndis._validate import FloatArray
+from ndis.auditing.verdict import FLOATING, PROVEN
+from ndis.auditing.whitebox import _blurred
+from ndis.gaussian import Gaussian, privacy_loss
+from ndis.loss import PrivacyLoss, QuadraticLoss
+from ndis.loss.student import SketchAndSolveLoss
+from ndis.mechanisms.base import Plan, PrivateEstimator, TableEstimator
+from ndis.mechanisms.regression_methods.sketches import ridged_law
+from ndis.randomness import generator, grid_spacing
+from ndis.randomness.listening import listening
+from ndis.randomness.noise import parts_of
+from ndis.tables import Table
+
+# Sums of squares and the like are off by less than this, relatively.
+_ROUNDING = 1e-12
+# What rounding of leverages may do to ln delta, and the conditioning up to which it does no more.
+_LEVERAGES, _CONDITION = 1e-6, 1e9
+
+
+class UnlikeQuestions(ValueError):
+    """A mechanism asks other questions on a neighbour, after the same answers."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What was asked: the function, the exact values, what is public, the answer."""
+
+    function: str
+    values: Mapping[str, Any]
+    public: tuple[Any, ...]
+    answer: FloatArray
+
+
+@dataclass
+class Transcript:
+    """All questions of a run, and the answers that are to be given again."""
+
+    given: list[FloatArray] = field(default_factory=list)
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+    like: Transcript | None = None
+    questions: list[Question] = field(default_factory=list)
+
+    def __call__(self, draw: Callable[..., FloatArray], *args: Any, **named: Any) -> FloatArray:
+        """Answer a question as it was answered before, or else by a draw."""
+        bound = inspect.signature(draw).bind(*args, **named)
+        bound.apply_defaults()
+        bound.arguments["rng"] = self.rng
+        asked = dict(bound.arguments)
+        del asked["rng"]
+        values = {name: asked.pop(name) for name in _VALUES if name in asked}
+        public, place = tuple(asked.values()), len(self.questions)
+        if self.like is not None:
+            before = self.like.questions[place : place + 1]
+            if [(each.function, each.public) for each in before] != [(draw.__name__, public)]:
+                raise UnlikeQuestions(_UNLIKE)
+        answer = self.given[place].copy() if place < len(self.given) else draw(**bound.arguments)
+        self.questions.append(Question(draw.__name__, values, public, np.array(answer)))
+        return answer
+
+    @property
+    def answers(self) -> list[FloatArray]:
+        """All answers in order."""
+        return [each.answer for each in self.questions]
+
+    def same(self, other: Transcript) -> bool:
+        """Whether the same was asked, whatever was answered."""
+        pairs = zip(self.questions, other.questions, strict=False)
+        return len(self.questions) == len(other.questions) and all(
+            here.public == there.public
+            and all(
+                np.array_equal(_dense(here.values[name]), _dense(there.values[name]))
+                for name in here.values
+            )
+            for here, there in pairs
+        )
+
+
+# Arguments that hold exact values; all others are public, but for the generator.
+_VALUES = ("values", "offset", "gram", "mean", "cov", "factor", "moments", "shares")
+_UNLIKE = (
+    "Expected a mechanism that asks for the same noise on both data sets, got one that asks for "
+    "other noise after the same answers: it depends on the data; audit it by samples."
+)
+
+
+class _Drawn(Exception):
+    """A run has come to where it would publish."""
+
+
+class Recorder:
+    """An estimator whose runs are written down; nothing is paid, nothing is published.
+
+    Parameters
+    ----------
+    estimator : PrivateEstimator
+        A copy of it is run, planned once: its plan is public, and the same for all neighbours.
+    """
+
+    def __init__(self, estimator: PrivateEstimator) -> None:
+        self.model = clone(estimator).set_params(random_state=0, ledger=None)
+        name = "_planned" if isinstance(estimator, TableEstimator) else "plan"
+        plan = getattr(self.model, name)
+        self._plan: Plan | None = None
+
+        def planned(*args: Any, **named: Any) -> Plan:
+            self._plan = self._plan or plan(*args, **named)
+            return self._plan
+
+        def drawn(data: Any, plan: Plan) -> None:
+            self._plan = plan
+            self.model._answer(self.model._read(data, plan), plan, data, generator(0))
+            raise _Drawn
+
+        setattr(self.model, name, planned)
+        self.model._release = drawn
+
+    def run(
+        self,
+        data: tuple[Any, ...],
+        like: Transcript | None = None,
+        rng: np.random.Generator | None = None,
+        given: list[FloatArray] | None = None,
+    ) -> Transcript:
+        """Fit, with the answers of an earlier run or with other answers, if there are any.
+
+        Parameters
+        ----------
+        data : tuple
+            Arguments of `fit`.
+        like : Transcript, optional
+            A run on a neighbour: its answers are given again, and its questions expected.
+        rng : Generator, optional
+            Where answers come from that are not given.
+        given : list of ndarray, optional
+            Answers to give.
+        """
+        done = Transcript(given or ([] if like is None else like.answers), like=like)
+        if rng is not None:
+            done.rng = rng
+        if getattr(self.model, "n_rows", None) is not None:  # public, hence that of the data
+            self.model.set_params(n_rows=_n_rows(data[0]))
+        with listening(done), warnings.catch_warnings(), suppress(_Drawn):
+            warnings.simplefilter("ignore")  # the owner's, about the data
+            self.model.fit(*data)
+        if like is not None and len(done.questions) != len(like.questions):
+            raise UnlikeQuestions(_UNLIKE)
+        return done
+
+    def promise(self, data: tuple[Any, ...]) -> Any:
+        """What is promised: (epsilon, delta), or what follows from the noise that was given."""
+        if getattr(self.model, "epsilon", None) is not None:
+            return self.model.epsilon, self.model.delta
+        self.run(data)
+        assert self._plan is not None
+        return self._plan.guarantee
+
+    def adapts(self, data: tuple[Any, ...], transcript: Transcript) -> bool:
+        """Whether later questions depend on earlier answers: they are given other ones.
+
+        Tried are fresh noise, zeros, and answers far off in both directions.
+        """
+        if len(transcript.questions) < 2:
+            return False
+        lines = ((0.0, 0.0), (-2.0, -1.0), (1e3, 1e3))
+        tries: list[list[FloatArray] | None] = [None]
+        tries += [[slope * each + start for each in transcript.answers] for slope, start in lines]
+        for given in tries:
+            try:
+                other = self.run(data, rng=np.random.default_rng(1), given=given)
+            except Exception:  # whatever nonsense makes it raise, it has looked at the answers
+                return True
+            if not transcript.same(other):
+                return True
+        return False
+
+
+def _n_rows(data: Any) -> int:
+    return int(data._source.n_rows or 0) if isinstance(data, Table) else len(data)
+
+
+# -- what two transcripts give away ------------------------------------------------------------
+
+
+@dataclass
+class Difference:
+    """The laws of two transcripts, given the same answers: all of it in one direction.
+
+    Attributes
+    ----------
+    square : float
+        Squared shift of all means under independent normal noise, in units of the noise.
+    laws : list of (Gaussian, Gaussian, int)
+        Pairs of normal laws and how many draws there are of each.
+    pure : list of float
+        Shifts of values under Laplace noise, in units of its scale.
+    bits : list of (float, float)
+        Probabilities of single bits under both laws.
+    solved : list of (SketchAndSolveLoss, float, float)
+        A row of leverages (q, p) in a sketch that was solved.
+    """
+
+    square: float = 0.0
+    laws: list[tuple[Gaussian, Gaussian, int]] = field(default_factory=list)
+    pure: list[float] = field(default_factory=list)
+    bits: list[tuple[float, float]] = field(default_factory=list)
+    solved: list[tuple[SketchAndSolveLoss, float, float]] = field(default_factory=list)
+
+    @classmethod
+    def between(cls, here: Transcript, there: Transcript, hidden: int = 0) -> Difference:
+        """Compare two transcripts with the same answers.
+
+        Parameters
+        ----------
+        here, there : Transcript
+        hidden : int
+            How many of the first answers are not released as they are: if their values move,
+            nothing is known.
+        """
+        found = cls()
+        for place, pair in enumerate(zip(here.questions, there.questions, strict=True)):
+            before = found.square
+            _COMPARE[pair[0].function](found, *pair)
+            if place < hidden and found.square - before > _ROUNDING:
+                return cls()
+        return found
+
+    def height(self, epsilon: float) -> float:
+        """ln delta in the worse direction."""
+        loss = self._loss()
+        ways = (loss, loss.reversed())
+        return max(
+            *(float(way.log_delta(epsilon)) for way in ways),
+            *(height for height, _, _ in self._others(epsilon)),
+        )
+
+    def bound(self, epsilon: float) -> tuple[float, str, PrivacyLoss | None]:
+        """A lower bound on ln delta, what it rests on, and the loss where all is normal."""
+        loss, least = self._loss(), self._loss(least=True)
+        ways = [(loss, least), (loss.reversed(), least.reversed())]
+        basis = FLOATING if self.laws else PROVEN
+        found = [(float(low.log_delta_bounds(epsilon)[0]), basis, way) for way, low in ways]
+        others = [(low, why, None) for _, low, why in self._others(epsilon)]
+        return max([*found, *others], key=lambda each: each[0])
+
+    def _loss(self, least: bool = False) -> QuadraticLoss:
+        """All that is normal as one loss; every difference smaller by what rounding can do."""
+        shift = math.sqrt(self.square) * (1.0 - _ROUNDING * least)
+        loss = QuadraticLoss.from_shift(shift)
+        for P, Q, copies in self.laws:
+            pair = copies * privacy_loss(P, Q)
+            loss = loss + (_blurred(pair, (P, Q), copies) if least else pair)
+        return loss
+
+    def _others(self, epsilon: float) -> list[tuple[float, float, str]]:
+        """Of what is not normal, each part alone: ln delta, a bound, and what it rests on."""
+        found = [(-math.inf, -math.inf, PROVEN)]
+        growth = math.exp(epsilon)
+        for pair in self.bits:
+            ways = (pair, pair[::-1])
+            lower = max(max(a - growth * b, (1.0 - a) - growth * (1.0 - b)) for a, b in ways)
+            found.append((*_logs(lower), PROVEN))
+        if self.pure:
+            # One answer alone; and all of them on the side where the loss is largest.
+            lower = max(
+                -math.expm1(0.5 * (epsilon - max(self.pure))),
+                -math.expm1(epsilon - math.fsum(self.pure)) * 0.5 ** len(self.pure),
+            )
+            found.append((*_logs(lower), PROVEN))
+        for loss, q, p in self.solved:
+            ends = (loss, loss.reversed())
+            height = max(float(way.attained_at(q, p, epsilon)) for way in ends)
+            found.append((height, height - _LEVERAGES, FLOATING))
+        return found
+
+
+def _logs(delta: float) -> tuple[float, float]:
+    """Of a delta that was computed, and of one that is surely below."""
+    height = math.log(delta) if delta > 0 else -math.inf
+    return height, height - _ROUNDING
+
+
+def _dense(values: Any) -> Any:
+    if values is None:
+        return np.zeros(0)
+    return values.toarray() if hasattr(values, "toarray") else sum(parts_of(values))
+
+
+def _moved(here: Question, there: Question) -> FloatArray:
+    """How far exact values are apart: differences of doubles are rounded once."""
+    first, second = (parts_of(each.values["values"]) for each in (here, there))
+    return np.asarray(sum(a - b for a, b in zip(first, second, strict=True)))
+
+
+def _normal_scales(question: Question, shape: tuple[int, ...]) -> FloatArray:
+    """Standard deviations of independent entries; infinite for those that repeat others."""
+    (scale,) = question.public
+    if question.function == "add_noise":
+        return np.full(shape, scale)
+    scales = np.full(shape, scale * math.sqrt(0.5) * (1.0 + 2.0**-49))
+    np.fill_diagonal(scales, scale)
+    scales[np.tril_indices(len(scales), -1)] = np.inf
+    return scales
+
+
+def _normal(found: Difference, here: Question, there: Question) -> None:
+    moved = _moved(here, there)
+    found.square += float(np.sum((moved / _normal_scales(here, moved.shape)) ** 2))
+
+
+def _laplace(found: Difference, here: Question, there: Question) -> None:
+    moved = np.abs(_moved(here, there)) / here.public[0]
+    found.pure += moved[moved > 0].tolist()
+
+
+def _bits(found: Difference, here: Question, there: Question) -> None:
+    unit, lie = here.public
+    shares = [np.asarray(each.values["shares"]) for each in (here, there)]
+    for place in np.flatnonzero(shares[0] != shares[1]):
+        first, second = (float(each[place]) / unit for each in shares)
+        found.bits.append((lie + (1 - 2 * lie) * first, lie + (1 - 2 * lie) * second))
+
+
+def _covariance(question: Question) -> FloatArray:
+    """Of a sketch, in units of its ridge."""
+    scale = question.public[0]
+    if question.function == "draw_combinations":
+        factor = question.values["factor"]
+        return np.asarray(_dense(factor @ factor.T) / scale**2 + np.eye(factor.shape[0]))
+    gram = _symmetric(question.values["gram"])
+    unit = scale + question.public[2]
+    return np.asarray(gram / unit + scale / unit * np.eye(len(gram)))
+
+
+def _symmetric(values: Any) -> FloatArray:
+    full = np.asarray(_dense(values), dtype=np.float64)
+    return np.tril(full) + np.tril(full, -1).T
+
+
+def _sketch(found: Difference, here: Question, there: Question) -> None:
+    P, Q = (Gaussian(np.zeros(len(cov)), cov) for cov in map(_covariance, (here, there)))
+    found.laws.append((P, Q, int(here.public[1])))
+
+
+def _posterior(found: Difference, here: Question, there: Question) -> None:
+    scale, n_draws = here.public
+    P, Q = (
+        Gaussian(mean / scale, _symmetric(each.values["cov"]) / scale**2 + np.eye(mean.size))
+        for each in (here, there)
+        for mean in [np.asarray(each.values["mean"], dtype=np.float64)]
+    )
+    found.laws.append((P, Q, int(n_draws)))
+
+
+def _limit(found: Difference, here: Question, there: Question) -> None:
+    ridge, n_components, _ = here.public
+    P, Q = (
+        ridged_law(_symmetric(each.values["moments"]) / ridge, 1.0, n_components)
+        for each in (here, there)
+    )
+    found.laws.append((P, Q, 1))
+
+
+def _solution(found: Difference, here: Question, there: Question) -> None:
+    """One row more or less, by its leverages with and without the label."""
+    ridge, n_components, _ = here.public
+    first, second = (_symmetric(each.values["moments"]) / ridge for each in (here, there))
+    weights, vectors = np.linalg.eigh(first - second)
+    place = int(np.argmax(np.abs(weights)))
+    more = (first if weights[place] > 0 else second) + np.eye(len(first))
+    others = np.delete(np.abs(weights), place)
+    if others.max(initial=0.0) > 1e-9 * abs(weights[place]) or np.linalg.cond(more) > _CONDITION:
+        return  # not one row, or not to be told apart from rounding
+    row = vectors[:, place] * math.sqrt(abs(weights[place]))
+    q = float(row @ np.linalg.solve(more, row))
+    p = float(row[:-1] @ np.linalg.solve(more[:-1, :-1], row[:-1]))
+    if q < 1.0:
+        loss = SketchAndSolveLoss(q / (1.0 - q), len(row) - 1, n_components)
+        found.solved.append((loss, q, min(p, q)))
+
+
+_COMPARE: dict[str, Callable[[Difference, Question, Question], None]] = {
+    "add_noise": _normal,
+    "add_symmetric_noise": _normal,
+    "add_laplace_noise": _laplace,
+    "draw_bits": _bits,
+    "draw_sketch": _sketch,
+    "draw_combinations": _sketch,
+    "draw_gaussian": _posterior,
+    "draw_limit": _limit,
+    "draw_solution": _solution,
+}
+
+
+# -- one run, both likelihoods -----------------------------------------------------------------
+
+
+def log_ratio(here: Transcript, there: Transcript, hidden: int = 0) -> float:
+    """A lower bound on ln P/Q of the answers that were drawn on `here`, replayed on `there`.
+
+    Answers are rounded to a grid: the ratio of the cells' probabilities is at least the least
+    ratio of densities in the cell. A solved sketch that comes last is left out, as anybody who
+    is given a release may do. If values of hidden answers move, nothing is known.
+    """
+    total = 0.0
+    pairs = list(zip(here.questions, there.questions, strict=True))
+    for place, (first, second) in enumerate(pairs):
+        if first.function in ("add_noise", "add_symmetric_noise"):
+            moved = _moved(first, second)
+            scales = _normal_scales(first, moved.shape)
+            steps = moved / scales
+            if place < hidden and float(np.sum(steps**2)) > _ROUNDING:
+                return -math.inf
+            noise = sum((-part for part in parts_of(first.values["values"])), first.answer) / scales
+            spacing = np.maximum(grid_spacing(first.public[0]), np.spacing(np.abs(first.answer)))
+            total += float(np.sum(steps * (noise + 0.5 * steps)))
+            total -= float(np.sum(np.abs(steps) * spacing / scales)) * 0.5
+        elif first.function in ("draw_sketch", "draw_combinations"):
+            total += _sketch_ratio(first, second)
+        elif place + 1 < len(pairs):
+            return -math.inf
+    return total - _ROUNDING * (1.0 + abs(total))
+
+
+def _sketch_ratio(here: Question, there: Question) -> float:
+    unit = float(here.public[0])
+    unit = unit if here.function == "draw_combinations" else math.sqrt(unit + here.public[2])
+    columns = here.answer / unit
+    half = 0.5 * grid_spacing(unit) / unit
+    inverse, determinant = [], []
+    for cov in (_covariance(here), _covariance(there)):
+        if np.linalg.cond(cov) > _CONDITION:
+            return -math.inf
+        inverse.append(np.linalg.inv(cov))
+        determinant.append(float(np.linalg.slogdet(cov)[1]))
+    bend = inverse[1] - inverse[0]
+    slope = bend @ columns
+    value = 0.5 * float(np.sum(columns * slope))
+    value += 0.5 * columns.shape[1] * (determinant[1] - determinant[0])
+    doubt = half * float(np.abs(slope).sum())
+    doubt += 0.5 * half**2 * columns.shape[1] * float(np.abs(bend).sum())
+    size = 0.5 * float(np.sum(np.abs(columns) * (np.abs(inverse[0]) @ np.abs(columns))))
+    return float(value - doubt - _CONDITION * 1e-15 * (1.0 + size))

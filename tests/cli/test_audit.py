@@ -1,0 +1,183 @@
+"""`ndis audit`: every kind of mechanism and every method, release files, samples, laws."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from commands import call
+from ndis import GaussianMechanism
+from ndis.auditing import neighbours
+from ndis.cli.kinds import KINDS
+from ndis.mechanisms.multiparty import Agreement, release_party
+
+BOX = ("--limits", "a=-1:1", "--limits", "b=-1:1")
+LABEL = (*BOX, "--limits", "y=-1:1", "--label", "y")
+CLASS = (*BOX, "--label", "sick", "--classes", "0,1")
+ANSWERS = ("--sensitivity", "1", "--relation", "add-remove", "--size", "3,2")
+SETS = ("--nodes", "6", "--sets", "0,1,2", "--sets", "0,3")
+SLOW = pytest.mark.slow
+# Every kind with each of its methods: the table, and what is said of it.
+AUDITS: dict[str, tuple[str, ...]] = {
+    "regression newton": ("people.csv", *LABEL, "--n-rounds", "2"),
+    "regression noisy-gram": ("people.csv", *LABEL),
+    "regression sketch": ("people.csv", *LABEL, "--n-components", "20"),
+    "regression als": ("people.csv", *LABEL, "--n-components", "20"),
+    "regression gaussian-limit": ("people.csv", *LABEL, "--n-components", "20"),
+    "logistic newton": ("people.csv", *CLASS),
+    "logistic descent": ("people.csv", *CLASS),
+    "logistic posterior": ("people.csv", *CLASS, "--lam", "20"),
+    "process inducing": ("people.csv", *LABEL, "--n-inducing", "6"),
+    "process posterior": ("people.csv", *LABEL, "--max-rows", "50"),
+    "covariance matrix": ("people.csv", *BOX),
+    "covariance sketch": ("people.csv", *BOX, "--n-components", "20"),
+    "pca": ("people.csv", *BOX),
+    "projection ridge": ("people.csv", *BOX, "--n-components", "20"),
+    "projection ptr": ("people.csv", *BOX, "--n-components", "20"),
+    "limits": ("people.csv", "--columns", "a,b"),
+    "graph sketch": ("edges.csv", "--nodes", "6", "--n-components", "5"),
+    "graph responses": ("edges.csv", "--nodes", "6"),
+    "graph answers": ("edges.csv", *SETS),
+    "gaussian": ("answers.csv", *ANSWERS),
+    "matrix": ("answers.csv", *ANSWERS),
+}
+DEAR = ("logistic", "regression als", "regression gaussian", "projection ptr", "process posterior")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, (30, 3))
+    sick = (rows[:, 0] > 0).astype(int)
+    lines = [f"{a},{b},{y},{s}" for (a, b, y), s in zip(rows, sick, strict=True)]
+    (tmp_path / "people.csv").write_text("\n".join(["a,b,y,sick", *lines]))
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n1,2\n4,5\n")
+    np.savetxt(tmp_path / "answers.csv", rng.uniform(size=(3, 2)), delimiter=",", header="u,v",
+               comments="")  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(neighbours, "_ROWS", 2)
+    monkeypatch.setattr(neighbours, "_PAIRS", 4)
+    return tmp_path
+
+
+def words_of(name: str) -> list[str]:
+    kind, _, method = name.partition(" ")
+    return [kind, *AUDITS[name], *(("--method", method) if method else ())]
+
+
+def test_every_kind_is_there() -> None:
+    assert {name.partition(" ")[0] for name in AUDITS} == KINDS.keys()
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[SLOW] * name.startswith(DEAR)) for name in AUDITS]
+)
+def test_a_promise_is_kept_and_its_noise_sold_for_more_is_refuted(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = words_of(name)
+    told = call(capsys, "audit", *words, "--epsilon", "1", "--delta", "1e-6", "--json")
+    assert told[0] == 0, told
+    assert json.loads(told[1])["outcome"] == "consistent"
+    sold = call(capsys, "audit", *words, "--delta", "1e-6", "--epsilon", "0.15", *noise(name))
+    assert sold[0] == 1, sold
+    assert sold[1].startswith("REFUTED: the claim of (0.15, 1e-06)")
+
+
+def noise(name: str) -> list[str]:
+    """The noise that epsilon = 1 asks for, as it is typed."""
+    from ndis.cli.settings import read_settings
+
+    kind = KINDS[name.partition(" ")[0]]
+    words, flags = words_of(name)[2:], dict[str, Any]()
+    for flag, value in zip(words[::2], words[1::2], strict=True):
+        option = flag[2:].replace("-", "_")
+        many = option in ("limits", "sets")
+        flags[option] = [*flags.get(option, []), value] if many else value
+    flags |= {"epsilon": "1", "delta": "1e-6"}
+    found = kind.plan(read_settings(flags, kind.parameters | kind.sizes, None)).noise_scale
+    parts = [str(found)] if isinstance(found, float) else [f"{k}={v}" for k, v in found.items()]
+    return [word for part in parts for word in ("--noise-scale", part)]
+
+
+FILES = ["covariance matrix", "regression noisy-gram", "graph responses", "gaussian", "limits"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_release_with_its_table(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Mechanism, parameters and noise are those of the certificate."""
+    words, source = words_of(name), AUDITS[name][0]
+    promise = ("--epsilon", "1", "--delta", "1e-6", "--out", "r.npz")
+    header = () if name == "graph responses" else ("--header",)
+    assert call(capsys, "release", *words, *promise, *header)[0] == 0
+    code, out, err = call(capsys, "audit", "r.npz", source, "--owner-report", "mine.html")
+    assert code == 0, err
+    assert "Consistent: nothing found contradicts (1, 1e-06)" in out
+    assert "For the owner of the data only" in Path("mine.html").read_text()
+
+
+def test_a_release_that_says_too_much(capsys: pytest.CaptureFixture[str]) -> None:
+    """A certificate whose noise is too small for its epsilon; the digest is the forger's own."""
+    from dataclasses import replace
+
+    from ndis import Release
+
+    honest = GaussianMechanism(1.0, 1e-6, sensitivity=1.0).release(np.ones((3, 2)))
+    lying = replace(honest.guarantee, epsilon=0.2)
+    Release(honest.arrays, lying, honest.mechanism, honest.parameters).save("r.npz")
+    code, out, _ = call(capsys, "audit", "r.npz", "answers.csv", "--json")
+    assert code == 1
+    assert json.loads(out)["outcome"] == "refuted"
+
+
+def test_a_part_of_several_parties(capsys: pytest.CaptureFixture[str]) -> None:
+    agreement = Agreement(
+        30, {"one": {"a": (-1, 1)}, "two": {"b": (-1, 1)}}, epsilon=1.0, delta=1e-6, seed=7
+    )
+    table = np.loadtxt("people.csv", delimiter=",", skiprows=1)
+    import pyarrow as pa
+
+    release_party(agreement, "one", pa.table({"a": table[:, 0]})).save("one.npz")
+    code, out, err = call(capsys, "audit", "one.npz", "people.csv", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert -14.2 < found["found_log_delta"] <= np.log(1e-6)  # the worst case is found
+
+
+@pytest.mark.parametrize("header", ["", "x,y\n"])
+def test_two_files_of_samples(header: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    for name, shift in (("one.csv", 1.0), ("two.csv", 0.0)):
+        lines = "\n".join(f"{a + shift},{b}" for a, b in rng.standard_normal((600, 2)))
+        Path(name).write_text(header + lines)
+    words = ("audit", "samples", "one.csv", "two.csv", "--epsilon", "0.2")
+    assert call(capsys, *words, "--delta", "0.05")[0] == 1
+    assert call(capsys, *words, "--delta", "0.9")[0] == 0
+    Path("two.csv").write_text("a,b\nc,d\n")
+    code, _, err = call(capsys, *words, "--delta", "0.05")
+    assert (code, "Expected numbers separated by commas" in err) == (2, True)
+
+
+def test_a_page_to_share_is_the_same_for_neighbours(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where one row decides of which type a column is, and what is found on the table."""
+    lines = (folder / "people.csv").read_text().splitlines()
+    whole = [lines[0], *(f"{int(i % 3) - 1},{line.split(',', 1)[1]}"
+                         for i, line in enumerate(lines[1:]))]  # fmt: skip
+    odd = [*whole, "0.123,0.456,0.789,1"]
+    pages = []
+    for text in (whole, odd):
+        Path("people.csv").write_text("\n".join(text))
+        words = (*words_of("covariance matrix"), "--epsilon", "0.5", "--delta", "1e-6")
+        call(capsys, "audit", *words, "--noise-scale", "matrix=20", "--noise-scale", "sums=20",
+             "--noise-scale", "count=20", "--report", "page.html")  # fmt: skip
+        pages.append(Path("page.html").read_bytes())
+        Path("page.html").unlink()
+    assert pages[0] == pages[1]
+    assert b"people.csv" not in pages[0]
+    assert b"This page may be shared" in pages[0]
