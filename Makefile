@@ -48,6 +48,7 @@ types: $(STAMPS)/dev  ## mypy, strict, for both distributions
 
 docs: $(STAMPS)/dev  ## build the site, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@! grep -rlE '<(script|link)[^>]* (src|href)="https?://[^"]*\.(js|css)' site --include='*.html' # opens without a network
 	@echo "The site is in site; open file://$(CURDIR)/site/index.html."
 
 doctest: $(STAMPS)/dev  ## run every example in docstrings, README and docs

@@ -36,6 +36,14 @@ def test_curve_leaves_out_an_exact_zero() -> None:
     assert np.isnan(axes.lines[0].get_ydata()).tolist() == [False, True]
 
 
+def test_marks_are_on_every_curve_or_on_that_of_a_label() -> None:
+    losses = {"one": QuadraticLoss.from_shift(1.0), "two": QuadraticLoss.from_shift(2.0)}
+    (everywhere,) = plots.curve(losses, [0.0, 1.0], marked=[0.5]).axes
+    assert [line.get_xdata().tolist() for line in everywhere.lines[1::2]] == [[0.5], [0.5]]
+    (one,) = plots.curve(losses, [0.0, 1.0], marked={"two": [0.5]}).axes
+    assert [line.get_marker() for line in one.lines] == ["None", "None", "o"]
+
+
 def test_style_stays_inside_its_block() -> None:
     import matplotlib
 

@@ -2,7 +2,10 @@
 
 import importlib.util
 import json
+import os
 import re
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 
 import ndis
 from ndis.cli.program import GROUPS
+from requires import require_chromium
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("mkdocs")
@@ -130,3 +134,40 @@ def test_a_notebook_runs_and_shows_what_is_stored_in_it(path: Path) -> None:
     assert page.startswith("# ")
     assert f"[Download this notebook]({path.name})" in page
     assert "data:image/png;base64," in page
+
+
+# What prose.md asks to avoid: words that make a reader stumble, and "he" for everybody.
+STUMBLING = re.compile(
+    r"\b([Hh]e|[Hh]is|[Hh]im|[Bb]esides|[Ww]hoever|[Hh]itherto|without a word|in earnest"
+    r"|the owner's alone|some 1e-\d+|(?:row|column|commit) an? (?:person|row|column|thought))\b"
+)
+
+
+def test_pages_are_in_plain_words() -> None:
+    root = DOCS.parent
+    read = [*root.glob("*.md"), *DOCS.rglob("*.md"), *DOCS.glob("*.ipynb")]
+    found = {
+        f"{path.relative_to(root)}: {word}"
+        for path in read
+        for word in STUMBLING.findall(path.read_text())
+    }
+    assert found == set()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_the_site_opens_from_a_file_and_is_searched_there(tmp_path: Path) -> None:
+    browser = require_chromium()
+    site, root = tmp_path / "site", DOCS.parent
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(site)]
+    subprocess.run(build, check=True, cwd=root, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"})
+    fetched = re.compile(r'<(?:script|link)[^>]* (?:src|href)="https?://[^"]*\.(?:js|css)')
+    assert not [path for path in site.rglob("*.html") if fetched.search(path.read_text())]
+    look = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=9000"]
+    look += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path / 'profile'}"]
+    page = (site / "index.html").as_uri()
+    seen = subprocess.run([*look, "--dump-dom", f"{page}?q=ledger"], capture_output=True, text=True)
+    assert re.search(r"\d+ matching documents", seen.stdout)
+    assert re.search(r'api/Ledger\.html[^>]*class="md-search-result__link"', seen.stdout)
+    proof = (site / "proofs/contour.html").read_text()
+    assert proof.count('<svg class="formula"') > 10

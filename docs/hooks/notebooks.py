@@ -10,27 +10,28 @@ from mkdocs.structure.files import File
 
 def page(text: str, name: str) -> str:
     """A notebook as Markdown."""
-    parts = []
+    parts: list[str] = []
     for cell in json.loads(text)["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
             parts.append(source)
+            title = source.splitlines()[0].lstrip("# ")
             continue
         parts.append(f"```python\n{source}\n```")
-        parts += [_shown(output) for output in cell["outputs"]]
-    title, *rest = parts
-    return "\n\n".join([title, f"[Download this notebook]({name}).", *rest, ""])
+        parts += [_shown(output, title) for output in cell["outputs"]]
+    head, *rest = parts
+    return "\n\n".join([head, f"[Download this notebook]({name}).", *rest, ""])
 
 
-def _shown(output: dict[str, Any]) -> str:
+def _shown(output: dict[str, Any], title: str) -> str:
     data = output.get("data", {})
     if "image/png" in data:
         picture = "".join(data["image/png"]).replace("\n", "")
-        words = escape("".join(data["text/plain"]))
-        return f'<img class="output" alt="{words}" src="data:image/png;base64,{picture}">'
+        return f'<img class="output" alt="{escape(title)}" src="data:image/png;base64,{picture}">'
     if "text/html" in data:
         return f'<div class="output">{"".join(data["text/html"])}</div>'
-    return "```text\n" + "".join(data.get("text/plain") or output["text"]).rstrip() + "\n```"
+    text = "".join(data.get("text/plain") or output["text"]).rstrip()
+    return f'<pre class="output"><code>{escape(text)}</code></pre>'
 
 
 def on_files(files: Any, config: Any) -> Any:

@@ -80,7 +80,7 @@ def curve(
     losses: HasLogDelta | Mapping[str, HasLogDelta],
     epsilons: ArrayLike,
     *,
-    marked: ArrayLike = (),
+    marked: ArrayLike | Mapping[str, ArrayLike] = (),
     title: str = "",
 ) -> "Figure":
     """Draw delta against epsilon, delta on a logarithmic scale.
@@ -91,8 +91,8 @@ def curve(
         What to draw. An exact zero of delta has no place on the scale and is left out.
     epsilons : array_like of shape (n,)
         Where to evaluate.
-    marked : array_like of shape (k,)
-        Where to put a mark on each curve.
+    marked : array_like of shape (k,), or mapping of label to array_like
+        Where to put a mark, on each curve or on that of a label.
     title : str
         Above the figure.
 
@@ -112,9 +112,10 @@ def curve(
     named = losses if isinstance(losses, Mapping) else {"": losses}
     with style():
         new, axes = figure(title)
-        points = np.asarray(marked, dtype=np.float64)
         for label, loss in named.items():
             (line,) = axes.plot(grid, _heights(loss, grid), label=label)
+            here = marked.get(label, ()) if isinstance(marked, Mapping) else marked
+            points = np.asarray(here, dtype=np.float64)
             if points.size:
                 axes.plot(points, _heights(loss, points), "o", color=line.get_color())
         axes.set_xlabel("epsilon")

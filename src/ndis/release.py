@@ -323,7 +323,7 @@ class NewFile:
 
     Parameters
     ----------
-    path : path-like
+    path : str or path
         Where the release goes; a name in .npz that is not taken, in a folder that can be written.
     key : path or Ed25519PrivateKey, optional
         What to sign the release with.
@@ -448,7 +448,7 @@ def writing_to(path: str | Path, *, key: Any = None) -> Iterator[NewFile]:
 
     Parameters
     ----------
-    path : path-like
+    path : str or path
         A new .npz file.
     key : path or Ed25519PrivateKey, optional
         What to sign the release with, as in `Release.sign`.

@@ -7,9 +7,9 @@ an output x of P and y of Q. Then, wherever neither factor can be negative,
 
     F(x) G(y) = (l + phi(x) - e^epsilon psi(x)) (m - e^epsilon phi(y) + psi(y))
 
-has mean at most 1 if the claim holds: the means of the two factors add up to at most 2. So whoever
-multiplies such products, choosing phi, psi, l, U and V from what was seen before, has a wealth that
-ever exceeds 1/risk with probability at most `risk` (Ville).
+has mean at most 1 if the claim holds: the means of the two factors add up to at most 2. So a bettor
+who multiplies such products, choosing phi, psi, l, U and V from what was seen before, has a wealth
+that ever exceeds 1/risk with probability at most `risk` (Ville).
 
 If w(x) is the probability that an output x came from P and not from Q, the wealth grows fastest
 with phi = w (l + e^-epsilon m) - l, and psi alike with 1 - w and the roles exchanged, both cut to

@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
     """Add the command to the program."""
     summary = (
         "Look at a table before a release: types, gaps, values beyond the limits, forecasts.\n\n"
-        "For the owner of the data alone, and printed to standard error: nothing here is private."
+        "Only for the owner of the data, and printed to standard error: nothing here is private."
     )
     with_options(check, _OPTIONS, "check", summary, ["INPUT"])(app)
 

@@ -202,7 +202,7 @@ def _report(
     import numpy as np
 
     losses = {name: release.guarantee.loss for name, release in releases.items()}
-    promised = sorted(release.guarantee.epsilon for release in releases.values())
+    promised = {name: release.guarantee.epsilon for name, release in releases.items()}
     figures = []
     try:
         from ndis import plots

@@ -17,7 +17,7 @@ Picture = Annotated[Path | None, picture("Write error against epsilon")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    add_group(app, "forecast", _command, "Tell the error of a release beforehand.")
+    add_group(app, "forecast", _command, "Predict the error of a release; needs no data.")
 
 
 def _command(kind: Kind) -> Any:

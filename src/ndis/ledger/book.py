@@ -55,7 +55,7 @@ class Ledger:
 
     Parameters
     ----------
-    path : path-like or str
+    path : str or path
         An SQLite file on a local disk; or, for several machines, a schema of a PostgreSQL database
         as `postgresql://user@host/database#schema` (extra `postgresql`).
     note : str

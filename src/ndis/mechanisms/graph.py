@@ -63,7 +63,7 @@ class Spectrum(NamedTuple):
 
 
 class PrivateGraph(PrivateEstimator):
-    """A graph of which cuts can be asked, private for every edge.
+    """A graph that answers cuts, private for every edge.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class PrivateGraph(PrivateEstimator):
         How cuts are made answerable. "auto" takes the least forecast error of a cut of `cut_size`
         nodes, and says why in the plan. "answers" answers the cuts of `sets` alone.
     cut_size : int, optional
-        How many nodes the sets have that will be asked for; half of them if not given.
+        How many nodes the sets have whose cuts will be asked for; half of them if not given.
     n_cuts : int, optional
         How many cuts will be asked for, if these are known beforehand; `sets` must then name them.
     sets : sequence of sets of nodes, or boolean array of shape (n_cuts, n), optional

@@ -306,7 +306,7 @@ class SecondMoments(TableEstimator):
 
 
 class PrivateCovariance(SecondMoments):
-    """The covariance of a table, of which the variance in any direction can be asked.
+    """The covariance of a table, which answers the variance in any direction.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ class PrivateCovariance(SecondMoments):
         As in `TableEstimator`. With limits, columns are measured from their middle and in units of
         their half-widths while they are summed; answers are in the table's own units.
     method : {"auto", "matrix", "sketch"}
-        Noise on the matrix of second moments, or its random projection (Blocki et al. 2012). "auto"
+        Noise on the matrix of second moments, or its random projection. "auto"
         takes the one with the smaller forecast error, and says why in the plan.
     relation : {"add-remove", "row-shift"}
         Who is protected: the presence of a row, or a row that moves by a vector of norm at most 1

@@ -82,7 +82,7 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         for all of them. Values beyond are moved to them. "private" also instead of a pair: nobody
         knows them, and a tenth of the squared budget finds them.
     label_limits : (float, float), or "private"
-        The public limits of the label, likewise; a mapping of limits may hold them too.
+        The public limits of the label; a mapping of limits may hold them too.
     method : {"auto", "inducing", "posterior"}
         "auto" is "inducing": noisy moments of features at public points, from which predictions and
         their variances follow everywhere. "posterior" releases draws of the process at public
@@ -94,7 +94,7 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         RBF, Matern, RationalQuadratic, WhiteKernel, DotProduct, positive ConstantKernel, sums,
         products and whole powers of them, and ExpSineSquared on one column.
     n_inducing : int, optional
-        How many public points; by default 16 in one dimension, 49 in two, 64 in more.
+        Public points to predict from; by default 16 in one dimension, 49 in two, 64 in more.
     query_points : array_like of shape (m, d), optional
         Where "posterior" draws the process; by default at the public points of "inducing".
     max_rows : int, optional

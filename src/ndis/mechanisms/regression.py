@@ -261,7 +261,7 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         n_rows : int, optional
             Rows of the imagined tables; the declared `n_rows` if not given.
         explained : (float, float), default (0.2, 0.9)
-            Between which shares of the label's variance the features explain, their R^2.
+            The least and largest R^2 to assume: the explained share of the label's variance.
         label : str or sequence of str, optional
             The names of the labels, as in `plan`.
 

@@ -116,7 +116,7 @@ class Law:
         density[-1] *= 2.0 ** (_STEP_BITS + 1)
         self.slots = np.floor(density * (1.0 + 2.0**-40)).astype(np.int64) + 1
         self.slots[0] += _N_SLOTS - self.slots.sum()
-        # Whoever is lower than this is below the density everywhere on its step.
+        # A point lower than this is below the density everywhere on its step.
         sure = (
             np.append(density[1:-1], height * math.exp(-potential(float(_CUT)))) / self.slots[:-1]
         )

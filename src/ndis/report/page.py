@@ -22,7 +22,12 @@ td { font-variant-numeric: tabular-nums; white-space: nowrap; }
 table.words th, table.words td { text-align: left; vertical-align: top; white-space: nowrap;
   padding: .3rem .8rem .3rem 0; }
 table.words td:last-child { white-space: normal; width: 100%; }
-img { width: 100%; max-width: 40rem; height: auto; background: white; }
+img { width: 100%; max-width: 40rem; height: auto; }
+@media (prefers-color-scheme: dark) {
+  section { background: Canvas; }
+  img { filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen; }
+}
+@media (max-width: 30rem) { td, th { padding: .3rem .3rem; font-size: .85rem; } }
 pre { white-space: pre-wrap; font-size: .8rem; }
 .refuted, .consistent { border-left: .4rem solid; padding: .2rem 0 .2rem .8rem; }
 .refuted { border-color: #c0392b; } .consistent { border-color: #2e7d55; }

@@ -407,7 +407,7 @@ def kernel_of_squares(xp: Any, squares: Any, nu: float) -> Any:
     """
     if np.isinf(nu):
         return exp_minus(xp, squares * 0.5)
-    # Beyond 40 the kernel is zero for whoever rounds to 2^-20.
+    # Beyond 40 the kernel is zero after rounding to 2^-20.
     root = xp.clip(xp.sqrt(squares * (2.0 * nu)), 0.0, 40.0)
     power = exp_minus(xp, root)
     if nu == 0.5:

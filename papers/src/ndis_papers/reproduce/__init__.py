@@ -33,7 +33,7 @@ class Experiment:
     minutes, quick_minutes : float
         About how long it takes on two cores.
     files : tuple of str
-        Official files that it can use besides the data at hand.
+        Official files that it can use in addition to the data at hand.
     full_minutes : float or None
         The same at the paper's own number of repetitions; None where that is the usual one.
     """
