@@ -127,8 +127,8 @@ def others(folder: Path) -> dict[str, list[int]]:
     with TemporaryDirectory() as samples:
         for number, case in enumerate(CASES):
             first, second = case.draws(False, MOST, np.random.default_rng(0))
-            claim = {"epsilon": case.epsilon, "delta": case.delta}
-            np.savez(Path(samples) / f"{number:02d}.npz", first=first, second=second, **claim)
+            facts = {"epsilon": case.epsilon, "delta": case.delta, "low_bits": case.low_bits}
+            np.savez(Path(samples) / f"{number:02d}.npz", first=first, second=second, **facts)
         for name, (environment, source) in SOURCES.items():
             command = [str(folder / environment / "bin" / "python"),
                        str(HERE / "peers" / "auditors.py"),

@@ -77,13 +77,20 @@ def histogram(case: Any) -> Callable[[int], bool]:
 
 
 def sniper(case: Any) -> Callable[[int], bool]:
-    """DP-Sniper with logistic regression, as in its experiments; delta is subtracted from p.
+    """DP-Sniper with a classifier of its experiments; delta is subtracted from p.
 
     A third of the pairs trains, a third sets the threshold and a third measures.
     """
     from dpsniper.attack.dpsniper import DPSniper
-    from dpsniper.classifiers.classifier_factory import LogisticRegressionFactory
-    from dpsniper.classifiers.torch_optimizer_factory import SGDOptimizerFactory
+    from dpsniper.classifiers.classifier_factory import (
+        LogisticRegressionFactory,
+        MultiLayerPerceptronFactory,
+    )
+    from dpsniper.classifiers.feature_transformer import BitPatternFeatureTransformer
+    from dpsniper.classifiers.torch_optimizer_factory import (
+        AdamOptimizerFactory,
+        SGDOptimizerFactory,
+    )
     from dpsniper.mechanisms.abstract import Mechanism
     from dpsniper.probability.binomial_cdf import lcb, ucb
     from dpsniper.search.ddconfig import DDConfig
@@ -104,12 +111,23 @@ def sniper(case: Any) -> Callable[[int], bool]:
         config = DDConfig(n_train=third, n=third, n_check=200, n_final=200, n_processes=1,
                           training_batch_size=third, confidence=1.0 - RISK)  # fmt: skip
         recorded = Recorded()
-        factory = LogisticRegressionFactory(
-            in_dimensions=case["first"].shape[1],
-            optimizer_factory=SGDOptimizerFactory(learning_rate=0.3, momentum=0.3, step_size=500),
-            regularization_weight=0.001,
-            epochs=10,
-        )
+        if case["low_bits"]:  # as in its experiment with floating-point numbers
+            factory = MultiLayerPerceptronFactory(
+                in_dimensions=64,
+                hidden_sizes=(10, 5),
+                optimizer_factory=AdamOptimizerFactory(learning_rate=0.1, step_size=500),
+                feature_transform=BitPatternFeatureTransformer(),
+                regularization_weight=0.0001,
+                epochs=10,
+            )
+        else:
+            optimizer = SGDOptimizerFactory(learning_rate=0.3, momentum=0.3, step_size=500)
+            factory = LogisticRegressionFactory(
+                in_dimensions=case["first"].shape[1],
+                optimizer_factory=optimizer,
+                regularization_weight=0.001,
+                epochs=10,
+            )
         attack = DPSniper(recorded, factory, config).best_attack("first", "second")
         recorded.used = {"first": 2 * third, "second": 2 * third}
         hits = [float(np.sum(attack.check(recorded.m(a, third)))) for a in ("first", "second")]
