@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ndis import Guarantee, NeighbourRelation, Profile, QuadraticLoss
+from ndis.risk import belief, true_positive
 from pairs import losses
 
 SHIFT = Profile.both(QuadraticLoss.from_shift(1.0))
@@ -21,13 +22,53 @@ def guarantee(**changes: object) -> Guarantee:
 
 
 def test_the_sentence_is_plain_and_complete() -> None:
-    assert str(guarantee()) == (
+    assert guarantee().sentences() == [
+        "Somebody who knows everything but which of two records is yours guesses right in at most "
+        "70 of 100 cases; without the release 50.",
         "Changing any one row makes no result more than 2.72 times as likely, apart from a "
         "probability of 0.127: (1, 0.127)-differentially private, whatever the other rows are; "
-        "proven."
-    )
+        "proven.",
+    ]
     for relation in NeighbourRelation:
-        assert str(guarantee(relation=relation)).lower().startswith(relation.change)
+        plain, promise = guarantee(relation=relation).sentences()
+        assert promise.lower().startswith(relation.change)
+        assert plain.startswith("Somebody who knows everything")
+        assert str(guarantee(relation=relation)) == f"{plain} {promise}"
+    meanings = {guarantee(relation=relation).sentences()[0] for relation in NeighbourRelation}
+    assert len(meanings) == len(NeighbourRelation)
+
+
+def cases(promised: Guarantee) -> int:
+    return int(re.search(r"at most (\d+) of 100 cases; without the release 50", str(promised))[1])
+
+
+@given(st.floats(0, 20), st.floats(0, 1))
+def test_cases_are_rounded_up_without_a_loss(eps: float, delta: float) -> None:
+    # Of two laws at most e^eps apart but for delta, by hand.
+    truth = 50 + 50 * (math.expm1(eps) + 2 * delta) / (math.exp(eps) + 1)
+    assert truth - 1e-9 <= cases(guarantee(epsilon=eps, delta=delta, loss=None)) < truth + 1 + 1e-6
+
+
+@given(st.floats(0.001, 8))
+def test_cases_are_rounded_up_with_a_loss(mu: float) -> None:
+    truth = 50 + 50 * math.erf(mu / math.sqrt(8))
+    shift = Profile.both(QuadraticLoss.from_shift(mu))
+    assert truth - 1e-9 <= cases(guarantee(loss=shift)) < truth + 1 + 1e-6
+
+
+def test_risk_is_asked_of_a_guarantee() -> None:
+    assert guarantee().risk() == pytest.approx(math.erf(1 / math.sqrt(8)), rel=1e-9)
+    assert guarantee().risk(false_positive=0.1) == true_positive(SHIFT, 0.1)
+    assert guarantee().risk(candidates=10) == true_positive(SHIFT, 0.1)
+    assert guarantee().risk(prior=0.5, beta=0.1) == belief(SHIFT, 0.5, 0.1)
+    # Randomised response, with the truth told in a tenth of all cases.
+    alone = guarantee(loss=None, epsilon=1.0, delta=0.1)
+    assert alone.risk(false_positive=0.01) == pytest.approx(0.1 + 0.01 * math.e, rel=1e-6)
+    with pytest.raises(ValueError, match="one risk at a time"):
+        guarantee().risk(prior=0.5)
+    for broken in ({"basis": "refuted"}, {"private": False}):
+        with pytest.raises(ValueError, match="does not"):
+            guarantee(**broken).risk()
 
 
 @pytest.mark.parametrize(
@@ -58,6 +99,8 @@ def test_no_figure_in_the_sentence_is_below_the_promise(eps: float, delta: float
 
 def test_each_basis_says_what_it_stands_on() -> None:
     assert str(guarantee(basis="relative")).endswith("for data in the declared set only; proven.")
+    assert str(guarantee(basis="relative")).startswith("For data in the declared set, somebody who")
+    assert str(guarantee(basis="declared")).startswith("If what was declared is true, somebody who")
     kernel = guarantee(basis="declared", note="The kernel was declared positive semi-definite.")
     assert str(kernel).endswith(
         "proven if what was declared is true. The kernel was declared positive semi-definite."
@@ -73,6 +116,8 @@ def test_what_is_no_promise_does_not_start_like_one() -> None:
         "REFUTED: published as (1, 0.127); our own computation contradicts it. A note. "
         "NOT PRIVATE: the noise came from a known seed."
     )
+    for broken in (refuted, unknown, guarantee(private=False)):
+        assert "guesses right" not in str(broken)
     # Never a lower bound below what was claimed: it would read as a confirmation.
     assert "contradicts" in str(guarantee(basis="refuted", delta=0.5))
     seeded = str(guarantee(private=False, note="A note."))
@@ -82,7 +127,8 @@ def test_what_is_no_promise_does_not_start_like_one() -> None:
 
 def test_a_notebook_shows_the_sentence() -> None:
     shown = guarantee(note="1 < 2 & more.")._repr_html_()
-    assert shown.startswith("<p>Changing any one row")
+    assert shown.startswith("<p>Somebody who knows everything but")
+    assert "</p><p>Changing any one row" in shown
     assert shown.endswith("<p>1 &lt; 2 &amp; more.</p>")
 
 

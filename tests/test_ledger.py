@@ -1,4 +1,5 @@
 import copy
+import math
 import pickle
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from ndis.ledger.storage import Storage
 from ndis.loss.least_squares import LeastSquaresLoss
 from ndis.mechanisms.publish import publish
 from ndis.randomness import add_noise
+from ndis.risk import advantage
 
 EPSILON, DELTA = 1.0, 1e-6
 
@@ -206,6 +208,19 @@ def test_the_total_is_what_was_spent(ledger: Ledger) -> None:
     np.testing.assert_allclose(ledger.total().delta(grid), expected.delta(grid), rtol=1e-9)
     exact = 2 * made[0].loss.losses[0] + made[1].loss.losses[0]
     assert np.all(ledger.total().delta(grid) >= exact.delta(grid))
+
+
+def test_risk_of_all_releases_together(ledger: Ledger, planned_beside: Ledger) -> None:
+    promised = ledger.guarantee()
+    assert ledger.risk() == promised.risk()
+    for _ in range(2):
+        ledger.spend(shift(0.1), "toy")
+    # A budget promises no more for what was chosen on the way than for what was not.
+    assert ledger.risk(false_positive=0.1) == promised.risk(false_positive=0.1)
+    together = QuadraticLoss.from_shift(0.1 * math.sqrt(2.0))
+    assert ledger.risk(as_planned=True) == pytest.approx(advantage(together), rel=1e-9)
+    alone = QuadraticLoss.from_shift(0.1)
+    assert planned_beside.risk() == pytest.approx(advantage(alone), rel=1e-9)
 
 
 def test_a_notebook_shows_the_budget(ledger: Ledger) -> None:

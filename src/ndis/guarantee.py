@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
+from functools import cached_property
 from html import escape
 from typing import Any
 
 import numpy as np
 
 from ndis import _validate
-from ndis.loss import PrivacyLoss, from_dict
+from ndis.loss import PrivacyLoss, TabulatedLoss, from_dict
+from ndis.risk import advantage, measure
 
 
 class NeighbourRelation(StrEnum):
@@ -31,23 +33,51 @@ class NeighbourRelation(StrEnum):
         return _CHANGES[self][0]
 
 
-# What is done to a data set, and what stays as it was.
+# What is done to a data set, what stays as it was, and what somebody who knows all else must guess.
 _CHANGES = {
-    NeighbourRelation.ADD_REMOVE: ("adding or removing any one row", "rows"),
-    NeighbourRelation.REPLACE: ("changing any one row", "rows"),
-    NeighbourRelation.ROW_SHIFT: ("moving any one row by a vector of norm at most 1", "rows"),
-    NeighbourRelation.EDGE: ("changing the weight of any one edge", "edges"),
-    NeighbourRelation.PARTY: ("changing any one person's attributes at one party", "attributes"),
+    NeighbourRelation.ADD_REMOVE: (
+        "adding or removing any one row",
+        "rows",
+        "everything about you but whether you are in the table",
+    ),
+    NeighbourRelation.REPLACE: (
+        "changing any one row",
+        "rows",
+        "everything but which of two records is yours",
+    ),
+    NeighbourRelation.ROW_SHIFT: (
+        "moving any one row by a vector of norm at most 1",
+        "rows",
+        "everything but which of two rows, at most 1 apart, is yours",
+    ),
+    NeighbourRelation.EDGE: (
+        "changing the weight of any one edge",
+        "edges",
+        "everything but which of two weights one edge has",
+    ),
+    NeighbourRelation.PARTY: (
+        "changing any one person's attributes at one party",
+        "attributes",
+        "everything but which of two sets of attributes is yours at one party",
+    ),
 }
 
 # The strongest first.
 _BASES = {
-    "proven": "whatever the other {others} are; proven",
-    "relative": "for data in the declared set only; proven",
-    "declared": "proven if what was declared is true",
-    "refuted": "",
+    "proven": ("whatever the other {others} are; proven", "Somebody"),
+    "relative": (
+        "for data in the declared set only; proven",
+        "For data in the declared set, somebody",
+    ),
+    "declared": ("proven if what was declared is true", "If what was declared is true, somebody"),
+    "refuted": ("", ""),
 }
 BASES = tuple(_BASES)
+# An advantage is raised by this share before it is rounded up to whole cases of a hundred, so that
+# another machine's last digit makes no other sentence.
+_RAISED = 1.0 + 2.0**-30
+# Beyond this epsilon nothing is promised that a number could tell.
+_TOLD = 700.0
 # e^epsilon is written out below this; above it nobody reads the figure.
 _PLAIN = 20.0
 
@@ -77,9 +107,11 @@ class Guarantee:
     Examples
     --------
     >>> from ndis import Guarantee
-    >>> print(Guarantee(1.0, 1e-6, "add-remove", "proven"))
+    >>> for sentence in Guarantee(1.0, 1e-6, "add-remove", "proven").sentences():
+    ...     print(sentence)
+    Somebody who knows everything about you but whether you are in the table guesses right in at most 74 of 100 cases; without the release 50.
     Adding or removing any one row makes no result more than 2.72 times as likely, apart from a probability of 1e-06: (1, 1e-06)-differentially private, whatever the other rows are; proven.
-    """  # noqa: E501 - the sentence is one line
+    """  # noqa: E501 - a sentence is one line
 
     epsilon: float
     delta: float
@@ -114,21 +146,38 @@ class Guarantee:
         return "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences())
 
     def sentences(self) -> list[str]:
-        """The promise in words: what somebody may rely on comes first, then what else to know."""
+        """The promise in words: what it means for you, what is promised exactly, what else to know.
+
+        Where nothing can be relied on, since a claim is refuted or its noise can be repeated,
+        there is no first sentence.
+        """
         seeded = "NOT PRIVATE: the noise came from a known seed"
         notes = [self.note] if self.note else []
         if self.basis == "refuted":
             return [self._refutation(), *notes, *([] if self.private else [f"{seeded}."])]
         promise = f"{self._in_plain_words()}: {self._claim()}, {self._basis()}."
         if not self.private:
-            promise = f"{seeded}; if it were secret: {promise[0].lower()}{promise[1:]}"
-        return [promise, *notes]
+            return [f"{seeded}; if it were secret: {promise[0].lower()}{promise[1:]}", *notes]
+        return [self._meaning, promise, *notes]
+
+    @cached_property
+    def _meaning(self) -> str:
+        """How well somebody who thinks two cases equally likely can tell them apart."""
+        unknown, who = _CHANGES[self.relation][2], _BASES[self.basis][1]
+        cases = math.ceil(50.0 + 50.0 * min(advantage(self._worst()) * _RAISED, 1.0))
+        return (
+            f"{who} who knows {unknown} guesses right in at most {cases} of 100 cases; without "
+            "the release 50."
+        )
+
+    def _worst(self) -> PrivacyLoss:
+        return worst_pair(self.epsilon, self.delta) if self.loss is None else self.loss
 
     def _claim(self) -> str:
         return f"({_at_most(self.epsilon)}, {_at_most(self.delta)})-differentially private"
 
     def _basis(self) -> str:
-        return _BASES[self.basis].format(others=_CHANGES[self.relation][1])
+        return _BASES[self.basis][0].format(others=_CHANGES[self.relation][1])
 
     def _in_plain_words(self) -> str:
         """P(S) <= e^epsilon Q(S) + delta, for somebody who does not know what epsilon is."""
@@ -149,6 +198,31 @@ class Guarantee:
         return f"{published}; the true delta is at least {_at_least(low)}."
 
     # -- in other words ----------------------------------------------------------------------
+
+    def risk(self, **question: Any) -> float:
+        """How well somebody can attack one person's privacy, rounded up.
+
+        Parameters
+        ----------
+        **question
+            ``false_positive=`` for the true-positive rate of the best membership attack at that
+            rate, ``prior=`` and ``beta=`` for the belief that is exceeded with probability at most
+            beta, ``candidates=`` for the probability of guessing a record among so many; nothing
+            for the attack's advantage. See `ndis.risk`.
+
+        Examples
+        --------
+        >>> from ndis import Guarantee, Profile, QuadraticLoss
+        >>> loss = Profile.both(QuadraticLoss.from_shift(0.25))
+        >>> promised = Guarantee(1.0, 1e-6, "add-remove", "proven", loss)
+        >>> f"{promised.risk():.4f} {promised.risk(false_positive=0.01):.4f}"
+        '0.0995 0.0189'
+        """
+        if self.basis == "refuted" or not self.private:
+            raise ValueError(
+                f"Expected a guarantee that holds, got one that does not: {self.sentences()[0]}"
+            )
+        return measure(self._worst(), **question)
 
     def zcdp(self) -> float:
         """The rho of zero-concentrated DP, sup over orders of renyi(alpha)/alpha; often infinite.
@@ -238,6 +312,23 @@ class Guarantee:
             )
         given = {name: stored[name] for name in names}
         return cls(**given | {"loss": None if given["loss"] is None else from_dict(given["loss"])})
+
+
+def worst_pair(epsilon: float, delta: float, step: float = math.inf) -> TabulatedLoss:
+    """The pair that dominates every (epsilon, delta)-private release.
+
+    With probability delta it tells the truth; otherwise it is randomised response. Its losses
+    are +-epsilon, on a grid that is no coarser than `step`.
+    """
+    if epsilon > _TOLD:
+        epsilon, delta = 0.0, 1.0
+    if epsilon == 0.0:
+        return TabulatedLoss(min(step, 1.0), 0, [1.0 - delta], delta, delta)
+    cells = max(1, math.ceil(epsilon / step))
+    mass = np.zeros(2 * cells + 1)
+    mass[-1] = (1.0 - delta) / (1.0 + math.exp(-epsilon))
+    mass[0] = (1.0 - delta) / (1.0 + math.exp(epsilon))
+    return TabulatedLoss(epsilon / cells, -cells, mass, delta, delta)
 
 
 def _at_most(value: float, digits: int = 6) -> str:

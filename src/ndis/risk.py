@@ -24,12 +24,14 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import PrivacyLoss, Profile
 
-__all__ = ["Risk", "advantage", "belief", "guess", "true_positive"]
+__all__ = ["Risk", "advantage", "belief", "guess", "measure", "true_positive"]
 
 # Epsilons at which a search begins, on either side of 0; how many new ones a step looks at, how
 # many steps there are, and how close in value is close enough.
 _FIRST = np.concatenate([[0.0], np.geomspace(1e-6, 700.0, 80)])
 _BETWEEN, _STEPS, _CLOSE = 16, 12, 1e-11
+# The same, where each of them takes a while.
+_FEW = 4, 3
 # More than the rounding of the few sums and products of a line.
 _ROUND_UP = 1.0 + 2.0**-49
 # What is aimed at is less than what is asked for by this share, so that neither rounding nor
@@ -105,13 +107,14 @@ class Risk:
         first = next((value for value in known if value is not None), 0.0)
         return first if self.candidates is None else 1.0 / self.candidates
 
+    @property
+    def aim(self) -> float:
+        """What calibration aims at, a little below the limit."""
+        return self.without + _AIM * (self.limit - self.without)
+
     def of(self, loss: PrivacyLoss) -> float:
         """What a loss has of this kind of risk, never below it."""
-        if self.true_positive is not None:
-            return true_positive(loss, self.without)
-        if self.prior is not None and self.beta is not None:
-            return belief(loss, self.prior, self.beta)
-        return advantage(loss) if self.candidates is None else guess(loss, self.candidates)
+        return measure(loss, self.false_positive, self.prior, self.beta, self.candidates)
 
     def pair(self, loss: PrivacyLoss | None = None) -> tuple[float, float]:
         """An (epsilon, delta) that keeps to this risk: the cheapest one for losses like this.
@@ -119,7 +122,7 @@ class Risk:
         Without a loss, for a Gaussian that moves.
         """
         if self.advantage is not None:
-            return 0.0, _AIM * self.advantage
+            return 0.0, self.aim
         most, level = self._attack()
         if loss is None:
             quantile = float(ndtri(level))
@@ -140,7 +143,7 @@ class Risk:
             assert self.belief is not None
             odds = self.prior / (1.0 - self.prior) * (1.0 - self.belief) / self.belief
             return self.beta, self.beta * odds / _AIM
-        return self.without + _AIM * (self.limit - self.without), self.without
+        return self.aim, self.without
 
     def __str__(self) -> str:
         """As on the command line."""
@@ -180,6 +183,44 @@ _KINDS = (
 )
 
 
+def measure(
+    loss: PrivacyLoss,
+    false_positive: float | None = None,
+    prior: float | None = None,
+    beta: float | None = None,
+    candidates: int | None = None,
+) -> float:
+    """The risk that is asked for: by a false-positive rate, prior and beta, or candidates.
+
+    Without any of them it is the advantage.
+
+    Examples
+    --------
+    >>> from ndis import QuadraticLoss
+    >>> from ndis.risk import measure
+    >>> loss = QuadraticLoss.from_shift(0.5)
+    >>> f"{measure(loss):.4f} {measure(loss, candidates=10):.4f}"
+    '0.1974 0.2172'
+    """
+    asked = {
+        "false_positive": false_positive,
+        "prior": prior,
+        "beta": beta,
+        "candidates": candidates,
+    }
+    given = [name for name, value in asked.items() if value is not None]
+    if given not in ([], ["false_positive"], ["prior", "beta"], ["candidates"]):
+        raise ValueError(
+            f"Expected false_positive, prior and beta, or candidates, got {', '.join(given)}; ask "
+            "for one risk at a time."
+        )
+    if false_positive is not None:
+        return true_positive(loss, false_positive)
+    if prior is not None and beta is not None:
+        return belief(loss, prior, beta)
+    return advantage(loss) if candidates is None else guess(loss, candidates)
+
+
 def advantage(loss: PrivacyLoss) -> float:
     """The largest true- less false-positive rate of any membership attack, rounded up.
 
@@ -197,10 +238,8 @@ def advantage(loss: PrivacyLoss) -> float:
     '0.382925'
     """
     # The same in both orders of a pair, so that one of the two will do.
-    parts: list[PrivacyLoss] = []
-    for part in loss.alternatives():
-        if part not in parts and part.reversed() not in parts:
-            parts.append(part)
+    first, *others = loss.alternatives()
+    parts = [first, *(part for part in others if first not in (part, part.reversed()))]
     found = max(float(part.upper_log_delta(np.zeros(1))[0]) for part in parts)
     return min(math.exp(found) * _ROUND_UP, 1.0)  # delta <= 1 is a theorem
 
@@ -308,26 +347,36 @@ def _least(loss: PrivacyLoss, height: Height) -> tuple[float, float]:
             f"Expected a single loss, got a batch of shape {loss.batch_shape}; index it first."
         )
     both = Profile(loss.directions())
-    searched = both if both.quick else both.dominating().without_gaussian()
 
-    def heights(curve: PrivacyLoss, epsilon: FloatArray) -> FloatArray:
-        with np.errstate(all="ignore"):
-            return height(epsilon, np.exp(curve.upper_log_delta(np.abs(epsilon))))
+    def seen(curve: PrivacyLoss) -> Callable[[FloatArray], FloatArray]:
+        def heights(epsilon: FloatArray) -> FloatArray:
+            with np.errstate(all="ignore"):
+                return height(epsilon, np.exp(curve.upper_log_delta(np.abs(epsilon))))
+
+        return heights
 
     points = np.concatenate([-_FIRST[:0:-1], _FIRST])
-    values = heights(searched, points)
-    for _ in range(_STEPS):
+    if both.quick:
+        return _valley(seen(both), points, _BETWEEN, _STEPS)
+    # A table says about where; the loss itself is looked at there only.
+    _, place = _valley(seen(both.dominating().without_gaussian()), points, _BETWEEN, _STEPS)
+    return _valley(seen(both), place * np.linspace(0.4, 1.6, 5), *_FEW)
+
+
+def _valley(
+    heights: Callable[[FloatArray], FloatArray], points: FloatArray, between: int, steps: int
+) -> tuple[float, float]:
+    """The least height seen, and where: around the lowest point, closer and closer."""
+    values = heights(points)
+    for _ in range(steps):
         best = int(np.argmin(values))
         near = slice(max(best - 1, 0), best + 2)
         points, values = points[near], values[near]
         if values.max() <= values.min() + _CLOSE * abs(values.min()):
             break
         cells = points.size - 1
-        shares = np.linspace(0.0, cells, _BETWEEN * cells + 1)
-        fine = np.interp(shares, np.arange(points.size), points)
-        points, values = fine, heights(searched, fine)
+        shares = np.linspace(0.0, cells, between * cells + 1)
+        points = np.interp(shares, np.arange(points.size), points)
+        values = heights(points)
     best = int(np.argmin(values))
-    value, place = float(values[best]), float(points[best])
-    if not both.quick:
-        value = min(value, float(heights(both, np.array([place]))[0]))
-    return value, place
+    return float(values[best]), float(points[best])

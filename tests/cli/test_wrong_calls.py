@@ -156,8 +156,8 @@ def test_all_that_is_missing_at_once(capsys) -> None:
     code, _, err = call(capsys, "release", "regression", "people.csv")
     assert code == ExitCode.WRONG_CALL
     assert err == (
-        "ndis: Expected --out, --epsilon, --delta, --limits or --data-norm and --label, got none "
-        "of them; see ndis release regression --help.\n"
+        "ndis: Expected --out, --epsilon or --target, --delta, --limits or --data-norm and "
+        "--label, got none of them; see ndis release regression --help.\n"
     )
 
 

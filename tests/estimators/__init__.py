@@ -28,6 +28,8 @@ class Case:
         Returns the arguments of `fit` for a neighbouring data set.
     size : object
         What `plan` asks for without data; None where parameters say it.
+    waste : float
+        How far below a target the risk at the calibrated noise may be, as a share of it.
     exceptions : dict of str to str
         Which expectation of the protocol does not hold, and why; at most three in all.
     """
@@ -38,6 +40,7 @@ class Case:
     neighbour: Callable[[], tuple[Any, ...]]
     size: Any = None
     exceptions: dict[str, str] = field(default_factory=dict)
+    waste: float = 1e-3
 
 
 def all_cases() -> list[Case]:

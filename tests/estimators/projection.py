@@ -21,9 +21,13 @@ def neighbour() -> tuple[np.ndarray]:
     return (rows()[:-1],)
 
 
+FAILS = {"target": "The test of ptr may fail with a share of delta, which a risk does not have."}
+
+
 def case(name: str, size: int | None = None, **own: Any) -> Case:
     make = partial(PrivateProjection, **{"n_components": 30, "data_norm": 5.0, **own})
-    return Case(f"projection {name}", make, data, neighbour, size)
+    exceptions = FAILS if own.get("method") == "ptr" else {}
+    return Case(f"projection {name}", make, data, neighbour, size, exceptions)
 
 
 LIMITS = [(-10.0, 10.0), (-1.0, 1.0), (-0.1, 0.1)]

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 import ndis
 from estimators import Case, all_cases
-from ndis import BudgetExceeded, Guarantee, Ledger
+from ndis import BudgetExceeded, Guarantee, Ledger, Risk
 from ndis.calibration import meets
 from ndis.mechanisms.base import Forecast, Plan, PrivateEstimator
 
@@ -150,6 +150,37 @@ def test_a_given_noise_replaces_the_plans(case: Case) -> None:
     assert quiet.fit(*case.data()).noise_scale_ == louder
     with pytest.raises(ValueError, match="epsilon or noise_scale"):
         make(case, noise_scale=louder).plan(case.size)
+
+
+def keeps_to(case: Case, target: Risk) -> None:
+    skip_if_excepted(case, "target")
+    model = make(case, epsilon=None, target=target)
+    promise = model.guarantee(case.size)
+    found = promise.risk(false_positive=target.false_positive)
+    # Never above, and within a thousandth below.
+    assert target.limit * (1 - case.waste) <= found <= target.limit
+    assert promise.delta == DELTA
+    assert meets(promise.loss, promise.epsilon, DELTA)
+
+
+def test_a_risk_in_epsilons_place(case: Case) -> None:
+    keeps_to(case, Risk(advantage=0.1))
+
+
+@pytest.mark.slow
+def test_a_rate_in_epsilons_place(case: Case) -> None:
+    keeps_to(case, Risk(true_positive=0.05, false_positive=0.02))
+
+
+def test_a_release_under_a_target_keeps_its_plan(case: Case) -> None:
+    skip_if_excepted(case, "target")
+    model = make(case, epsilon=None, target=Risk(advantage=0.2)).fit(*case.data())
+    plan = model.plan(case.size)
+    assert model.noise_scale_ == plan.noise_scale
+    assert model.guarantee_.epsilon == plan.guarantee.epsilon
+    for wrong in ({"target": Risk(advantage=0.2)}, {"epsilon": None, "target": 0.2}):
+        with pytest.raises((ValueError, TypeError), match="target"):
+            make(case, **wrong).plan(case.size)
 
 
 def test_copies(case: Case) -> None:

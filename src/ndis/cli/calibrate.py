@@ -40,7 +40,7 @@ def _command(kind: Kind) -> Any:
         if as_json:
             print_json(
                 {
-                    "epsilon": settings["epsilon"],
+                    "epsilon": plan.guarantee.epsilon,
                     "delta": settings["delta"],
                     "method": plan.method,
                     "reason": plan.reason,
@@ -49,9 +49,9 @@ def _command(kind: Kind) -> Any:
                 }
             )
             return
-        epsilon = settings["epsilon"]
+        epsilon = plan.guarantee.epsilon
         around = [factor * epsilon for factor in _AROUND] if epsilon else [0.0]
-        noises = [_by_name(kind.plan(settings, epsilon=each).noise_scale) for each in around]
+        noises = [_by_name(_at(kind, settings, each).noise_scale) for each in around]
         print_table(
             f"Noise at delta {settings['delta']:g}, method {plan.method}",
             ["epsilon", *noises[0]],
@@ -65,6 +65,11 @@ def _command(kind: Kind) -> Any:
     return with_options(calibrate, options, kind.name, kind.summary, needed)
 
 
+def _at(kind: Kind, settings: Settings, epsilon: float) -> Any:
+    """The plan at another epsilon, in place of the target if there is one."""
+    return kind.plan(settings, epsilon=epsilon, target=None)
+
+
 def _by_name(noise: Any) -> Mapping[str, float]:
     return noise if isinstance(noise, Mapping) else {"noise scale": noise}
 
@@ -75,7 +80,7 @@ def _draw(kind: Kind, settings: Settings, plot: Path) -> None:
     from ndis import plots
 
     def noise(epsilon: float) -> float:
-        return next(iter(_by_name(kind.plan(settings, epsilon=epsilon).noise_scale).values()))
+        return next(iter(_by_name(_at(kind, settings, epsilon).noise_scale).values()))
 
-    centre = settings["epsilon"] or 1.0
+    centre = kind.plan(settings).guarantee.epsilon or 1.0
     plots.compare({"": noise}, centre * np.geomspace(0.1, 10.0, 21)).savefig(plot)

@@ -39,8 +39,9 @@ def _command(kind: Kind) -> Any:
             ranges = {name: list(error) for name, error in expected.errors.items()}
             print_json({"errors": ranges, "assumptions": list(expected.assumptions)})
             return
+        asked = f"epsilon {settings['epsilon']:g}" if "epsilon" in settings else settings["target"]
         print_table(
-            f"To be expected at epsilon {settings['epsilon']:g}, delta {settings['delta']:g}",
+            f"To be expected at {asked}, delta {settings['delta']:g}",
             ["quantity", "from", "to"],
             [[name, *(f"{end:.4g}" for end in error)] for name, error in expected.errors.items()],
         )
@@ -56,7 +57,7 @@ def _draw(kind: Kind, settings: Settings, quantity: str, plot: Path) -> None:
     from ndis import plots
 
     def error(epsilon: float) -> float:
-        return float(kind.forecast(settings, epsilon=epsilon).errors[quantity][1])
+        return float(kind.forecast(settings, epsilon=epsilon, target=None).errors[quantity][1])
 
-    grid = (settings["epsilon"] or 1.0) * np.geomspace(0.1, 10.0, 21)
+    grid = (settings.get("epsilon") or 1.0) * np.geomspace(0.1, 10.0, 21)
     plots.compare({"": error}, grid, quantity).savefig(plot)

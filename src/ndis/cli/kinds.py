@@ -24,7 +24,7 @@ ELSEWHERE = {"random_state": "--seed", "ledger": "--ledger", "noise_scale": None
 BOUNDS = "limits|data_norm"
 LABEL = Option(WORD, "The column to explain.")
 EPSILON = {
-    "epsilon": Option(NUMBER, "Epsilon of the promise."),
+    "epsilon": Option(NUMBER, "Epsilon of the promise. One of --epsilon and --target is needed."),
     "delta": Option(NUMBER, "Delta of the promise."),
 }
 
@@ -139,7 +139,7 @@ class Kind:
 
     def needed(self, *more: str) -> tuple[str, ...]:
         """All that has to be said."""
-        return (*more, "epsilon", "delta", *self.needs)
+        return (*more, "epsilon|target", "delta", *self.needs)
 
 
 # A table of answers is released row by row: who is protected and how many rows there are is public.

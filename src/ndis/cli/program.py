@@ -26,6 +26,7 @@ GROUPS = (
     "sketch",
     "graph",
     "covariance",
+    "risk",
     "verify",
     "ledger",
     "party",

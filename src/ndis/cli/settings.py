@@ -141,6 +141,12 @@ def _matrix(value: Any) -> Any:
     return np.loadtxt(value, delimiter=",", ndmin=2) if isinstance(value, str) else value
 
 
+def _risk(value: Any) -> Any:
+    from ndis.risk import Risk
+
+    return Risk(**value) if isinstance(value, Mapping) else Risk.parse(value)
+
+
 def _nodes(value: Any) -> int | list[Any]:
     return int(value) if str(value).isdigit() else _values(value)
 
@@ -174,6 +180,12 @@ MATRIX = Written(str, _matrix, "FILE", "a text file with the rows of a matrix, c
 SETS = Written(
     list[str], lambda value: [_values(each) for each in value], "A,B,...", "nodes with commas"
 )
+RISK = Written(
+    str,
+    _risk,
+    "NAME=VALUE,...",
+    "a risk such as advantage=0.1, or true_positive=0.1 with false_positive=0.01 after a comma,",
+)
 NODES = Written(str, _nodes, "N or A,B,...", "a number of nodes, or their names with commas")
 
 # Parameters whose type alone does not say how they are written.
@@ -184,6 +196,7 @@ BY_NAME = {
     "limits": LIMITS,
     "label_limits": RANGE,
     "classes": VALUES,
+    "target": RISK,
     "nodes": NODES,
     "sets": SETS,
 }

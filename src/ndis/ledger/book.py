@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from html import escape
@@ -439,6 +439,27 @@ class Ledger:
         """
         rules, _, entries = self._all()
         return rules.total([entry.guarantee for entry in entries])
+
+    def risk(self, *, as_planned: bool = False, **question: Any) -> float:
+        """How well somebody can attack one person's privacy with all releases together, rounded up.
+
+        In plan mode from the exact total of the plan; in adaptive mode from the whole budget, which
+        is all that is promised there, or, `as_planned`, from what was released so far, added up
+        as if it had been fixed in advance.
+
+        Parameters
+        ----------
+        as_planned : bool
+            Read the releases made so far as a plan.
+        **question
+            As in `Guarantee.risk`.
+        """
+        promise, (rules, _, entries) = self.guarantee(), self._all()
+        if as_planned:
+            promise = replace(promise, loss=rules.total([entry.guarantee for entry in entries]))
+        else:
+            promise = replace(promise, loss=rules.promised())
+        return promise.risk(**question)
 
     def _all(self) -> tuple[Mode, State, list[Entry]]:
         """Rules, state and releases of one moment; read while others may go on paying."""

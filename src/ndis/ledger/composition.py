@@ -7,32 +7,15 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import add
 
-import numpy as np
-
 from ndis.calibration import meets
-from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.loss import PrivacyLoss, Profile, TabulatedLoss
+from ndis.guarantee import Guarantee, NeighbourRelation, worst_pair
+from ndis.loss import PrivacyLoss, Profile
 
 # Relations that tell which of two neighbours comes first in every release: the one with the
 # record, the one with the heavier edge. Elsewhere either may.
 _ORIENTED = {NeighbourRelation.ADD_REMOVE, NeighbourRelation.EDGE}
 
 Directions = tuple[tuple[PrivacyLoss, ...], tuple[PrivacyLoss, ...]]
-
-
-def worst_pair(epsilon: float, delta: float, step: float = math.inf) -> TabulatedLoss:
-    """The pair that dominates every (epsilon, delta)-private release.
-
-    With probability delta it tells the truth; otherwise it is randomised response. Its losses
-    are +-epsilon, on a grid that is no coarser than `step`.
-    """
-    if epsilon == 0.0:
-        return TabulatedLoss(min(step, 1.0), 0, [1.0 - delta], delta, delta)
-    cells = max(1, math.ceil(epsilon / step))
-    mass = np.zeros(2 * cells + 1)
-    mass[-1] = (1.0 - delta) / (1.0 + math.exp(-epsilon))
-    mass[0] = (1.0 - delta) / (1.0 + math.exp(epsilon))
-    return TabulatedLoss(epsilon / cells, -cells, mass, delta, delta)
 
 
 def directions(guarantee: Guarantee, step: float = math.inf) -> Directions:

@@ -122,6 +122,10 @@ class Mode(ABC):
         used = [(guarantee, times[key]) for key, guarantee in parts.items()]
         return compose(used, self.epsilon / _CELLS)
 
+    def promised(self) -> Profile | None:
+        """The loss of all releases, past and future, where more is known than the budget."""
+        return None
+
     def refusal(self, state: State, guarantee: Guarantee) -> BudgetExceeded:
         """The error for a release without room."""
         asked, left = self._epsilon_of(guarantee), self.left(state).epsilon
@@ -258,6 +262,12 @@ class Planned(Mode):
         if len(parts) == 1 and parts[0][1] == 1:
             return meets_alone(parts[0][0], self.epsilon, self.delta)
         return meets(compose(parts, self.epsilon / _CELLS), self.epsilon, self.delta)
+
+    def promised(self) -> Profile | None:
+        """The exact total of the plan."""
+        if self.parts is None:
+            return None
+        return compose(list(self.parts.values()), self.epsilon / _CELLS)
 
     def whole(self) -> Counter[str]:
         """How often each guarantee was planned."""

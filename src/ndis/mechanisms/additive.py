@@ -23,6 +23,7 @@ from ndis.release import Release
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
+    from ndis.risk import Risk
 
 Shape = tuple[int, ...]
 # Answers and noise up to this size add up within the doubles.
@@ -65,12 +66,13 @@ class GaussianMechanism(PrivateEstimator):
         sensitivity: float | None = None,
         *,
         relation: NeighbourRelation | str = "add-remove",
+        target: Risk | None = None,
         noise_scale: float | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
         self.epsilon, self.delta, self.sensitivity = epsilon, delta, sensitivity
-        self.relation, self.noise_scale = relation, noise_scale
+        self.relation, self.target, self.noise_scale = relation, target, noise_scale
         self.random_state, self.ledger = random_state, ledger
 
     # -- before the answer -------------------------------------------------------------------
@@ -251,6 +253,7 @@ class MatrixGaussianMechanism(GaussianMechanism):
         rows: ArrayLike | None = None,
         columns: ArrayLike | None = None,
         relation: NeighbourRelation | str = "add-remove",
+        target: Risk | None = None,
         noise_scale: float | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
@@ -260,6 +263,7 @@ class MatrixGaussianMechanism(GaussianMechanism):
             delta,
             sensitivity,
             relation=relation,
+            target=target,
             noise_scale=noise_scale,
             random_state=random_state,
             ledger=ledger,

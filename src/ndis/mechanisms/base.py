@@ -30,6 +30,7 @@ from ndis.mechanisms import octaves
 from ndis.mechanisms.publish import ask, publish
 from ndis.randomness import RandomState
 from ndis.release import Release, Shapes
+from ndis.risk import Risk
 from ndis.tables import PRIVATE, Block, Columns, ExactSum, Rows, Table
 
 if TYPE_CHECKING:
@@ -102,9 +103,17 @@ class Forecast:
         )
 
 
+# A risk that is reached up to this share needs no better (epsilon, delta); and how often one is
+# looked for.
+_REACHED, _LOOKS = 1e-4, 4
+
+
 @dataclass(frozen=True)
 class Target:
     """What noise has to achieve: (epsilon, delta), or a delta at a noise that is given.
+
+    A risk is achieved with any (epsilon, delta) that keeps to it: first the one that is best for a
+    mean that moves, then, where a loss is another, the one that is best for it.
 
     Attributes
     ----------
@@ -112,11 +121,26 @@ class Target:
     delta : float
     limits : float
         How far a row moves the histograms that limits are found from; 0 if none are.
+    risk : Risk, optional
+        What is asked for instead of epsilon.
+    promised : float, optional
+        The delta to promise, where a risk is asked for.
     """
 
     epsilon: float | None
     delta: float
     limits: float = 0.0
+    risk: Risk | None = None
+    promised: float | None = None
+
+    @classmethod
+    def of(cls, risk: Risk, delta: float) -> Target:
+        """A risk, and the delta of the promise that follows."""
+        if not isinstance(risk, Risk):
+            raise TypeError(
+                f"Expected target to be a Risk, got target={risk!r}; pass ndis.Risk(...)."
+            )
+        return cls(*risk.pair(), risk=risk, promised=delta)
 
     @property
     def limits_noise(self) -> float:
@@ -124,6 +148,32 @@ class Target:
         assert self.epsilon is not None
         unit = noise_multiplier(self.epsilon, self.delta)
         return unit * self.limits / math.sqrt(octaves.SHARE) * ROUND_UP
+
+    def least(
+        self, calibrated: Callable[[float, float], float], family: Callable[[float], PrivacyLoss]
+    ) -> float:
+        """The least noise, by a function that finds it for (epsilon, delta)."""
+        assert self.epsilon is not None
+        noise = calibrated(self.epsilon, self.delta)
+        risk = self.risk
+        if risk is None or risk.advantage is not None:
+            return noise
+        for _ in range(_LOOKS):
+            loss, before = family(noise), noise
+            if risk.of(loss) - risk.without >= (1.0 - _REACHED) * (risk.limit - risk.without):
+                return noise
+            noise = min(noise, calibrated(*risk.pair(loss)))
+            if noise > (1.0 - _REACHED) * before and not loss.quick:
+                return noise
+        # Of a loss with few values the best epsilon moves with the noise: close in on the noise.
+        low = 0.5 * noise
+        while risk.of(family(low)) <= risk.aim:
+            low, noise = 0.5 * low, low
+        while low < (1.0 - _REACHED) * noise:
+            middle = math.sqrt(low * noise)
+            keeps = risk.of(family(middle)) <= risk.aim
+            low, noise = (low, middle) if keeps else (middle, noise)
+        return noise
 
     def least_noise(
         self, family: Callable[[float], PrivacyLoss], start: float = 1.0, given: float | None = None
@@ -134,8 +184,7 @@ class Target:
         ``shift_profile(target.limits / target.limits_noise)`` to each of its losses.
         """
         if given is None:
-            assert self.epsilon is not None
-            given = least_noise(family, self.epsilon, self.delta, start=start)
+            given = self.least(lambda eps, d: least_noise(family, eps, d, start=start), family)
         return given, family(given)
 
     def promise(
@@ -146,8 +195,11 @@ class Target:
         note: str = "",
     ) -> Guarantee:
         """The guarantee of a loss that achieves it."""
-        epsilon = float(loss.epsilon(self.delta)) if self.epsilon is None else self.epsilon
-        return Guarantee(epsilon, self.delta, NeighbourRelation(relation), basis, loss, note=note)
+        delta = self.delta if self.promised is None else self.promised
+        epsilon = self.epsilon
+        if epsilon is None or self.risk is not None:
+            epsilon = float(loss.epsilon(delta))
+        return Guarantee(epsilon, delta, NeighbourRelation(relation), basis, loss, note=note)
 
 
 def mean_shift(
@@ -201,7 +253,7 @@ def mean_shift(
 
 
 # Parameters that the certificate does not repeat: promise and noise stand there anyway.
-_UNPUBLISHED = ("epsilon", "delta", "noise_scale", "random_state", "ledger")
+_UNPUBLISHED = ("epsilon", "target", "delta", "noise_scale", "random_state", "ledger")
 # An estimator cannot see earlier steps of a pipeline.
 _EARLIER = "Whatever was done to the array before is not covered."
 
@@ -213,6 +265,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     ----------
     epsilon, delta : float
         What is to be promised; always asked for.
+    target : Risk, optional
+        A risk that is not to be exceeded, in place of `epsilon`; the guarantee says which epsilon
+        follows at this `delta`.
     noise_scale : float or dict of str to float, optional
         Noise to use instead of the least that (epsilon, delta) needs; then `epsilon` is left out,
         and the guarantee says which epsilon follows.
@@ -224,6 +279,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     epsilon: float | None
     delta: float | None
+    target: Risk | None = None
     noise_scale: Noise | None
     random_state: RandomState
     ledger: Ledger | None
@@ -247,12 +303,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """What is asked for, checked."""
         delta = _validate.probability("delta", _asked("delta", self.delta))
         if self.noise_scale is not None:
-            if self.epsilon is not None:
+            if self.epsilon is not None or self.target is not None:
                 raise ValueError(
-                    f"Expected epsilon or noise_scale, got both (epsilon={self.epsilon}); with a "
-                    "noise_scale the guarantee says which epsilon follows."
+                    "Expected epsilon or noise_scale, or a target, got two of them (epsilon="
+                    f"{self.epsilon}, target={self.target}); with a noise_scale the guarantee says "
+                    "which epsilon follows."
                 )
             return Target(None, delta)
+        if self.target is not None:
+            if self.epsilon is not None:
+                raise ValueError(
+                    f"Expected epsilon or target, got both (epsilon={self.epsilon}); the guarantee "
+                    "says which epsilon follows from a target."
+                )
+            return Target.of(self.target, delta)
         return Target(_validate.non_negative("epsilon", _asked("epsilon", self.epsilon)), delta)
 
     # -- with the data -------------------------------------------------------------------------

@@ -43,6 +43,7 @@ from ndis.tables.arrays import namespace, on_host
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
+    from ndis.risk import Risk
 
 METHODS = ("auto", "newton", "descent", "posterior")
 # With more features than this, a noisy Gram matrix drowns in its noise.
@@ -212,6 +213,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         lam: float | None = None,
         n_draws: int = 1,
         max_rows: int | None = None,
+        target: Risk | None = None,
         noise_scale: Noise | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
@@ -227,6 +229,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         self.lam = lam
         self.n_draws = n_draws
         self.max_rows = max_rows
+        self.target = target
         self.noise_scale = noise_scale
         self.random_state = random_state
         self.ledger = ledger
@@ -285,7 +288,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         if lam is None:
             if self.epsilon is None:
                 raise ValueError(
-                    "Expected lam where noise_scale is given, got none; pass the prior precision."
+                    "Expected lam where epsilon is not given, got none; pass the prior precision."
                 )
             lam = max(1.0, 20.0 / max(_validate.non_negative("epsilon", self.epsilon), 1e-3))
         most = None if self.max_rows is None else _validate.count("max_rows", self.max_rows)

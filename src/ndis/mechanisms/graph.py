@@ -46,6 +46,7 @@ from ndis.tables.edges import UNIT, WEIGHT, Node, labels, masks, places
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
+    from ndis.risk import Risk
 
 METHODS = ("sketch", "responses", "answers")
 # A response for every pair of nodes must fit into memory.
@@ -124,6 +125,7 @@ class PrivateGraph(PrivateEstimator):
         sets: Any = None,
         n_components: int = 200,
         weight: str | None = WEIGHT,
+        target: Risk | None = None,
         noise_scale: Noise | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
@@ -137,6 +139,7 @@ class PrivateGraph(PrivateEstimator):
         self.sets = sets
         self.n_components = n_components
         self.weight = weight
+        self.target = target
         self.noise_scale = noise_scale
         self.random_state = random_state
         self.ledger = ledger

@@ -15,6 +15,7 @@ from ndis.tables import PRIVATE, Columns, Rows, Table
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
+    from ndis.risk import Risk
 
 
 class PrivateLimits(TableEstimator):
@@ -69,6 +70,7 @@ class PrivateLimits(TableEstimator):
         epsilon: float | None = None,
         delta: float | None = None,
         columns: Sequence[str] | None = None,
+        target: Risk | None = None,
         noise_scale: Noise | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
@@ -76,6 +78,7 @@ class PrivateLimits(TableEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.columns = columns
+        self.target = target
         self.noise_scale = noise_scale
         self.random_state = random_state
         self.ledger = ledger

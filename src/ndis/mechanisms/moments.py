@@ -50,6 +50,7 @@ from ndis.tables.sums import NORM_BINS, count_norms
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
+    from ndis.risk import Risk
 
 # Shares of the squared budget: the number of rows, the sums if the mean is wanted, and the counts
 # of norms if a radius is bought; the second moments have the rest.
@@ -372,6 +373,7 @@ class PrivateCovariance(SecondMoments):
         columns: Sequence[str] | None = None,
         levels: Mapping[str, Sequence[Any]] | None = None,
         n_rows: int | None = None,
+        target: Risk | None = None,
         noise_scale: Noise | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
@@ -388,6 +390,7 @@ class PrivateCovariance(SecondMoments):
         self.columns = columns
         self.levels = levels
         self.n_rows = n_rows
+        self.target = target
         self.noise_scale = noise_scale
         self.random_state = random_state
         self.ledger = ledger
@@ -425,7 +428,7 @@ class PrivateCovariance(SecondMoments):
         if self.noise_scale is None:
             assert target.epsilon is not None
             more = tuple(beside.items())
-            noise = dict(least_weight(target.epsilon, target.delta, length, reach, r, more))
+            noise = dict(least_weight(target, length, reach, r, more))
             noise["sketch"] = max(noise["sketch"], least)
         else:
             parts = {"sketch": (0.0, 1.0), **beside}
@@ -625,6 +628,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
         columns: Sequence[str] | None = None,
         levels: Mapping[str, Sequence[Any]] | None = None,
         n_rows: int | None = None,
+        target: Risk | None = None,
         noise_scale: Noise | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
@@ -639,6 +643,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
         self.columns = columns
         self.levels = levels
         self.n_rows = n_rows
+        self.target = target
         self.noise_scale = noise_scale
         self.random_state = random_state
         self.ledger = ledger
@@ -806,15 +811,15 @@ def sketch_loss(
 
 @functools.lru_cache(maxsize=256)
 def least_weight(
-    epsilon: float,
-    delta: float,
+    target: Target,
     length: float,
     shift: float | None,
     n_components: int,
     beside: tuple[tuple[str, tuple[float, float]], ...],
 ) -> tuple[tuple[str, float], ...]:
     """The least noise of a sketch, and the noise of what is released beside it."""
-    unit, target = noise_multiplier(epsilon, delta), Target(epsilon, delta)
+    assert target.epsilon is not None
+    unit = noise_multiplier(target.epsilon, target.delta)
     noise = {
         name: unit * sensitivity / math.sqrt(share) * ROUND_UP
         for name, (sensitivity, share) in beside
@@ -827,7 +832,8 @@ def least_weight(
 
     # Of the order of the weight that Blocki et al. (2012) publish, which is 300 times too large.
     size = length if shift is None else min(length, shift)
-    guess = math.sqrt(n_components) * math.log(16.0 * n_components / delta) / max(epsilon, 1e-2)
+    guess = math.sqrt(n_components) * math.log(16.0 * n_components / target.delta)
+    guess /= max(target.epsilon, 1e-2)
     weight, _ = target.least_noise(family, start=0.1 * size * guess)
     return (("sketch", weight), *noise.items())
 

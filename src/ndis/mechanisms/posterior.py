@@ -26,6 +26,7 @@ from ndis.randomness import RandomState, draw_gaussian
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
+    from ndis.risk import Risk
 
 SIDES = ("absent", "present")
 
@@ -284,6 +285,7 @@ class GaussianOutput(PrivateEstimator):
         wider: str = "absent",
         relation: str = "add-remove",
         n_draws: int = 1,
+        target: Risk | None = None,
         noise_scale: Noise | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
@@ -294,7 +296,8 @@ class GaussianOutput(PrivateEstimator):
         self.mean_shift, self.kappa, self.eta, self.rank = mean_shift, kappa, eta, rank
         self.worst_case, self.wider, self.relation = worst_case, wider, relation
         self.n_draws = n_draws
-        self.noise_scale, self.random_state, self.ledger = noise_scale, random_state, ledger
+        self.target, self.noise_scale = target, noise_scale
+        self.random_state, self.ledger = random_state, ledger
 
     # -- before the data ---------------------------------------------------------------------
 

@@ -56,6 +56,7 @@ from ndis.tables.table import Pass
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
+    from ndis.risk import Risk
 
 METHODS = ("auto", "inducing", "posterior")
 # How far a row moves each sum, and the share of the budget; a row moves count and squares by 1.
@@ -168,6 +169,7 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         n_draws: int = 1,
         columns: Sequence[str] | None = None,
         n_rows: int | None = None,
+        target: Risk | None = None,
         noise_scale: Noise | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
@@ -180,7 +182,8 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         self.kernel_is_psd, self.kernel_bound = kernel_is_psd, kernel_bound
         self.n_draws = n_draws
         self.columns, self.n_rows = columns, n_rows
-        self.noise_scale, self.random_state, self.ledger = noise_scale, random_state, ledger
+        self.target, self.noise_scale = target, noise_scale
+        self.random_state, self.ledger = random_state, ledger
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -26,6 +26,7 @@ from ndis.tables import GRID_NORM, MOST_ROWS, ExactSum, Rows, Table, leverages
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
+    from ndis.risk import Risk
 
 METHODS = ("auto", "ridge", "ptr")
 _REASONS = {
@@ -104,6 +105,7 @@ class PrivateProjection(TableEstimator):
         fit_intercept: bool = False,
         n_rows: int | None = None,
         max_rows: int = MOST_ROWS,
+        target: Risk | None = None,
         noise_scale: Noise | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
@@ -120,6 +122,7 @@ class PrivateProjection(TableEstimator):
         self.fit_intercept = fit_intercept
         self.n_rows = n_rows
         self.max_rows = max_rows
+        self.target = target
         self.noise_scale = noise_scale
         self.random_state = random_state
         self.ledger = ledger
@@ -191,6 +194,11 @@ class PrivateProjection(TableEstimator):
                 f"{self.method!r}; leave one of them out."
             )
         norm, target = _norm(rows), self._target()
+        if target.risk is not None:
+            raise ValueError(
+                "Expected epsilon for method='ptr', whose test may fail with a share of delta, got "
+                "a target; use method='ridge'."
+            )
         moved = methods.eigenvalue_sensitivity(len(rows.features.names), self.max_rows)
         noise = self._given(("sketch", "test"))
         if noise is None:

@@ -55,12 +55,23 @@ def least_ratio(
     >>> f"{least_ratio(1.0, 1 / 327_346, 1269):.4f}"
     '10.2658'
     """
-
-    def family(ratio: float) -> PrivacyLoss:
-        sketch = sketch_loss(ratio, n_components)
-        return Profile.both(sketch if beside is None else sketch + beside)
-
+    family = functools.partial(_both_ways, n_components, beside)
     return least_noise(family, epsilon, delta, start=_first_guess(epsilon, delta, n_components))
+
+
+def _both_ways(n_components: int, beside: QuadraticLoss | None, ratio: float) -> Profile:
+    sketch = sketch_loss(ratio, n_components)
+    return Profile.both(sketch if beside is None else sketch + beside)
+
+
+def least_sketch_ratio(
+    target: Target, n_components: int, beside: QuadraticLoss | None = None
+) -> float:
+    """The least sqrt(ridge)/l at which a sketch achieves a target."""
+    return target.least(
+        lambda epsilon, delta: least_ratio(epsilon, delta, n_components, beside),
+        functools.partial(_both_ways, n_components, beside),
+    )
 
 
 def _first_guess(epsilon: float, delta: float, n_components: int) -> float:
@@ -160,8 +171,7 @@ def ridge_ratio(
     beside: QuadraticLoss | None = None,
 ) -> float:
     """The least ratio for every table, or for every table of a declared set; may be 0 there."""
-    assert target.epsilon is not None
-    ratio = least_ratio(target.epsilon, target.delta, n_components, beside)
+    ratio = least_sketch_ratio(target, n_components, beside)
     left = ratio**2 * ROUND_UP**2 - room(leverage)
     return math.sqrt(max(left, 0.0)) * ROUND_UP
 

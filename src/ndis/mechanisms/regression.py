@@ -26,6 +26,7 @@ from ndis.tables.sums import BINS
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
+    from ndis.risk import Risk
 
 # An eigenvalue is known if it exceeds the largest that noise alone has by this factor.
 _KNOWN = 1.5
@@ -172,6 +173,7 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         columns: Sequence[str] | None = None,
         levels: Mapping[str, Sequence[Any]] | None = None,
         n_rows: int | None = None,
+        target: Risk | None = None,
         noise_scale: Noise | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
@@ -193,6 +195,7 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         self.columns = columns
         self.levels = levels
         self.n_rows = n_rows
+        self.target = target
         self.noise_scale = noise_scale
         self.random_state = random_state
         self.ledger = ledger

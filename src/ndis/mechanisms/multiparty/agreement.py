@@ -69,7 +69,7 @@ class Agreement:
     >>> agreement.n_components
     53
     >>> print(agreement.joint_guarantee())
-    Changing any one row makes no result ...: (1.45468, 1e-06)-differentially private, ...
+    Somebody who knows ...: (1.45468, 1e-06)-differentially private, ...
     """
 
     n_rows: int

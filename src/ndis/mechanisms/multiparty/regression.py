@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.calibration import noise_multiplier, shift_profile
 from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.mechanisms.base import Forecast, Plan, PrivateEstimator
@@ -29,6 +30,7 @@ from ndis.randomness import RandomState, generator
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
+    from ndis.risk import Risk
 
 LABEL = "y"
 
@@ -98,12 +100,13 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         limits: tuple[float, float] | Mapping[str, tuple[float, float]] = (-1.0, 1.0),
         protects: str = "person",
         n_components: int | None = None,
+        target: Risk | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
         self.epsilon, self.delta = epsilon, delta
         self.parties, self.limits, self.protects = parties, limits, protects
-        self.n_components = n_components
+        self.n_components, self.target = n_components, target
         self.random_state, self.ledger = random_state, ledger
 
     relation = NeighbourRelation.REPLACE
@@ -129,11 +132,13 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         columns = self._dealt([*names, LABEL])
         limits = self._limits([*names, LABEL])
         assert target.epsilon is not None
+        moved = shift_profile(1.0 / noise_multiplier(target.epsilon, target.delta))
+        promise = target.promise(moved, self.relation)
         return Agreement(
             n_rows,
             {party: {name: limits[name] for name in held} for party, held in columns.items()},
-            target.epsilon,
-            target.delta,
+            promise.epsilon,
+            promise.delta,
             self.protects,
             self.n_components,  # type: ignore[arg-type]
             **({} if seed is None else {"seed": seed}),  # type: ignore[arg-type]

@@ -32,6 +32,7 @@ from ndis.mechanisms.projection_methods import (
     grid_ridge,
     least_grid_ridge,
     least_ratio,
+    least_sketch_ratio,
     room,
 )
 from ndis.mechanisms.regression_methods.base import SketchMethod, solve
@@ -192,23 +193,17 @@ class Sketched(SketchMethod):
         return triangle_loss(kind, ratio, *sizes, self.leverage, self.joint_leverage)
 
     def _least_of_kind(self, kind: type[TriangleLoss], target: Target) -> float:
-        assert target.epsilon is not None
-        return least_triangle_ratio(
-            kind,
-            target.epsilon,
-            target.delta,
-            self.n_features,
-            self.n_components,
-            self.leverage,
-            self.joint_leverage,
+        sizes = self.n_features, self.n_components, self.leverage, self.joint_leverage
+        return target.least(
+            lambda epsilon, delta: least_triangle_ratio(kind, epsilon, delta, *sizes),
+            lambda ratio: Profile.both(self._of_kind(kind, ratio)),
         )
 
     def _sketch_loss(self, ratio: float) -> QuadraticLoss:
         return QuadraticLoss(excess(ratio, self.joint_leverage, SIZE), 0.0, self.n_components)
 
     def _least_of_sketch(self, target: Target) -> float:
-        assert target.epsilon is not None
-        ratio = least_ratio(target.epsilon, target.delta, self.n_components)
+        ratio = least_sketch_ratio(target, self.n_components)
         left = ratio**2 * ROUND_UP**2 - room(self.joint_leverage)
         return math.sqrt(SIZE * max(left, 0.0)) * ROUND_UP
 
