@@ -17,7 +17,7 @@ from scipy.stats import chi2
 
 from ndis import LeastSquaresLoss, Profile, QuadraticLoss, Risk
 from ndis.loss import subsampled
-from ndis.risk import advantage, belief, guess, true_positive
+from ndis.risk import advantage, belief, gaussian_mu, guess, true_positive
 
 CLOSE = 1e-6
 LEVELS = (1e-4, 0.01, 0.1, 0.5, 0.9)
@@ -199,6 +199,23 @@ def test_least_squares(seed: int) -> None:
             for d in (low, high)
         ]
         assert lines[0].min() * (1 - 1e-3) <= found <= lines[1].min() + CLOSE
+
+
+def test_mu_covers_every_test_above_a_rate_and_none_covers_a_sketch() -> None:
+    sketch = Profile.both(QuadraticLoss.from_leverage(0.1, n_components=10))
+    worst = of_the_worst(*(of_sketch(1 / 9, 10, present) for present in (True, False)))
+    found = []
+    for rate in (0.05, 1e-6):
+        mu, regret = gaussian_mu(sketch, rate)
+        levels = np.geomspace(rate, 0.4, 7)
+        truth = np.array([brute_true_positive(worst, level, 6.0) for level in levels])
+        needed = ndtri(truth) - ndtri(levels)
+        assert needed.max() - 1e-9 <= mu <= needed.max() * (1 + 1e-4)
+        assert 0 < regret < 0.2
+        found.append(mu)
+    # Further out there is always more: no mu holds at all rates.
+    assert found[1] > 1.2 * found[0]
+    assert gaussian_mu(QuadraticLoss.from_shift(0.7), 0.01) == (pytest.approx(0.7, rel=1e-12), 0.0)
 
 
 @pytest.mark.parametrize(
