@@ -424,8 +424,8 @@ def gaussian_mu(loss: PrivacyLoss, false_positive: float) -> tuple[float, float]
         """The most powerful test's quantile; a curve that rises with the level's."""
         return np.asarray(-ndtri(np.asarray(both.tradeoff(ndtr(z)))))
 
-    # On a cell mu is at most the power at its upper end less the level at its lower one. Cells where
-    # that is above what is attained are halved, up to so many.
+    # On a cell mu is at most the power at its upper end less the level at its lower one. Cells
+    # where that is above what is attained are halved, up to so many.
     ends = np.linspace(float(ndtri(rate)), 0.0, _CELLS + 1)
     heights, most = powers(ends), -math.inf
     low, high, power = ends[:-1], ends[1:], heights[1:]
