@@ -28,6 +28,11 @@ class NeighbourRelation(StrEnum):
     PARTY = "party"
 
     @property
+    def unit(self) -> str:
+        """Whose data change."""
+        return _UNITS[self]
+
+    @property
     def change(self) -> str:
         """What makes a neighbour, in words."""
         return _CHANGES[self][0]
@@ -60,6 +65,14 @@ _CHANGES = {
         "attributes",
         "everything but which of two sets of attributes is yours at one party",
     ),
+}
+
+_UNITS = {
+    NeighbourRelation.ADD_REMOVE: "One row",
+    NeighbourRelation.REPLACE: "One row",
+    NeighbourRelation.ROW_SHIFT: "One row, moved by at most 1",
+    NeighbourRelation.EDGE: "One edge",
+    NeighbourRelation.PARTY: "One person's attributes at one party",
 }
 
 # The strongest first.

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndis._validate import printable
-from ndis.guarantee import Guarantee
+from ndis.guarantee import Guarantee, NeighbourRelation
 
 SCHEMA = "ndis-release/2"
 # The longest file that a zip archive without extensions can describe.
@@ -49,6 +49,17 @@ _NUMBERS = re.compile(r"[|][biu]1|<[iuf][248]")
 # date is always the first that zip knows: when the owner worked is not part of the release.
 _LOCAL, _CENTRAL, _END = (struct.Struct(f"<4s{f}") for f in ("5H3L2H", "6H3L5H2L", "4H2LH"))
 _FIRST_DAY = 1 << 5 | 1
+
+# What the registry of deployments asks of a curator, and what else it takes.
+_ABOUT = (
+    "name",
+    "data_curators",
+    "description",
+    "intended_use",
+    "data_product_region",
+    "publication_date",
+)
+_ABOUT_MORE = ("data_product_type", "data_product_sector")
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -277,6 +288,79 @@ class Release:
         for name, array in sorted(self.arrays.items()):
             contents[_member(name)] = (_npy_head(array.dtype.str, array.shape), _bytes(array))
         return _zipped(contents)
+
+    # -- for others --------------------------------------------------------------------------
+
+    def to_registry(self, **about: Any) -> dict[str, Any]:
+        """A record for OpenDP's registry of deployments, in its schema; JSON of it is YAML.
+
+        What the certificate knows is filled in: the promise, whom it protects, the mechanism. What
+        only the curator knows has to be said.
+
+        Parameters
+        ----------
+        **about
+            ``name``, ``data_curators`` and ``registry_authors`` (lists), ``description``,
+            ``intended_use``, ``data_product_region``, ``publication_date`` (YYYY-MM-DD), and
+            optionally ``data_product_type`` and ``data_product_sector``, as the registry names
+            them.
+
+        Examples
+        --------
+        >>> from ndis import Guarantee, Release
+        >>> release = Release([1.5], Guarantee(1.0, 1e-6, "add-remove", "proven"), "example")
+        >>> record = release.to_registry(
+        ...     name="Steps", data_curators=["A club"], registry_authors=["B. Member"],
+        ...     description="Mean steps a day.", intended_use="To compare clubs.",
+        ...     data_product_region="Europe", publication_date="2026-11-16",
+        ... )
+        >>> record["deployment"]["privacy_loss"]["privacy_parameters"]
+        {'epsilon': 1.0, 'delta': 1e-06}
+        """
+        promise = self.guarantee
+        if promise.basis == "refuted" or not promise.private:
+            raise ValueError(
+                f"Expected a guarantee that holds, got one that does not: {promise.sentences()[0]}"
+            )
+        needed = (*_ABOUT, "registry_authors")
+        known = {"data_product_type": "Summary statistics", **about}
+        missing = [name for name in needed if not known.get(name)]
+        unknown = [name for name in known if name not in (*needed, *_ABOUT_MORE)]
+        if missing or unknown:
+            wrong = f"none of {', '.join(missing)}" if missing else f"also {', '.join(unknown)}"
+            raise ValueError(
+                f"Expected {', '.join(needed)} for the registry, got {wrong}; correct them."
+            )
+        party = promise.relation is NeighbourRelation.PARTY
+        method = self.parameters.get("method")
+        return {
+            "url_slug": re.sub(r"[^a-z0-9]+", "-", str(known["name"]).lower()).strip("-"),
+            "status": "Draft",
+            "tier": 2,
+            "deployment": {
+                "basic": {name: known[name] for name in (*_ABOUT, *_ABOUT_MORE) if name in known},
+                "dp_variant": {"variant_name": "Approximate DP" if promise.delta else "Pure DP"},
+                "privacy_loss": {
+                    "privacy_unit": promise.relation.unit,
+                    "privacy_unit_details": f"Adjacent: {promise.relation.change}.",
+                    "privacy_parameters": {"epsilon": promise.epsilon, "delta": promise.delta},
+                    "privacy_parameters_details": str(promise),
+                },
+                "deployment_model": {
+                    "model_name": "Federated" if party else "Central",
+                    "release_type": "One release",
+                    "access_type": "Non-interactive",
+                },
+                "implementation": {
+                    "mechanisms": f"{self.mechanism}{f', method {method}' if method else ''}, by "
+                    f"{self.library}; noise is drawn exactly and rounded correctly."
+                },
+                "administrative": {
+                    "notes": f"SHA-256 of the release: {self.digest}",
+                    "registry_authors": list(known["registry_authors"]),
+                },
+            },
+        }
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{name}: {array.shape}" for name, array in self.arrays.items())

@@ -31,7 +31,7 @@ __all__ = ["Risk", "advantage", "belief", "gaussian_mu", "guess", "measure", "tr
 _FIRST = np.concatenate([[0.0], np.geomspace(1e-6, 700.0, 80)])
 _BETWEEN, _STEPS, _CLOSE = 16, 12, 1e-11
 # The same, where each of them takes a while.
-_FEW = 4, 3
+_FEW = 4, 4
 # Cells of the false-positive rates over which a Gaussian is fitted, and how closely.
 _CELLS, _TIGHT = 512, 1e-6
 # More than the rounding of the few sums and products of a line.

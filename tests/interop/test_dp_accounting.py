@@ -1,6 +1,7 @@
 """To dp-accounting and back: never below the truth, and close to it."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from ndis.interop.dp_accounting import (  # noqa: E402
     LossAccountant,
     LossDpEvent,
     event_of,
+    from_opacus,
     from_pld,
     to_pld,
 )
@@ -223,3 +225,18 @@ def test_riskcal_tells_the_risk_of_an_attack_on_a_sketch() -> None:
     worst = min(float(loss.tradeoff(0.05)), float(loss.reversed().tradeoff(0.05)))
     assert beta == pytest.approx(worst, abs=2e-3)
     assert beta <= worst + 1e-9
+
+
+def test_what_opacus_has_seen() -> None:
+    history = [(1.5, 0.01, 200), (3.0, 1.0, 2)]
+    loss = from_opacus(SimpleNamespace(history=history))
+    sampled = distributions.from_gaussian_mechanism(
+        1.5, sampling_prob=0.01, value_discretization_interval=1e-3
+    ).self_compose(200)
+    whole = distributions.from_gaussian_mechanism(3.0, value_discretization_interval=1e-3)
+    known = sampled.compose(whole.self_compose(2))
+    for epsilon in (0.5, 2.0):
+        ratio = float(loss.delta(epsilon)) / known.get_delta_for_epsilon(epsilon)
+        assert 1 - 1e-3 <= ratio <= 1 + 1e-3
+    with pytest.raises(ValueError, match="sample rate"):
+        from_opacus(SimpleNamespace(history=[(1.0, 0.0, 1)]))

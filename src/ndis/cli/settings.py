@@ -279,7 +279,7 @@ def flag_name(name: str) -> str:
 
 def read_settings(flags: Values, options: Mapping[str, Option], path: Path | None) -> Settings:
     """Put file and flags together, each value read as what it is."""
-    stored = {} if path is None else _read_file(path)
+    stored = {} if path is None else read_file(path)
     for name in stored:
         if name not in options:
             near = get_close_matches(name, options, 1)
@@ -300,7 +300,8 @@ def read_settings(flags: Values, options: Mapping[str, Option], path: Path | Non
     return settings
 
 
-def _read_file(path: Path) -> dict[str, Any]:
+def read_file(path: Path) -> dict[str, Any]:
+    """Names and values in a YAML, TOML or JSON file."""
     if not path.is_file():
         raise FileNotFoundError(f"File {str(path)!r} is not there; check --config.")
     text = path.read_text()

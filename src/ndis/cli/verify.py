@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ndis.cli.console import AsJson, ExitCode, echo, open_ledger, picture, print_json, print_table
+from ndis.cli.settings import read_file
 
 if TYPE_CHECKING:
     from ndis.auditing.certificates import Verification
@@ -35,6 +36,13 @@ def verify(
     key: Annotated[
         Path | None, typer.Option(help="Public key (Ed25519, PEM) of the expected signer.")
     ] = None,
+    registry: Annotated[
+        Path | None,
+        typer.Option(
+            help="File (YAML, TOML, JSON) with what only the curator knows; print a record for "
+            "OpenDP's registry of deployments if the release holds."
+        ),
+    ] = None,
     plot: Picture = None,
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +67,9 @@ def verify(
         found = certificates.verify(release, ledger=book, key=key)
     if plot is not None:
         _draw(release, plot)
-    if as_json:
+    if registry is not None and found.outcome == "checked":
+        print_json(release.to_registry(**read_file(registry)))
+    elif as_json:
         print_json(found.to_dict())
     else:
         _tell(found)

@@ -27,7 +27,7 @@ except ImportError:  # pragma: no cover - the sentence is for those who lack the
         "Expected dp-accounting, but it is not installed; run: pip install 'ndis[interop]'."
     ) from None
 
-__all__ = ["LossAccountant", "LossDpEvent", "event_of", "from_pld", "to_pld"]
+__all__ = ["LossAccountant", "LossDpEvent", "event_of", "from_opacus", "from_pld", "to_pld"]
 
 # Where the exported curve promises its relative accuracy.
 _SMALLEST_DELTA = 1e-12
@@ -369,3 +369,29 @@ class LossAccountant(google.PrivacyAccountant):  # type: ignore[misc]
     def get_delta(self, target_epsilon: float) -> float:
         """Delta at this epsilon, of all that was composed."""
         return 1.0 if self._public else float(self._loss.delta(target_epsilon))
+
+
+def from_opacus(accountant: Any) -> Profile:
+    """The loss of all that an accountant of Opacus has seen, adding or removing one record.
+
+    Parameters
+    ----------
+    accountant : opacus.accountants.IAccountant
+        Any of them: what counts is its history of (noise multiplier, sample rate, steps). Every
+        step is a Gaussian of a Poisson sample, as Opacus draws them by default.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from ndis.interop.dp_accounting import from_opacus
+    >>> seen = SimpleNamespace(history=[(2.0, 1.0, 3), (4.0, 1.0, 4)])
+    >>> f"{from_opacus(seen).gdp_mu(1e-6):.6f}"
+    '1.000000'
+    """
+    book = LossAccountant()
+    for noise, rate, steps in accountant.history:
+        event: Any = google.GaussianDpEvent(_validate.positive("noise multiplier", noise))
+        if rate < 1.0:
+            event = google.PoissonSampledDpEvent(_validate.probability("sample rate", rate), event)
+        book.compose(event, _validate.count("steps", steps))
+    return book._loss
