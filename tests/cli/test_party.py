@@ -79,7 +79,7 @@ def test_two_parties_in_two_processes(tmp_path: Path, capsys: pytest.CaptureFixt
     shared = tmp_path / "agreement.json"
     code, out, _ = call(capsys, *init("--out", str(shared)))
     assert code == ExitCode.DONE
-    assert out.count("at one party") == 2
+    assert out.count("any one person's attributes at one party") == 2
     assert out.count("whole record") == 1
     for folder in (a, b):
         (folder / "agreement.json").write_bytes(shared.read_bytes())
@@ -92,7 +92,7 @@ def test_two_parties_in_two_processes(tmp_path: Path, capsys: pytest.CaptureFixt
         assert (each.returncode, err) == (ExitCode.DONE, "")
         assert json.loads(shared.read_text())["fingerprint"] in out
         assert "For a person's attributes at clinic-" in out
-        assert "for a person's whole record: Changing any one row " in out
+        assert "for a person's whole record: Somebody who knows everything but " in out
     reader = tmp_path / "reader"
     reader.mkdir()
     (reader / "agreement.json").write_bytes(shared.read_bytes())
