@@ -360,9 +360,9 @@ def _least(loss: PrivacyLoss, height: Height) -> tuple[float, float]:
     points = np.concatenate([-_FIRST[:0:-1], _FIRST])
     if both.quick:
         return _valley(seen(both), points, _BETWEEN, _STEPS)
-    # A table says about where; the loss itself is looked at there only.
-    _, place = _valley(seen(both.dominating().without_gaussian()), points, _BETWEEN, _STEPS)
-    return _valley(seen(both), place * np.linspace(0.4, 1.6, 5), *_FEW)
+    # A table that dominates it says about where; the loss itself is looked at there only.
+    first = _valley(seen(both.dominating().without_gaussian()), points, _BETWEEN, _STEPS)
+    return min(first, _valley(seen(both), first[1] * np.linspace(0.4, 1.6, 5), *_FEW))
 
 
 def _valley(
