@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MOST = 20_300
+MOST = 21_500
 
 
 @pytest.fixture(scope="module")
