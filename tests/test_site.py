@@ -118,7 +118,7 @@ def test_every_command_has_a_reference_with_all_its_options() -> None:
     assert set(GROUPS) <= found.keys()
     release = commands.reference("ndis release", found["release"])
     assert "## ndis release regression" in release
-    assert re.search(r"- `--epsilon`: .* \*\*Required\.\*\*", release)
+    assert re.search(r"- `--delta`: .* \*\*Required\.\*\*", release)
     for each in found["curve"].params:
         assert f"`{each.opts[0]}`: {each.help}" in commands.reference("ndis curve", found["curve"])
 
