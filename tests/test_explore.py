@@ -37,6 +37,7 @@ SEEN = (
     "advantage",
     "found",
     "noise",
+    "sentence",
     "config",
     "command",
     "python",
@@ -121,6 +122,8 @@ def test_nothing_is_below_the_engine_nor_above_it_by_a_hundredth(
             )
             plan = model.plan()
             noise, loss = plan.noise_scale, known["times"][times] * plan.loss
+            if times == 0:  # the same words as in the certificate
+                assert shown["sentence"] == grid._plainly(plan.guarantee)
             exact = {
                 "advantage": [100 * risk.advantage(loss)],
                 "found": [100 * risk.true_positive(loss, 0.01)],

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ndis._validate import FloatArray
+from ndis.guarantee import Guarantee
 from ndis.loss import PrivacyLoss
 from ndis.tables import track
 
@@ -28,10 +29,6 @@ RATES = (0.001, 0.01, 0.1)
 TIMES = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 # Steps in a factor of ten, of epsilon and of rows: as many as there is time for.
 _FINENESS = ((24, 3), (12, 3), (12, 1), (6, 1), (6, 0.5), (3, 0.5))
-_SENTENCE = (
-    "Somebody who knows everything else guesses right in at most $right of 100 cases; without the "
-    "release 50."
-)
 # Points of a curve, and where it may end: at the first of these where delta is small enough.
 _POINTS, _ENDS = 400, np.geomspace(0.01, 1e4, 40)
 
@@ -72,7 +69,7 @@ def grid(
         "relation": str(promise.relation),
         "change": promise.relation.change,
         "basis": promise.basis,
-        "sentence": _SENTENCE,
+        "sentence": re.sub(r"\d+(?= of 100 cases)", "$right", _plainly(promise)),
         "methods": [plan.method for plan in plans],
         "reasons": [plan.reason for plan in plans],
         "deltas": deltas,
@@ -86,6 +83,11 @@ def grid(
         "errors": _table([each.errors for each in forecasts]),
         "assumptions": _assumed(forecasts[0].assumptions, rows[0]),
     }
+
+
+def _plainly(promise: Guarantee) -> str:
+    """The sentence of a guarantee that says how often somebody guesses right, if there is one."""
+    return next((each for each in promise.sentences() if "of 100 cases" in each), "")
 
 
 def _seconds(work: Callable[[], object]) -> float:
