@@ -83,7 +83,8 @@ def test_every_formula_can_be_drawn() -> None:
 
 
 def test_code_is_no_formula() -> None:
-    for text in ('ledger = Ledger("a")', ">>> x = 1", "data ──▶ tables", "run --shift=1"):
+    code = ('ledger = Ledger("a")', ">>> x = 1", "data ──▶ tables", "run --shift=1")
+    for text in (*code, "def f(x_a_b):\n    assert x < 1"):
         assert maths.set_block(text) is None
 
 

@@ -40,7 +40,7 @@ _BLOCK = re.compile(
     re.DOTALL,
 )
 _FORMULA = re.compile(r"[=≤≥<>∫Σ−ᵀ‖]|N\(")
-_NO_FORMULA = re.compile(r"""[│─▶▼"`$#\\@]|>>>|->|_{2}|--|\.py""")
+_NO_FORMULA = re.compile(r"""[│─▶▼"`$#\\@]|>>>|->|_{2}|--|\.py|\b(def|import|assert)\b""")
 
 
 def set_formulas(html: str) -> str:
@@ -195,7 +195,10 @@ def set_block(plain: str) -> str | None:
 
 
 def _block(found: re.Match[str]) -> str:
-    return set_block(unescape(found[1])) or found[0]
+    try:
+        return set_block(unescape(found[1])) or found[0]
+    except ValueError:  # no formula after all
+        return found[0]
 
 
 # -- mkdocs ----------------------------------------------------------------------------------------
