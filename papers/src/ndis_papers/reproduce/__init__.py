@@ -82,6 +82,7 @@ EXPERIMENTS = {
         1.5,
         0.2,
         ("cancer",),
+        15.0,
     ),
     "ndis-2024-additive": Experiment(
         "Figure 7 and the noise of the published additive mechanisms", "additive_tables", 2.0, 0.5

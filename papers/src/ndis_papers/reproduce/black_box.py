@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import beta
@@ -43,7 +44,7 @@ from ndis_papers.sketches import draw_sketch, least_ratio, leverages
 FLIGHTS = 20_000
 # A combination of many rows has nothing to show; the paper does not say how many it took.
 FEW_ROWS, FEW_COLUMNS = 20, 3
-RUNS, QUICK_RUNS = 200_000, 4_000
+RUNS, QUICK_RUNS, FULL_RUNS = 200_000, 4_000, 1_000_000
 # With which all points of a panel lie within their bands.
 CONFIDENCE = 0.99
 # Runs that are held in memory at a time.
@@ -107,9 +108,9 @@ def least_squares_panel(name: str, rows: FloatArray) -> Panel:
     return Panel("figure_5", title, *_grams(rows, row), draw, log_density, exact, limit)
 
 
-def combination_panel(name: str, rows: FloatArray, noisy: bool) -> Panel:
+def combination_panel(name: str, rows: FloatArray, noisy: bool, n_rows: int = FEW_ROWS) -> Panel:
     """Figure 9: one random combination of a few rows, without noise or with what epsilon needs."""
-    rows = normalised(rows[:FEW_ROWS, -FEW_COLUMNS:])
+    rows = normalised(rows[:n_rows, -FEW_COLUMNS:])
     ridge = (least_ratio(EPSILON, 1 / len(rows), 1) * longest(rows)) ** 2 if noisy else 0.0
     gram = rows.T @ rows + ridge * np.eye(rows.shape[1])
     leverage = np.einsum("ij,jk,ik->i", rows, np.linalg.inv(gram), rows)
@@ -124,7 +125,7 @@ def combination_panel(name: str, rows: FloatArray, noisy: bool) -> Panel:
         return np.asarray(-0.5 * square - 0.5 * np.linalg.slogdet(covariance)[1])
 
     exact = Profile.both(QuadraticLoss.from_leverage(float(leverage[row]), 1)).delta
-    title = f"{FEW_ROWS} rows of {name}, {'with' if noisy else 'without'} noise"
+    title = f"{n_rows} rows of {name}, {'with' if noisy else 'without'} noise"
     return Panel("figure_9", title, *_grams(rows, row), draw, log_density, exact, None)
 
 
@@ -133,7 +134,7 @@ def _grams(rows: FloatArray, row: int) -> tuple[FloatArray, FloatArray]:
     return gram, gram - np.outer(rows[row], rows[row])
 
 
-def measured(panel: Panel, n_runs: int, epsilons: FloatArray) -> list[Row]:
+def measured(panel: Panel, n_runs: int, epsilons: FloatArray, classifier: Any = None) -> list[Row]:
     """Run it, estimate the curve in both ways, and put the exact one beside it."""
     rng = np.random.default_rng(0)
 
@@ -142,7 +143,10 @@ def measured(panel: Panel, n_runs: int, epsilons: FloatArray) -> list[Row]:
         return np.concatenate([panel.draw(gram, size, rng) for size in sizes])
 
     both = runs(panel.gram), runs(panel.removed)
-    proposed = sampled_curve(*both, epsilons, confidence=CONFIDENCE)
+    # A neural network wants inputs of about the same size.
+    scale = np.concatenate(both).std(axis=0)
+    first, second = (outputs / np.where(scale > 0, scale, 1.0) for outputs in both)
+    proposed = sampled_curve(first, second, epsilons, confidence=CONFIDENCE, classifier=classifier)
     low, high = worst_sets(panel, *both, epsilons)
     exact = panel.exact(epsilons)
     limit = panel.limit(epsilons) if panel.limit is not None else None
@@ -163,6 +167,15 @@ def measured(panel: Panel, n_runs: int, epsilons: FloatArray) -> list[Row]:
         }
         for i, epsilon in enumerate(epsilons)
     ]
+
+
+def _network() -> Any:
+    """Scikit-learn's perceptron, as the paper has it; early stopping keeps it honest and quick."""
+    from sklearn.neural_network import MLPClassifier
+
+    return MLPClassifier(
+        (32, 32), early_stopping=True, max_iter=20, batch_size=4096, random_state=0
+    )
 
 
 def worst_sets(
@@ -193,7 +206,11 @@ def _clopper_pearson(hits: FloatArray, n: int, miss: float) -> tuple[FloatArray,
 
 
 def run(
-    folder: str | Path, quick: bool = False, files: Mapping[str, str | Path] | None = None
+    folder: str | Path,
+    quick: bool = False,
+    files: Mapping[str, str | Path] | None = None,
+    *,
+    full: bool = False,
 ) -> list[Row]:
     """Write the points of both figures, and the figures, into the folder.
 
@@ -202,7 +219,10 @@ def run(
     folder : path
         Where to write; made if need be.
     quick : bool
-        4,000 runs of either data set instead of 200,000; the paper has ten million for figure 9.
+        4,000 runs of either data set instead of 200,000.
+    full : bool
+        The paper's classifier, a perceptron of several layers, a million runs, and for figure 9 all
+        rows of the table. The paper has ten million runs for figure 9, half of them for training.
     files : mapping of str to path, optional
         ``cancer`` (cancer_reg.csv), instead of the diabetes table.
 
@@ -214,11 +234,13 @@ def run(
     sets = data_sets(files)
     panels = [least_squares_panel(name, rows) for name, rows in sets.items()]
     small = next(iter(sets))
-    panels += [combination_panel(small, sets[small], noisy) for noisy in (False, True)]
+    few = len(sets[small]) if full else FEW_ROWS
+    panels += [combination_panel(small, sets[small], noisy, few) for noisy in (False, True)]
     epsilons = np.linspace(0.0, 1.2, 13)
     rows: list[Row] = []
     for panel in track(panels, "Running", len(panels)):
-        rows += measured(panel, QUICK_RUNS if quick else RUNS, epsilons)
+        n_runs = QUICK_RUNS if quick else FULL_RUNS if full else RUNS
+        rows += measured(panel, n_runs, epsilons, _network() if full else None)
     for name in ("figure_5", "figure_9"):
         _draw(folder, name, [row for row in rows if row["figure"] == name])
     return write_rows(folder, "black_box", rows)
