@@ -95,27 +95,27 @@ EXPERIMENTS = {
     ),
     "ndis-2026": Experiment("Figure 2: allowed leverage, exact over LSV", "ndis_2026", 0.5, 0.2),
     "rank-one-constants": Experiment(
-        "Table 1 and figure 9: constants of the expected loss", "rank_one_constants", 1.0, 0.1
+        "Table 1 and figure 9: constants of the expected loss", "rank_one_constants", 0.3, 0.1
     ),
     "rank-one-counts": Experiment(
-        "Figures 4 and 5: counts of locations", "location_counts", 1.0, 0.5, ("uber",)
+        "Figures 4 and 5: counts of locations", "location_counts", 0.2, 0.15, ("uber",)
     ),
     "rank-one-pca": Experiment(
-        "Figure 6: principal components", "private_pca", 1.0, 0.5, ("swarm",)
+        "Figure 6: principal components", "private_pca", 0.1, 0.05, ("swarm",)
     ),
     "rank-one-sgd": Experiment(
-        "Figures 7 and 8: private gradient descent", "private_sgd", 2.0, 0.5, ("mnist", "cifar")
+        "Figures 7 and 8: private gradient descent", "private_sgd", 1.0, 0.15, ("mnist", "cifar")
     ),
     "jl-transform": Experiment(
-        "Tables I and II: cuts and directional variances, with rivals", "jl_transform", 1.0, 0.1
+        "Tables I and II: cuts and directional variances, with rivals", "jl_transform", 0.3, 0.05
     ),
     "multi-party": Experiment(
         "Figures 2 and 3 and table 1 of the multi-party paper",
         "multi_party",
-        6.0,
-        0.5,
+        2.5,
+        0.3,
         ("insurance", "bike", "superconductor", "gpu", "songs"),
-        40.0,
+        7.0,
     ),
 }
 
