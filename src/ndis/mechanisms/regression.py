@@ -621,8 +621,15 @@ def _unshrunk(found: Any, population: bool) -> tuple[FloatArray, FloatArray, Flo
     errors = 2.0 * variance / values**2 + (found.growth * moved) ** 2
     if population:
         errors = errors + found.residual_variance / theta.shape[1] / values
-    hidden = found.label_square * bend.rows / len(bend.mean) / values
-    errors = np.where(resolved, errors, errors + hidden)
+    # Coefficients that nobody knows: each explains as much of the label as those that are fitted do
+    # on average, or as much as would if they explained a tenth of it.
+    d, slopes = len(bend.mean), slice(None, -1)
+    fitted = np.sum(bend.values[slopes, None] * found.theta[slopes] ** 2) / bend.rows
+    explained = min(max(float(fitted), 0.1 * found.label_square), found.label_square)
+    hidden = np.where(resolved, 0.0, explained * bend.rows / d / values)[slopes]
+    # Through the Hessian's noise they lean on the others.
+    errors = errors + bend.errors[:, None] * hidden.sum(axis=0) / values**2
+    errors[slopes] += hidden
     if not bend.constant:
         errors[-1] = 0.0
     return theta, errors, resolved[:-1, 0].astype(np.float64)
