@@ -1,13 +1,13 @@
 """Whether what private least squares says about its errors is true, on real tables.
 
-    python benchmarks/bench_inference.py DIRECTORY [--runs 100] [--forecasts]
+    python benchmarks/bench_inference.py DIRECTORY [--runs 100] [--sets airfoil wine] [--forecasts]
 
-DIRECTORY holds airfoil, bike, concrete, energy, housing, parkinsons, protein and wine as CSV files,
-label last. Limits are the columns' own. Printed is, for 95% intervals about the coefficients of
-ordinary least squares on the same rows, the share that covers them (an interval that is the whole
-line does), the share of finite ones, the root mean square of (estimate - truth)/error among these,
-and how long they are: the median of error/|coefficient|. With --forecasts also whether what R^2
-loses on average lies in the range that `forecast` prints.
+DIRECTORY holds the sets as CSV files, label last; by default airfoil, bike, concrete, energy,
+housing, parkinsons, protein and wine. Limits are the columns' own. Printed is, for 95% intervals
+about the coefficients of ordinary least squares on the same rows, the share that covers them (an
+interval that is the whole line does), the share of finite ones, the root mean square of
+(estimate - truth)/error among these, and how long they are: the median of error/|coefficient|. With
+--forecasts also whether what R^2 loses on average lies in the range that `forecast` prints.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--forecasts", action="store_true")
     options = parser.parse_args()
     print(f"| 95%, {options.runs} runs | epsilon | answered | cover | finite | rms z | error |")
     print("| --- " * 7 + "|")
-    for name in SETS:
+    for name in options.sets:
         path = next(options.directory.glob(f"{name}.csv*"))
         table = pd.read_csv(path).select_dtypes("number").dropna().to_numpy(float)
         X, y = table[:, :-1], table[:, -1]

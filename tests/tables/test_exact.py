@@ -171,8 +171,14 @@ def test_cut_rows_keep_their_bound_and_histograms_count_every_row() -> None:
         for row in block.features.T:
             terms = CutMoments(24)(type(block)(row[:, None]))
             total, grams = terms["sums"], terms["grams"]
-            assert np.array_equal(grams, total[:, :, None] * total[:, None, :])
+            # The matrix is that of the row, or of the row cut and rounded, which the sum is too.
+            own = 2.0 ** np.arange(24)[:, None, None] * np.outer(row, row)
+            exact = np.linalg.norm(row) <= tops[:, :, None]
+            rounded = total[:, :, None] * total[:, None, :]
+            assert np.array_equal(grams, np.where(exact, own, rounded))
+            assert np.array_equal(grams[::2], rounded[::2])
             assert np.all(np.trace(grams, axis1=1, axis2=2) <= 2**40)
+            assert np.all(np.sum(total**2, axis=1) <= 2**40)
             expected = row * 2**20 / np.maximum(tops, np.linalg.norm(row))
             np.testing.assert_allclose(total, expected, rtol=0, atol=2.0**12)
             moved += grams.astype(np.int64).astype(object)

@@ -459,7 +459,8 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         shrinkage gives an estimate with the variance of the gradients' noise, as much again for
         clipping, and what the Hessian's noise and its cut rows add along the way. Along the others
         coefficients stay as they are fitted, and err as much as if each explained as much of the
-        label as columns do on average. A column that lies there for the most part is not
+        label as fitted ones do on average; through the Hessian's noise their errors are those of
+        the known ones too. A column that lies there for the most part is not
         `informed`: the noise does not even tell whether other columns could stand in for it, and
         its interval is the whole line.
         """

@@ -54,6 +54,8 @@ def read_moments(table: Table) -> dict[str, ExactSum]:
 NORM_BINS = 24
 # A histogram has so many bins, each half an octave wide, below a public bound.
 BINS = 64
+# So many numbers are copied at once.
+_CHUNK = 2**15
 # Products of a row with vectors of integers this long are exact: 2^20 times 2^32 is 2^52.
 VECTOR_NORM = 2.0**32
 # What is computed of a row in a few steps is lowered by this, more than their roundings.
@@ -124,7 +126,8 @@ class CutMoments:
     """Norms of rows, and moments of rows cut to each of a ladder of norms, half an octave apart.
 
     A row k counts as u = 2^(j/2) k for the j-th norm if |k| <= 2^20 2^(-j/2), and as k scaled to
-    2^20 if it is longer: integers of norm 2^20 at most. Bin i of the norms counts those between
+    2^20 if it is longer. Matrices u u^T are then integers, and u itself is rounded towards zero:
+    both have norm 2^20 at most. Bin i of the norms counts those between
     2^20 2^(-(i+1)/2) and 2^20 2^(-i/2): squared norms are integers, and so are the edges.
     """
 
@@ -139,28 +142,33 @@ class CutMoments:
         inner = xp.searchsorted(squares, block.beside(edges), side="right")
         ends = [0, *(int(end) for end in inner), block.n_rows]
         # Moments of the rows in each bin, short ones first: as they are, times sqrt(2), at 2^20.
-        even, odd, cut = ([(0, 0)] * n for _ in range(3))
-        for index, (start, end) in enumerate(itertools.pairwise(ends)):
-            if start < end:
-                part = xp.take(rows, order[start:end], axis=1)
-                up = GRID_NORM * (1.0 - 2.0**-50) / xp.sqrt(xp.clip(squares[start:end], 1.0, None))
-                even[index] = _moments(block, part)
-                odd[index] = _moments(block, xp.trunc(part * (math.sqrt(2.0) * (1.0 - 2.0**-50))))
-                cut[index] = _moments(block, xp.trunc(part * up))
-        terms = {"norms": tally_sorted(xp, squares, float(GRID_NORM) ** 2, 2.0)}
-        terms["count"] = np.array(float(block.n_rows))
-        for power, name in ((1, "sums"), (2, "grams")):
-            ladder = []
-            for j in range(n):
-                below = sum(part[power - 1] for part in (odd if j % 2 else even)[: n - j])
-                above = sum(part[power - 1] for part in cut[n - j :])
-                ladder.append(below * 2 ** (j // 2 * power) + above)
-            terms[name] = xp.stack(ladder)
-        return terms
+        whole, cut, twice = [(0, 0)] * n, [(0, 0)] * n, [0] * n
+        step = max(_CHUNK // rows.shape[0], 64)  # copies stay in the processor's cache
+        for index, (first, last) in enumerate(itertools.pairwise(ends)):
+            for start in range(first, last, step):
+                chosen = slice(start, min(start + step, last))
+                part = xp.take(rows, order[chosen], axis=1)
+                whole[index] = _moments(block, part, whole[index])
+                root = xp.trunc(part * (math.sqrt(2.0) * (1.0 - 2.0**-50)))
+                twice[index] = twice[index] + block.total(root)
+                part *= GRID_NORM * (1.0 - 2.0**-50) / xp.sqrt(xp.clip(squares[chosen], 1.0, None))
+                cut[index] = _moments(block, xp.trunc(part), cut[index])
+        sums, grams = [], []
+        for j in range(n):
+            below = sum(twice[: n - j] if j % 2 else (part[0] for part in whole[: n - j]))
+            sums.append(below * 2 ** (j // 2) + sum(part[0] for part in cut[n - j :]))
+            below = sum(part[1] for part in whole[: n - j])
+            grams.append(below * 2**j + sum(part[1] for part in cut[n - j :]))
+        return {
+            "norms": tally_sorted(xp, squares, float(GRID_NORM) ** 2, 2.0),
+            "count": np.array(float(block.n_rows)),
+            "sums": xp.stack(sums),
+            "grams": xp.stack(grams),
+        }
 
 
-def _moments(block: Block, rows: Any) -> tuple[Any, Any]:
-    return block.total(rows), block.like(rows).gram()
+def _moments(block: Block, rows: Any, before: tuple[Any, Any]) -> tuple[Any, Any]:
+    return before[0] + block.total(rows), before[1] + block.like(rows).gram()
 
 
 @dataclass(frozen=True)

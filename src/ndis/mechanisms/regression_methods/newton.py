@@ -510,8 +510,8 @@ def cut_gram(
 ) -> FloatArray:
     """The noisy Hessian of rows cut to the length that was found, and a constant.
 
-    A cut row u is an integer vector of norm 2^20 at most, so that with a whole number c the row
-    (u, c) moves the matrix by |u|^2 + c^2 at most.
+    A cut row has norm 2^20 at most, in the matrix and in the sums, so that with a whole number c it
+    moves the whole by 2^40 + c^2 at most.
     """
     unit = GRID_NORM / descent.cut
     last = math.floor(descent.constant * unit)
