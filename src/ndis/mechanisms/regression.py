@@ -147,7 +147,7 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     >>> model = PrivateLeastSquares(
     ...     epsilon=1.0, delta=1e-6, limits=[(-1, 1)] * 3, label_limits=(-4, 5), random_state=0
     ... ).fit(X, y)
-    >>> bool(np.abs(model.coef_ - [1.0, -2.0, 0.5]).max() < 0.01)
+    >>> bool(np.abs(model.coef_ - [1.0, -2.0, 0.5]).max() < 0.02)
     True
     >>> f"{model.score(X, y):.2f}"
     '0.99'

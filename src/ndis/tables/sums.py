@@ -143,7 +143,8 @@ class CutMoments:
         ends = [0, *(int(end) for end in inner), block.n_rows]
         # Moments of the rows in each bin, short ones first: as they are, times sqrt(2), at 2^20.
         whole, cut, twice = [(0, 0)] * n, [(0, 0)] * n, [0] * n
-        step = max(_CHUNK // rows.shape[0], 64)  # copies stay in the processor's cache
+        # Copies stay in the processor's cache; a card takes all rows at once.
+        step = max(_CHUNK // rows.shape[0], 64) if xp is np else block.n_rows
         for index, (first, last) in enumerate(itertools.pairwise(ends)):
             for start in range(first, last, step):
                 chosen = slice(start, min(start + step, last))
