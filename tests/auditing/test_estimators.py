@@ -29,7 +29,8 @@ CASES = [
     for case in all_cases()
 ]
 # No data that we know of are as bad as what these are calibrated for: a thirtieth of the noise.
-LOOSE = ("process, posterior",)
+LOOSE = ("process, posterior", "output, worst case")
+FEW = (np.array([1.0, -1.0]),)  # numbers whose posterior moves a lot without one of them
 CLAIM, SOLD = (1.0, 1e-6), (1.0 / 6.0, 1e-6)
 
 
@@ -50,7 +51,8 @@ def test_a_promise_is_kept_and_more_than_it_is_refuted(case: Case) -> None:
     if case.name in LOOSE:
         less = case.make(epsilon=None, delta=CLAIM[1], noise_scale=model.calibrate(case.size) / 30)
         model, claim = less, CLAIM
-    sold = audit(model, case.data(), claim)
+    data = FEW if case.name.startswith("output") else case.data()
+    sold = audit(model, data, claim)
     assert sold.outcome == "refuted"
     assert sold.lower_bound <= sold.delta
     assert sold.of_table == (not isinstance(model, GaussianMechanism))
