@@ -66,12 +66,14 @@ _WORTH_COMPILING = 1 << 26
 def _compiled(function: Any) -> Any:
     # The option keeps a product and a sum apart, each rounded: fused they would have other bits.
     options = {"emulate_precision_casts": True}
+    settings = import_module("torch._dynamo.config")
     quick: Any = import_module("torch").compile(function, options=options)
 
     def run(*arguments: Any) -> Any:
         nonlocal quick
         try:
-            return quick(*arguments)
+            with settings.patch(recompile_limit=64):  # tables have many shapes
+                return quick(*arguments)
         except Exception:  # without a compiler, or where its release has a fault: step by step
             if quick is function:
                 raise
