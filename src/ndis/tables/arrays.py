@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from importlib import import_module
 from typing import Any
@@ -50,7 +49,8 @@ def on_host(array: Any) -> Any:
 def fused(function: Any, array: Any) -> Any:
     """The function, made into one pass over the memory where torch can: for much on a card."""
     much = _is_on_card(array) and math.prod(array.shape) >= _WORTH_COMPILING
-    return _compiled(function) if much else function
+    # By name: functions travel to Spark's executors, and what torch has compiled does not.
+    return import_module("ndis.tables.compiling").compiled(function) if much else function
 
 
 def _is_on_card(array: Any) -> bool:
@@ -60,24 +60,3 @@ def _is_on_card(array: Any) -> bool:
 
 # Compiling takes seconds.
 _WORTH_COMPILING = 1 << 26
-
-
-@functools.cache
-def _compiled(function: Any) -> Any:
-    # The option keeps a product and a sum apart, each rounded: fused they would have other bits.
-    options = {"emulate_precision_casts": True}
-    settings = import_module("torch._dynamo.config")
-    quick: Any = import_module("torch").compile(function, options=options)
-
-    def run(*arguments: Any) -> Any:
-        nonlocal quick
-        try:
-            with settings.patch(recompile_limit=64):  # tables have many shapes
-                return quick(*arguments)
-        except Exception:  # without a compiler, or where its release has a fault: step by step
-            if quick is function:
-                raise
-            quick = function
-            return function(*arguments)
-
-    return run

@@ -15,7 +15,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +83,10 @@ class Columns:
     middle: FloatArray = field(init=False, repr=False, compare=False)
     low: FloatArray = field(init=False, repr=False, compare=False)
     high: FloatArray = field(init=False, repr=False, compare=False)
+    # Whether limits alone keep rows within `norm`, so that none is ever scaled down; and columns
+    # whose limits are still to be found, with the places of their numbers in a row.
+    boxed: bool = field(init=False, repr=False, compare=False)
+    bought: dict[str, tuple[int, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
@@ -106,6 +109,8 @@ class Columns:
         else:
             bound = _usable("data_norm", self.norm)
             set_(self, "norm", bound if box is None else min(bound, box))
+        set_(self, "boxed", box is not None and self.norm == box)
+        set_(self, "bought", self._bought())
         if not self.names:
             raise ValueError("Expected at least one column, got none; name the columns to read.")
         if twice := next((name for name, k in Counter(self.names).items() if k > 1), None):
@@ -118,15 +123,7 @@ class Columns:
 
     # -- public facts ------------------------------------------------------------------------
 
-    @cached_property
-    def boxed(self) -> bool:
-        """Whether limits alone keep rows within `norm`, so that none is ever scaled down."""
-        box = self._box_norm()
-        return box is not None and self.norm == box
-
-    @cached_property
-    def bought(self) -> dict[str, tuple[int, ...]]:
-        """Columns whose limits are still to be found; the places of their numbers in a row."""
+    def _bought(self) -> dict[str, tuple[int, ...]]:
         place, places = int(self.intercept), {}
         for column in self.columns:
             first, place = place, place + len(self._names(column))
