@@ -6,8 +6,8 @@ Run: python benchmarks/bench_audit_peers.py                   (ours, on the list
 
 FOLDER holds, for dp-auditorium and DP-Sniper, an environment (`dpaud`, `snip`) and a checkout of
 their code under `src`. They run as their authors wrote them, with their authors' defaults, on
-outputs that we draw; `peers/auditors.py` makes the calls. Delta-Siege wants packages from 2022 that
-no longer install together, and so its witness for one claim is our implementation.
+outputs that we draw; `peers/auditors.py` makes the calls. The packages from 2022 that
+Delta-Siege wants were not set up, and so its witness for one claim is our implementation.
 
 Ours stops by itself. A test of fixed size is given the least number of pairs, of 200, 400, ...,
 25,600, at which it refutes: nobody would know that number beforehand, so this favours the others.
