@@ -220,7 +220,7 @@ def audited(name: str, n: int, seed: int, weaker: bool = False) -> Iterator[tupl
             yield verdict.refuted, verdict.log_delta - math.log(asked.delta)
 
 
-@pytest.mark.parametrize("n", [12, pytest.param(N, marks=pytest.mark.evidence)])
+@pytest.mark.parametrize("n", [20, pytest.param(N, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_sound_configuration_is_refuted(name: str, n: int) -> None:
     found = list(audited(name, n, seed=1))
