@@ -359,7 +359,7 @@ def test_the_hash_of_keys_depends_on_agreement_and_secret_but_not_on_types() -> 
 @pytest.mark.parametrize(
     ("keys", "why"),
     [
-        ([0, *range(59)], "one row a person"),
+        ([0, *range(59)], "one row for each person"),
         (np.arange(60) + 0.5, "integers or text"),
         ([None, *range(59)], "missing values"),
     ],
