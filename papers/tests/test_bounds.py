@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ndis import QuadraticLoss
@@ -42,10 +42,12 @@ def test_lambda_bound(loss: QuadraticLoss, eps: float) -> None:
 
 
 @some
+@example([1.0, 1.0], 1.0, False)
 @given(log_ratios, epsilons, st.booleans())
 def test_covariance_bound(logs: list, eps: float, wider_first: bool) -> None:
     bound = covariance_shift_bound(logs, eps, wider_first=wider_first)
-    assert covariance_loss(logs, wider_first).delta(eps) <= bound <= 1.0
+    # The lower one: where the support ends, a double away from epsilon, `delta` is rounded up a lot.
+    assert covariance_loss(logs, wider_first).delta_bounds(eps)[0] <= bound <= 1.0
 
 
 def test_zero_leakage_holds_in_the_easy_direction_only() -> None:
