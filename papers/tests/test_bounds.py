@@ -46,7 +46,7 @@ def test_lambda_bound(loss: QuadraticLoss, eps: float) -> None:
 @given(log_ratios, epsilons, st.booleans())
 def test_covariance_bound(logs: list, eps: float, wider_first: bool) -> None:
     bound = covariance_shift_bound(logs, eps, wider_first=wider_first)
-    # The lower one: where the support ends, a double away from epsilon, `delta` is rounded up a lot.
+    # The lower one: a double away from the end of the support `delta` is rounded up a lot.
     assert covariance_loss(logs, wider_first).delta_bounds(eps)[0] <= bound <= 1.0
 
 
