@@ -137,6 +137,9 @@ def test_gaussian_in_closed_form() -> None:
             ratio = beta / ndtr(ndtri(beta) - mu)
             wanted = 0.2 * ratio / (0.2 * ratio + 0.8)
             assert belief(loss, 0.2, beta) == pytest.approx(wanted, rel=1e-7)
+        for beta in (1e-6, 1e-9, 1e-12):  # what cancels must not lower it
+            wanted = 1.0 / (1.0 + 4.0 * ndtr(ndtri(beta) - mu) / beta)
+            assert belief(loss, 0.2, beta) >= wanted * (1.0 - 1e-13)
 
 
 def test_belief_holds_for_every_pair_that_is_dominated() -> None:

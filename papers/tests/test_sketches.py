@@ -10,9 +10,9 @@ from scipy.stats import norm
 from ndis import PrivateProjection, Profile, QuadraticLoss
 from ndis.calibration import meets, noise_multiplier
 from ndis.loss import subsampled
+from ndis.loss.derived import inner_epsilon
 from ndis_papers.sketches import (
     draw_sketch,
-    inner_epsilon,
     least_ratio,
     leverages,
     lsv_ratio,

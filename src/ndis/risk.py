@@ -292,7 +292,8 @@ def belief(loss: PrivacyLoss, prior: float, beta: float) -> float:
     def height(epsilon: FloatArray, delta: FloatArray) -> FloatArray:
         # ln of beta over the least false-positive rate at that true-positive rate.
         e = np.abs(epsilon)
-        behind = np.log(rest) - np.log((1.0 - delta) - (1.0 - rest) * np.exp(e))
+        # Both terms are at most 1 where it matters, and may cancel: less by what rounding can do.
+        behind = np.log(rest) - np.log((1.0 - delta) - (1.0 - rest) * np.exp(e) - 2.0**-50)
         ratio = np.where(epsilon >= 0.0, e - np.log1p(-delta / rest), behind)
         return np.where(np.isnan(ratio), np.inf, ratio)
 

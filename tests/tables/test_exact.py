@@ -301,6 +301,8 @@ def test_a_card_gives_the_bits_of_the_processor(recipe: str, monkeypatch) -> Non
             assert ours.keys() == expected.keys()
             assert all(ours[name] == expected[name] for name in expected), function
         assert there._seen == here._seen
+        numbers = [block.features for block in there.blocks(raw=True)]
+        np.testing.assert_array_equal(np.hstack(list(map(np.asarray, numbers)))[1:], X.T)
 
 
 def test_a_card_refuses_or_drops_what_is_not_finite() -> None:

@@ -7,17 +7,16 @@ computes gradients row by row: pass a function that returns them as an array.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
+from ndis.loss.derived import sampled_deltas
 from ndis.tables import track
 from ndis_papers import _validate
 from ndis_papers._validate import FloatArray
-from ndis_papers.sketches import inner_epsilon
 
 # Gradients of the rows whose indices are given, one a line.
 Gradients = Callable[[FloatArray, Any], FloatArray]
@@ -104,17 +103,5 @@ def descent_loss(multiplier: float, rate: float, steps: int) -> Profile:
 
 def sampled(delta: Callable[[FloatArray], Any], rate: float, step: float, high: float) -> Profile:
     """The loss of one step on a Poisson sample, for a pair that is its own reverse."""
-
-    def present(eps: FloatArray) -> FloatArray:
-        return np.asarray(rate * delta(inner_epsilon(eps, rate)))
-
-    def absent(eps: FloatArray) -> FloatArray:
-        # The weight 1 - (1-q) e^eps may cancel: a little less epsilon makes up for it.
-        lower = eps - 1e-15 * (1.0 + eps)
-        weight = -np.expm1(lower + math.log1p(-rate))
-        live, result = weight > 0, np.zeros(eps.shape)
-        inner = lower[live] + math.log(rate) - np.log(weight[live])
-        result[live] = weight[live] * delta(inner)
-        return result
-
+    present, absent = sampled_deltas(delta, delta, rate)
     return Profile.both(TabulatedLoss.from_profile(present, absent, step=step, high=high))

@@ -10,10 +10,10 @@ import functools
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ndis.calibration import least_noise, meets, noise_multiplier
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, subsampled
+from ndis.loss.derived import inner_epsilon
 from ndis_papers import _validate
 from ndis_papers._validate import FloatArray
 
@@ -97,18 +97,6 @@ def relative_ridge(
     needed = (1.0 + least_ratio(epsilon, delta, n_components) ** 2) * data_norm**2
     least = float(np.linalg.eigvalsh(rows.T @ rows)[0])
     return max(0.0, needed - max(least, data_norm**2)), left
-
-
-def inner_epsilon(epsilon: ArrayLike, rate: float) -> FloatArray:
-    """The epsilon at which a release of a Poisson sample must be private, ln(1 + (e^eps - 1)/rate).
-
-    Examples
-    --------
-    >>> from ndis_papers.sketches import inner_epsilon
-    >>> f"{inner_epsilon(1.0, 0.1):.6f}"
-    '2.900477'
-    """
-    return np.asarray(np.log1p(np.expm1(epsilon) / rate))
 
 
 def draw_sketch(

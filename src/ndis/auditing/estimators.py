@@ -38,7 +38,7 @@ _CHANCE = "with confidence {:g}"
 
 
 @dataclass
-class _Search:
+class _Worst:
     """The worst pair seen so far, given the answers of one run."""
 
     claim: Claim
@@ -114,7 +114,7 @@ def audit_estimator(
     named = str(relation or getattr(estimator, "relation", NeighbourRelation.ADD_REMOVE))
     kind = NeighbourRelation(_validate.one_of("relation", named, [*map(str, NeighbourRelation)]))
     asked = Claim.of(recorder.promise(data) if claim is None else claim)
-    search, hidden = _Search(asked), getattr(estimator, "hidden_answers", 0)
+    search, hidden = _Worst(asked), getattr(estimator, "hidden_answers", 0)
     looked, rounds = list[str](), 1
     for place in places(estimator, data, kind, of_table):
         try:
@@ -212,7 +212,7 @@ class _Bets:
         here = self.recorder.run(data, rng=self.rng)
         there = self.recorder.run(other, like=here)
         ratio = log_ratio(here, there, self.hidden)
-        self.gains.append(max(0.0, -math.expm1(min(0.0, self.claim.epsilon - ratio))))
+        self.gains.append(-math.expm1(min(0.0, self.claim.epsilon - ratio)))  # the positive part
 
 
 def _audit_answers(

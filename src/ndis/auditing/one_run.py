@@ -177,6 +177,7 @@ def _least_total(
     hits, misses, total = right * chance, (r - right) * chance, chance
     for w in range(right - 1, -1, -1):
         needed = np.max(slopes * (hits - ends), axis=0)
+        # A probability of at least 0; any above 1 ends it, and 2 does not overflow later.
         p = np.minimum(np.maximum(needed - misses, 0.0) / (r - w), 2.0)
         hits, misses, total = hits + w * p, misses + (r - w) * p, total + p
         if np.all(total > _FULL):
@@ -211,4 +212,7 @@ def _least_delta(m: int, r: int, right: int, epsilon: float, risk: float) -> flo
 
 def _least_delta_by_binomial(m: int, r: int, right: int, epsilon: float, risk: float) -> float:
     exact, slope = _binomial(r, right, epsilon)
-    return min(1.0, max(0.0, risk - exact) / max(2.0 * m * slope, 1e-300))
+    if risk <= exact:
+        return 0.0  # no surprise without delta either
+    # With no right guess there is no slope, and exact = 1; a delta is at most 1.
+    return min(1.0, (risk - exact) / (2.0 * m * slope))

@@ -283,6 +283,7 @@ def _calibrated(first: FloatArray, second: FloatArray) -> tuple[float, float]:
         slope = design.T @ (known - share) - weight @ (found - prior)
         bend = (design.T * (share * (1.0 - share))) @ design + weight
         found = found + np.linalg.solve(bend, slope)
+    # It only proposes a bet: no score counts the wrong way round, or more than twice.
     return float(found[0]), float(np.clip(found[1], 0.0, 2.0))
 
 
@@ -385,6 +386,7 @@ def _with_grids(outputs: FloatArray) -> FloatArray:
 def _scored(kind: Any, outputs: FloatArray) -> FloatArray:
     if not hasattr(kind, "_fitted") and not hasattr(kind, "_laws"):
         return np.zeros(outputs.shape[:2])  # has not learned yet
+    # A score only proposes a bet.
     return np.asarray(np.clip([kind.score(part) for part in outputs], -_CERTAIN, _CERTAIN))
 
 

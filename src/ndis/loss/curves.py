@@ -93,6 +93,7 @@ def _narrowed(
             smooth = (height**2 < place) & ((1.0 - height) ** 2 < 1.0 - place)
             guess = g / (g2 - g) * g3 / (g2 - g3)
             guess += (x3 - x) / (x2 - x) * g / (g3 - g) * g2 / (g3 - g2)
+        # A step that ends on an end of the bracket would learn nothing.
         share[rows] = np.where(smooth & np.isfinite(guess), np.clip(guess, 1e-9, 1 - 1e-9), 0.5)
     return high
 

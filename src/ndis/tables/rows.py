@@ -420,8 +420,7 @@ class Rows:
     def raw_blocks(self, batch: Any) -> Iterator[Block]:
         """Yield the numbers of a batch as they are in the table, dense."""
         records = Batch.of(batch, self)
-        step = STACK_ROWS if records.elsewhere else BLOCK_ROWS
-        for start in range(0, records.n_rows, step):
+        for start in range(0, records.n_rows, BLOCK_ROWS):
             yield Block(*self._raw(*records.part(start, start + BLOCK_ROWS)))
 
     def _raw(self, *parts: Any) -> list[Any]:

@@ -13,6 +13,7 @@ from scipy.stats import norm
 from ndis import Gaussian, GeneralizedChiSquare, Profile, QuadraticLoss, privacy_loss
 from ndis.calibration import least_noise, noise_multiplier
 from ndis.loss import subsampled
+from ndis.loss.derived import inner_epsilon
 from ndis_papers import bounds
 from ndis_papers._validate import FloatArray
 from ndis_papers.checks.quantities import shift_delta, sketch_delta
@@ -27,7 +28,6 @@ from ndis_papers.checks.registry import (
 )
 from ndis_papers.sketches import (
     draw_sketch,
-    inner_epsilon,
     least_ratio,
     lsv_ratio,
     sketch_loss,
