@@ -268,3 +268,12 @@ def test_one_risk_and_one_that_can_be_met(given: dict[str, Any]) -> None:
 def test_text_that_is_no_risk(text: str) -> None:
     with pytest.raises(ValueError, match="Expected"):
         Risk.parse(text)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_worse_order_of_a_pair_counts(backwards: bool) -> None:
+    sketch = QuadraticLoss.from_leverage(0.5, n_components=3)
+    loss = sketch.reversed() if backwards else sketch
+    for level in LEVELS:
+        worse = min(float(way.tradeoff(level)) for way in (sketch, sketch.reversed()))
+        assert true_positive(loss, level) >= (1.0 - worse) * (1.0 - 1e-9)
