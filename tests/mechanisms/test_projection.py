@@ -493,6 +493,36 @@ def test_forecast_is_right(method):
     assert high < 2 * low
 
 
+def test_spectral_error_is_kept_in_19_of_20_releases():
+    """Theorem 5.2 of ndis-2026, against many releases; without noise the bound is of use."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((3000, 3))
+    rows *= 1.2 / np.linalg.norm(rows, axis=1, keepdims=True)
+    gram = rows.T @ rows
+    expected = projection(n_components=100).forecast(3, n_rows=3000)
+    low, high = expected.errors["relative spectral error, 19 of 20 releases"]
+    errors = [
+        np.linalg.norm(
+            projection(n_components=100, random_state=k).fit(rows).sketch_.gram()[0] - gram, 2
+        )
+        / np.linalg.norm(gram, 2)
+        for k in range(40)
+    ]
+    assert low < high
+    assert np.mean(np.array(errors) > high) <= 0.05
+    assert np.quantile(errors, 0.95) > 0.4 * low
+
+
+@pytest.mark.parametrize(("d", "r"), [(1, 10), (3, 100), (10, 30)])
+def test_spectral_error_by_simulation(d, r):
+    """Singular values of 2,000 normal matrices."""
+    draws = np.random.default_rng(d).standard_normal((2000, d, r))
+    values = np.linalg.svd(draws, compute_uv=False) ** 2 / r
+    errors, bound = np.abs(values - 1.0).max(axis=1), methods.spectral_error(d, r, 0.05)
+    assert np.mean(errors > bound) <= 0.05
+    assert np.quantile(errors, 0.95) > 0.2 * bound
+
+
 def test_sources_agree(tmp_path):
     table = small_database(2, 100)
     frame = pa.table({f"x{j}": table[:, j] for j in range(3)})

@@ -233,20 +233,26 @@ class PrivateProjection(TableEstimator):
         '0.106 to 0.114'
         """
         rows = self._rows_declared(size)
-        plan, d = self._plan(rows), len(rows.features.names)
+        plan, d, r = self._plan(rows), len(rows.features.names), self.n_components
         n = _validate.count("n_rows", self.n_rows if n_rows is None else n_rows)
 
-        def error(share: float) -> float:
+        def noisy(share: float) -> float:
+            """How many times the Gram matrix of such rows the sketch's covariance is."""
             moment = float(n * (share * GRID_NORM) ** 2 / d)
             if plan.method == "ptr":
                 test = self._test(plan, rows)
                 ridge = test.ridge_above(moment - test.slack)
             else:
                 ridge = methods.grid_ridge(_of_sketch(plan.noise_scale) / _norm(rows))
-            return math.sqrt((d + 1.0) / self.n_components) * (1.0 + ridge / moment)
+            return 1.0 + ridge / moment
 
+        errors = {"relative error of the Gram matrix": math.sqrt((d + 1.0) / r)}
+        if plan.method == "ridge":  # the ridge of "ptr" is itself random
+            name = "relative spectral error, 19 of 20 releases"
+            errors[name] = methods.spectral_error(d, r, failure=0.05)
+        ends = noisy(1.0), noisy(1.0 / 3.0)
         return Forecast(
-            {"relative error of the Gram matrix": (error(1.0), error(1.0 / 3.0))},
+            {name: (error * ends[0], error * ends[1]) for name, error in errors.items()},
             (
                 f"{n} rows that point everywhere alike",
                 "of norm between a third of the bound and the bound",

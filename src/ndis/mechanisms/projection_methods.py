@@ -108,6 +108,17 @@ def least_grid_ridge(max_rows: int, dimension: int, size: float = 1.0) -> float:
     return least_ridge(_validate.count("max_rows", max_rows) * size * GRID_NORM**2, dimension)
 
 
+def spectral_error(dimension: int, n_components: int, failure: float) -> float:
+    """What ||W - I||_2 exceeds with at most this probability: theorem 5.2 of ndis-2026.
+
+    W is the mean of so many z z^T of standard normal z. The singular values of a normal d x r
+    matrix lie within sqrt(r) -+ (sqrt(d) + t) but for 2 e^(-t^2/2) (Davidson and Szarek).
+    """
+    t = math.sqrt(2.0 * math.log(2.0 / failure))
+    away = (math.sqrt(dimension) + t) / math.sqrt(n_components)
+    return away * (2.0 + away)
+
+
 def above_floor(ratio: float, floor: float, given: float | None) -> float:
     """A calibrated ratio, raised to a public floor; a given one is refused below it."""
     if grid_ridge(ratio) >= floor:
