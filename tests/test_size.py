@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MOST = 21_500
+MOST = 20_800
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,29 +22,12 @@ from ndis.tables import GRID_NORM, PRIVATE, Columns, Rows, Table
 N_ROWS = 20_000
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Means(TableEstimator):
     """Means and labels' means: the smallest estimator that has everything."""
 
-    def __init__(
-        self,
-        *,
-        epsilon=None,
-        delta=None,
-        limits=None,
-        label_limits=None,
-        data_norm=None,
-        columns=None,
-        levels=None,
-        fit_intercept=False,
-        n_rows=None,
-        noise_scale=None,
-        random_state=None,
-        ledger=None,
-    ):
-        self.epsilon, self.delta, self.noise_scale = epsilon, delta, noise_scale
-        self.limits, self.data_norm, self.columns, self.levels = limits, data_norm, columns, levels
-        self.label_limits, self.fit_intercept, self.n_rows = label_limits, fit_intercept, n_rows
-        self.random_state, self.ledger = random_state, ledger
+    label_limits: Any = None
+    fit_intercept: bool = False
 
     def _rows(self, table, labels):
         features = self._features(table, labels)

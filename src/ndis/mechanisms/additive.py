@@ -7,8 +7,8 @@ least noise at which that pair meets (epsilon, delta).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,18 +18,15 @@ from ndis._validate import FloatArray
 from ndis.gaussian import Gaussian
 from ndis.guarantee import NeighbourRelation
 from ndis.mechanisms.base import Forecast, Plan, PrivateEstimator, mean_shift
-from ndis.randomness import RandomState, add_noise, grid_spacing
+from ndis.randomness import add_noise, grid_spacing
 from ndis.release import Release
-
-if TYPE_CHECKING:
-    from ndis.ledger import Ledger
-    from ndis.risk import Risk
 
 Shape = tuple[int, ...]
 # Answers and noise up to this size add up within the doubles.
 _LARGEST = 2.0**1000
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GaussianMechanism(PrivateEstimator):
     """Independent normal noise of one variance on every entry.
 
@@ -59,21 +56,10 @@ class GaussianMechanism(PrivateEstimator):
     (2, 2)
     """
 
-    def __init__(
-        self,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        sensitivity: float | None = None,
-        *,
-        relation: NeighbourRelation | str = "add-remove",
-        target: Risk | None = None,
-        noise_scale: float | None = None,
-        random_state: RandomState = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self.epsilon, self.delta, self.sensitivity = epsilon, delta, sensitivity
-        self.relation, self.target, self.noise_scale = relation, target, noise_scale
-        self.random_state, self.ledger = random_state, ledger
+    epsilon: float | None = field(default=None, kw_only=False)
+    delta: float | None = field(default=None, kw_only=False)
+    sensitivity: float | None = field(default=None, kw_only=False)
+    relation: NeighbourRelation | str = "add-remove"
 
     # -- before the answer -------------------------------------------------------------------
 
@@ -218,6 +204,7 @@ class _Side:
         return self.values if self.vectors is None else self.vectors**2 @ self.values
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MatrixGaussianMechanism(GaussianMechanism):
     """Normal noise with one covariance along the rows and one along the columns of a matrix.
 
@@ -244,31 +231,8 @@ class MatrixGaussianMechanism(GaussianMechanism):
     (10, 10)
     """
 
-    def __init__(
-        self,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        sensitivity: float | None = None,
-        *,
-        rows: ArrayLike | None = None,
-        columns: ArrayLike | None = None,
-        relation: NeighbourRelation | str = "add-remove",
-        target: Risk | None = None,
-        noise_scale: float | None = None,
-        random_state: RandomState = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            sensitivity,
-            relation=relation,
-            target=target,
-            noise_scale=noise_scale,
-            random_state=random_state,
-            ledger=ledger,
-        )
-        self.rows, self.columns = rows, columns
+    rows: ArrayLike | None = None
+    columns: ArrayLike | None = None
 
     def output_law(self, value: ArrayLike) -> Gaussian:
         """The law of what is released, row by row (but for the rounding grid)."""

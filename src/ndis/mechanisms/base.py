@@ -1,10 +1,11 @@
 """The protocol of an estimator: the same verbs with the same meaning everywhere.
 
-Parameters are stored in ``__init__`` and nothing is done there. `plan` needs no data and says what
-will happen: which method and why, its noise, its worst-case loss and what it promises. `calibrate`
-and `guarantee` read the plan; `forecast` says what the release will be good for. `fit` opens the
-table, checks all that can fail, pays, draws and certifies. What may be published is in `release_`,
-nothing else; other fitted attributes follow from it or belong to the owner of the data.
+Parameters are the fields of a dataclass: they are stored, and nothing is done with them. `plan`
+needs no data and says what will happen: which method and why, its noise, its worst-case loss and
+what it promises. `calibrate` and `guarantee` read the plan; `forecast` says what the release will
+be good for. `fit` opens the table, checks all that can fail, pays, draws and certifies. What may be
+published is in `release_`, nothing else; other fitted attributes follow from it or belong to the
+owner of the data.
 
 A new estimator of tables writes four things: `_plan`, `_study` (what is read before anything is
 paid), `_draw` (what is released, from what was studied and a generator) and `_finish` (what follows
@@ -17,7 +18,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -258,6 +259,7 @@ _UNPUBLISHED = ("epsilon", "target", "delta", "noise_scale", "random_state", "le
 _EARLIER = "Whatever was done to the array before is not covered."
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Base of the estimators: what they all take, and the way from a plan to a release.
 
@@ -277,13 +279,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         The budget to spend from.
     """
 
-    epsilon: float | None
-    delta: float | None
+    epsilon: float | None = None
+    delta: float | None = None
     target: Risk | None = None
-    noise_scale: Noise | None
-    random_state: RandomState
-    ledger: Ledger | None
-    release_: Release
+    noise_scale: Noise | None = None
+    random_state: RandomState = None
+    ledger: Ledger | None = None
 
     # -- before the data -----------------------------------------------------------------------
 
@@ -432,6 +433,7 @@ def _asked(name: str, value: Any) -> Any:
     return value
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TableEstimator(PrivateEstimator):
     """An estimator that reads a table: which columns, within which public bounds.
 
@@ -452,16 +454,16 @@ class TableEstimator(PrivateEstimator):
         The number of rows, only where it is public: then it becomes part of the release.
     """
 
-    columns: Sequence[str] | None
-    levels: Mapping[str, Sequence[Any]] | None
-    limits: Any
-    data_norm: float | None
-    fit_intercept: bool = False
+    limits: Any = None
+    data_norm: float | None = None
+    levels: Mapping[str, Sequence[Any]] | None = None
+    columns: Sequence[str] | None = None
     n_rows: int | None = None
+    fit_intercept = False
     # Whether the table is read again once its limits are known; what else is added up of its raw
     # rows in the pass that finds them (see `_check_raw`).
     _reads_again = True
-    _checked: tuple[Callable[[Block], Mapping[str, Any]], ...] = ()
+    _checked: ClassVar[tuple[Callable[[Block], Mapping[str, Any]], ...]] = ()
 
     def plan(self, size: Any = None) -> Plan:
         """What `fit` will do; needs no data.

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -28,7 +28,7 @@ from ndis.mechanisms.base import Arrays, Forecast, Noise, Plan, TableEstimator, 
 from ndis.mechanisms.classification_newton import Newton, Point, class_basis, weighted_bound
 from ndis.mechanisms.classification_posterior import Posterior
 from ndis.mechanisms.posterior import drawn, noised, require_rows
-from ndis.randomness import RandomState, add_noise, add_symmetric_noise
+from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import (
     GRID_NORM,
     Block,
@@ -40,10 +40,6 @@ from ndis.tables import (
     unclassified,
 )
 from ndis.tables.arrays import namespace, on_host
-
-if TYPE_CHECKING:
-    from ndis.ledger import Ledger
-    from ndis.risk import Risk
 
 METHODS = ("auto", "newton", "descent", "posterior")
 # With more features than this, a noisy Gram matrix drowns in its noise.
@@ -121,6 +117,7 @@ class Logits:
         return theta, intercept
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignore[misc]
     """Logistic regression, private for every person with one row in the table.
 
@@ -201,40 +198,12 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
 
     _checked = (unclassified,)
 
-    def __init__(
-        self,
-        *,
-        classes: Sequence[Any] | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        method: str = "auto",
-        limits: Any = None,
-        data_norm: float | None = None,
-        levels: Mapping[str, Sequence[Any]] | None = None,
-        columns: Sequence[str] | None = None,
-        lam: float | None = None,
-        n_draws: int = 1,
-        max_rows: int | None = None,
-        target: Risk | None = None,
-        noise_scale: Noise | None = None,
-        random_state: RandomState = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self.classes = classes
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.limits = limits
-        self.data_norm = data_norm
-        self.levels = levels
-        self.columns = columns
-        self.lam = lam
-        self.n_draws = n_draws
-        self.max_rows = max_rows
-        self.target = target
-        self.noise_scale = noise_scale
-        self.random_state = random_state
-        self.ledger = ledger
+    classes: Sequence[Any] | None = None
+    method: str = "auto"
+    lam: float | None = None
+    n_draws: int = 1
+    max_rows: int | None = None
+    n_rows: None = field(default=None, init=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -19,8 +19,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,9 @@ from ndis.calibration import ROUND_UP, shift_profile
 from ndis.gaussian import Gaussian
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss
-from ndis.mechanisms.base import Arrays, Forecast, Noise, Plan, PrivateEstimator, Target
+from ndis.mechanisms.base import Arrays, Forecast, Plan, PrivateEstimator, Target
 from ndis.mechanisms.sketch import Estimate
 from ndis.randomness import (
-    RandomState,
     add_laplace_noise,
     add_noise,
     draw_bits,
@@ -43,10 +42,6 @@ from ndis.randomness import (
 )
 from ndis.tables import Edges, read_edges
 from ndis.tables.edges import UNIT, WEIGHT, Node, labels, masks, places
-
-if TYPE_CHECKING:
-    from ndis.ledger import Ledger
-    from ndis.risk import Risk
 
 METHODS = ("sketch", "responses", "answers")
 # A response for every pair of nodes must fit into memory.
@@ -63,6 +58,7 @@ class Spectrum(NamedTuple):
     high: FloatArray
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateGraph(PrivateEstimator):
     """A graph that answers cuts, private for every edge.
 
@@ -113,36 +109,13 @@ class PrivateGraph(PrivateEstimator):
     True
     """
 
-    def __init__(
-        self,
-        nodes: int | Sequence[Node] | None = None,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        method: str = "auto",
-        cut_size: int | None = None,
-        n_cuts: int | None = None,
-        sets: Any = None,
-        n_components: int = 200,
-        weight: str | None = WEIGHT,
-        target: Risk | None = None,
-        noise_scale: Noise | None = None,
-        random_state: RandomState = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self.nodes = nodes
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.cut_size = cut_size
-        self.n_cuts = n_cuts
-        self.sets = sets
-        self.n_components = n_components
-        self.weight = weight
-        self.target = target
-        self.noise_scale = noise_scale
-        self.random_state = random_state
-        self.ledger = ledger
+    nodes: int | Sequence[Node] | None = field(default=None, kw_only=False)
+    method: str = "auto"
+    cut_size: int | None = None
+    n_cuts: int | None = None
+    sets: Any = None
+    n_components: int = 200
+    weight: str | None = WEIGHT
 
     # -- before the data ---------------------------------------------------------------------
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ndis import _validate
 from ndis.mechanisms import octaves
-from ndis.mechanisms.base import Arrays, Forecast, Noise, Plan, TableEstimator, mean_shift
-from ndis.randomness import RandomState
+from ndis.mechanisms.base import Arrays, Forecast, Plan, TableEstimator, mean_shift
 from ndis.tables import PRIVATE, Columns, Rows, Table
 
-if TYPE_CHECKING:
-    from ndis.ledger import Ledger
-    from ndis.risk import Risk
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLimits(TableEstimator):
     """Limits between which nearly all values of each column lie, to be used as `limits`.
 
@@ -59,29 +55,11 @@ class PrivateLimits(TableEstimator):
     {'x0': (18.0, 90.0), 'x1': (13312.0, 62464.0)}
     """
 
-    limits = PRIVATE
-    data_norm = None
-    levels = None
+    limits: str = field(default=PRIVATE, init=False)
+    data_norm: None = field(default=None, init=False)
+    levels: None = field(default=None, init=False)
+    n_rows: None = field(default=None, init=False)
     _reads_again = False
-
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        columns: Sequence[str] | None = None,
-        target: Risk | None = None,
-        noise_scale: Noise | None = None,
-        random_state: RandomState = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.columns = columns
-        self.target = target
-        self.noise_scale = noise_scale
-        self.random_state = random_state
-        self.ledger = ledger
 
     def forecast(self, size: int | None = None, *, n_rows: int) -> Forecast:
         """How many of a column's rows may lie beyond its limits; needs no data.

@@ -12,8 +12,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +28,6 @@ from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.mechanisms.base import (
     Arrays,
     Forecast,
-    Noise,
     Plan,
     TableEstimator,
     Target,
@@ -37,7 +36,6 @@ from ndis.mechanisms.base import (
 from ndis.mechanisms.sketch import Estimate
 from ndis.mechanisms.spectrum import Spectrum
 from ndis.randomness import (
-    RandomState,
     add_noise,
     add_symmetric_noise,
     draw_sketch,
@@ -47,10 +45,6 @@ from ndis.tables import GRID_NORM, Columns, Rows, Table, leverages
 from ndis.tables.arrays import on_host
 from ndis.tables.exact import MOST_ROWS
 from ndis.tables.sums import NORM_BINS, count_norms
-
-if TYPE_CHECKING:
-    from ndis.ledger import Ledger
-    from ndis.risk import Risk
 
 # Shares of the squared budget: the number of rows, the sums if the mean is wanted, and the counts
 # of norms if a radius is bought; the second moments have the rest.
@@ -70,13 +64,14 @@ class Chosen(NamedTuple):
     reason: str
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SecondMoments(TableEstimator):
     """What covariance and principal components share: the plan, the draw and the laws."""
 
+    n_components: Any
     center: bool
     norm: str
-    n_components: Any
-    relation: str = str(NeighbourRelation.ADD_REMOVE)
+    relation = str(NeighbourRelation.ADD_REMOVE)
 
     # -- before the data ---------------------------------------------------------------------
 
@@ -306,6 +301,7 @@ class SecondMoments(TableEstimator):
         return Gaussian(np.zeros(len(gram)), gram + noise["sketch"] ** 2 * np.eye(len(gram)))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateCovariance(SecondMoments):
     """The covariance of a table, which answers the variance in any direction.
 
@@ -358,42 +354,11 @@ class PrivateCovariance(SecondMoments):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        limits: Any = None,
-        data_norm: float | None = None,
-        method: str = "auto",
-        relation: str = "add-remove",
-        center: bool = True,
-        norm: str = "declared",
-        n_components: int = 738,
-        columns: Sequence[str] | None = None,
-        levels: Mapping[str, Sequence[Any]] | None = None,
-        n_rows: int | None = None,
-        target: Risk | None = None,
-        noise_scale: Noise | None = None,
-        random_state: RandomState = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.limits = limits
-        self.data_norm = data_norm
-        self.method = method
-        self.relation = relation
-        self.center = center
-        self.norm = norm
-        self.n_components = n_components
-        self.columns = columns
-        self.levels = levels
-        self.n_rows = n_rows
-        self.target = target
-        self.noise_scale = noise_scale
-        self.random_state = random_state
-        self.ledger = ledger
+    n_components: int = 738
+    center: bool = True
+    norm: str = "declared"
+    method: str = "auto"
+    relation: str = "add-remove"
 
     # -- before the data ---------------------------------------------------------------------
 
@@ -567,6 +532,7 @@ class PrivateCovariance(SecondMoments):
         return QuadraticLoss.from_shift(np.sqrt(away))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoments):  # type: ignore[misc]
     """Principal components of a table, private for every row.
 
@@ -615,38 +581,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
     (array([[0., 0., 1.]]), (10000, 1))
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        limits: Any = None,
-        data_norm: float | None = None,
-        center: bool = False,
-        norm: str = "private",
-        columns: Sequence[str] | None = None,
-        levels: Mapping[str, Sequence[Any]] | None = None,
-        n_rows: int | None = None,
-        target: Risk | None = None,
-        noise_scale: Noise | None = None,
-        random_state: RandomState = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.limits = limits
-        self.data_norm = data_norm
-        self.center = center
-        self.norm = norm
-        self.columns = columns
-        self.levels = levels
-        self.n_rows = n_rows
-        self.target = target
-        self.noise_scale = noise_scale
-        self.random_state = random_state
-        self.ledger = ledger
+    n_components: int | None = field(default=None, kw_only=False)
+    center: bool = False
+    norm: str = "private"
 
     def _noise(self, rows: Rows) -> Chosen:
         d = len(rows.features.names)

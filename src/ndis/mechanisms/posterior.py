@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -21,12 +22,8 @@ from ndis.calibration import ROUND_UP, meets
 from ndis.gaussian import Gaussian
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.loss.posteriors import Envelope
-from ndis.mechanisms.base import Arrays, Forecast, Noise, Plan, PrivateEstimator, Target
-from ndis.randomness import RandomState, draw_gaussian
-
-if TYPE_CHECKING:
-    from ndis.ledger import Ledger
-    from ndis.risk import Risk
+from ndis.mechanisms.base import Arrays, Forecast, Plan, PrivateEstimator, Target
+from ndis.randomness import draw_gaussian
 
 SIDES = ("absent", "present")
 
@@ -195,6 +192,7 @@ def _share(logit: float) -> float:
 # -- the wrapper -----------------------------------------------------------------------------
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GaussianOutput(PrivateEstimator):
     """A draw from any Gaussian-output algorithm, with the least noise for its sensitivity.
 
@@ -269,35 +267,17 @@ class GaussianOutput(PrivateEstimator):
     (1, 1)
     """
 
-    def __init__(
-        self,
-        algorithm: Callable[[Any], Any],
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        dimension: int | None = None,
-        max_spread: float | None = None,
-        mean_shift: Bound = 0.0,
-        kappa: Bound = 0.0,
-        eta: Bound | None = None,
-        rank: int | None = None,
-        worst_case: Callable[[float], QuadraticLoss] | None = None,
-        wider: str = "absent",
-        relation: str = "add-remove",
-        n_draws: int = 1,
-        target: Risk | None = None,
-        noise_scale: Noise | None = None,
-        random_state: RandomState = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self.algorithm = algorithm
-        self.epsilon, self.delta = epsilon, delta
-        self.dimension, self.max_spread = dimension, max_spread
-        self.mean_shift, self.kappa, self.eta, self.rank = mean_shift, kappa, eta, rank
-        self.worst_case, self.wider, self.relation = worst_case, wider, relation
-        self.n_draws = n_draws
-        self.target, self.noise_scale = target, noise_scale
-        self.random_state, self.ledger = random_state, ledger
+    algorithm: Callable[[Any], Any] = field(kw_only=False)
+    dimension: int | None = None
+    max_spread: float | None = None
+    mean_shift: Bound = 0.0
+    kappa: Bound = 0.0
+    eta: Bound | None = None
+    rank: int | None = None
+    worst_case: Callable[[float], QuadraticLoss] | None = None
+    wider: str = "absent"
+    relation: str = "add-remove"
+    n_draws: int = 1
 
     # -- before the data ---------------------------------------------------------------------
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
@@ -45,7 +45,7 @@ from ndis.mechanisms.kernels import (
 )
 from ndis.mechanisms.posterior import SMALLEST, drawn, least_draw_noise, noised, require_rows
 from ndis.mechanisms.spectrum import Spectrum
-from ndis.randomness import RandomState, add_noise, add_symmetric_noise
+from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import GRID_NORM, Columns, Rows, Table
 from ndis.tables.arrays import on_host
 from ndis.tables.blocks import Block
@@ -53,10 +53,6 @@ from ndis.tables.exact import ExactSum
 from ndis.tables.rows import Batch
 from ndis.tables.sums import KernelMoments
 from ndis.tables.table import Pass
-
-if TYPE_CHECKING:
-    from ndis.ledger import Ledger
-    from ndis.risk import Risk
 
 METHODS = ("auto", "inducing", "posterior")
 # How far a row moves each sum, and the share of the budget; a row moves count and squares by 1.
@@ -71,6 +67,7 @@ _EIGEN_ROUND_UP = 1.0 + 1e-9
 _ROUNDING = 2.0**-10
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[misc]
     """Gaussian process regression, private for every person with one row in the table.
 
@@ -148,42 +145,18 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
     True
     """
 
-    levels = None
-    data_norm = None
-
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        limits: Any = None,
-        label_limits: Any = None,
-        method: str = "auto",
-        kernel: Any = None,
-        n_inducing: int | None = None,
-        query_points: Any = None,
-        max_rows: int | None = None,
-        noise_variance: float | None = None,
-        kernel_is_psd: bool = False,
-        kernel_bound: float | None = None,
-        n_draws: int = 1,
-        columns: Sequence[str] | None = None,
-        n_rows: int | None = None,
-        target: Risk | None = None,
-        noise_scale: Noise | None = None,
-        random_state: RandomState = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self.epsilon, self.delta = epsilon, delta
-        self.limits, self.label_limits = limits, label_limits
-        self.method, self.kernel = method, kernel
-        self.n_inducing, self.query_points = n_inducing, query_points
-        self.max_rows, self.noise_variance = max_rows, noise_variance
-        self.kernel_is_psd, self.kernel_bound = kernel_is_psd, kernel_bound
-        self.n_draws = n_draws
-        self.columns, self.n_rows = columns, n_rows
-        self.target, self.noise_scale = target, noise_scale
-        self.random_state, self.ledger = random_state, ledger
+    levels: None = field(default=None, init=False)
+    data_norm: None = field(default=None, init=False)
+    label_limits: Any = None
+    method: str = "auto"
+    kernel: Any = None
+    n_inducing: int | None = None
+    query_points: Any = None
+    max_rows: int | None = None
+    noise_variance: float | None = None
+    kernel_is_psd: bool = False
+    kernel_bound: float | None = None
+    n_draws: int = 1
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

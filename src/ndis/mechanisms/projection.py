@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +22,8 @@ from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.mechanisms import projection_methods as methods
 from ndis.mechanisms.base import Arrays, Forecast, Noise, Plan, TableEstimator
 from ndis.mechanisms.sketch import Sketch
-from ndis.randomness import RandomState, draw_sketch
+from ndis.randomness import draw_sketch
 from ndis.tables import GRID_NORM, MOST_ROWS, ExactSum, Rows, Table, leverages
-
-if TYPE_CHECKING:
-    from ndis.ledger import Ledger
-    from ndis.risk import Risk
 
 METHODS = ("auto", "ridge", "ptr")
 _REASONS = {
@@ -38,6 +35,7 @@ _REASONS = {
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateProjection(TableEstimator):
     """A sketch of a table, private for every person with one row in it.
 
@@ -90,42 +88,11 @@ class PrivateProjection(TableEstimator):
     (4, 500)
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        n_components: int,
-        limits: Any = None,
-        data_norm: float | None = None,
-        method: str = "auto",
-        leverage: float | None = None,
-        columns: Sequence[str] | None = None,
-        levels: Mapping[str, Sequence[Any]] | None = None,
-        fit_intercept: bool = False,
-        n_rows: int | None = None,
-        max_rows: int = MOST_ROWS,
-        target: Risk | None = None,
-        noise_scale: Noise | None = None,
-        random_state: RandomState = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_components = n_components
-        self.limits = limits
-        self.data_norm = data_norm
-        self.method = method
-        self.leverage = leverage
-        self.columns = columns
-        self.levels = levels
-        self.fit_intercept = fit_intercept
-        self.n_rows = n_rows
-        self.max_rows = max_rows
-        self.target = target
-        self.noise_scale = noise_scale
-        self.random_state = random_state
-        self.ledger = ledger
+    n_components: int
+    method: str = "auto"
+    leverage: float | None = None
+    fit_intercept: bool = False
+    max_rows: int = MOST_ROWS
 
     # -- before the data ---------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.stats import norm
@@ -16,17 +16,12 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.gaussian import Gaussian
 from ndis.loss import QuadraticLoss
-from ndis.mechanisms.base import Arrays, Forecast, Noise, Plan, TableEstimator, mean_shift
+from ndis.mechanisms.base import Arrays, Forecast, Plan, TableEstimator, mean_shift
 from ndis.mechanisms.regression_methods import moments, newton
 from ndis.mechanisms.regression_methods.newton import LOOKS, MAX_ROUNDS
 from ndis.mechanisms.regression_methods.sketches import SKETCHES, Sketched, sketching
-from ndis.randomness import RandomState
 from ndis.tables import GRID_NORM, MOST_ROWS, Columns, Rows, Table
 from ndis.tables.sums import BINS
-
-if TYPE_CHECKING:
-    from ndis.ledger import Ledger
-    from ndis.risk import Risk
 
 # An eigenvalue is known if it exceeds the largest that noise alone has by this factor.
 _KNOWN = 1.5
@@ -81,6 +76,7 @@ class Inference:
         return "\n".join(lines)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     """Linear regression, private for every person with one row in the table.
 
@@ -153,52 +149,16 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     '0.99'
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        limits: Any = None,
-        label_limits: Any = None,
-        data_norm: float | None = None,
-        label_bound: float | None = None,
-        method: str = "auto",
-        n_components: int | None = None,
-        leverage: float | None = None,
-        joint_leverage: float | None = None,
-        max_rows: int = MOST_ROWS,
-        n_rounds: int | str = "auto",
-        max_rounds: int = MAX_ROUNDS,
-        fit_intercept: bool = True,
-        columns: Sequence[str] | None = None,
-        levels: Mapping[str, Sequence[Any]] | None = None,
-        n_rows: int | None = None,
-        target: Risk | None = None,
-        noise_scale: Noise | None = None,
-        random_state: RandomState = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.limits = limits
-        self.label_limits = label_limits
-        self.data_norm = data_norm
-        self.label_bound = label_bound
-        self.method = method
-        self.n_components = n_components
-        self.leverage = leverage
-        self.joint_leverage = joint_leverage
-        self.max_rows = max_rows
-        self.n_rounds = n_rounds
-        self.max_rounds = max_rounds
-        self.fit_intercept = fit_intercept
-        self.columns = columns
-        self.levels = levels
-        self.n_rows = n_rows
-        self.target = target
-        self.noise_scale = noise_scale
-        self.random_state = random_state
-        self.ledger = ledger
+    label_limits: Any = None
+    label_bound: float | None = None
+    method: str = "auto"
+    n_components: int | None = None
+    leverage: float | None = None
+    joint_leverage: float | None = None
+    max_rows: int = MOST_ROWS
+    n_rounds: int | str = "auto"
+    max_rounds: int = MAX_ROUNDS
+    fit_intercept: bool = True
 
     # -- before the data ---------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -26,15 +27,12 @@ from ndis.mechanisms.multiparty.releasing import (
     whole_parameters,
 )
 from ndis.mechanisms.multiparty.training import LinearModel, train
-from ndis.randomness import RandomState, generator
-
-if TYPE_CHECKING:
-    from ndis.ledger import Ledger
-    from ndis.risk import Risk
+from ndis.randomness import generator
 
 LABEL = "y"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     """Linear regression on what several parties release about the same people.
 
@@ -91,26 +89,14 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
     ('x1', 'x2', 'y')
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        parties: int | Mapping[str, Sequence[str]] = 2,
-        limits: tuple[float, float] | Mapping[str, tuple[float, float]] = (-1.0, 1.0),
-        protects: str = "person",
-        n_components: int | None = None,
-        target: Risk | None = None,
-        random_state: RandomState = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self.epsilon, self.delta = epsilon, delta
-        self.parties, self.limits, self.protects = parties, limits, protects
-        self.n_components, self.target = n_components, target
-        self.random_state, self.ledger = random_state, ledger
+    parties: int | Mapping[str, Sequence[str]] = 2
+    limits: tuple[float, float] | Mapping[str, tuple[float, float]] = (-1.0, 1.0)
+    protects: str = "person"
+    n_components: int | None = None
+    # It follows from the agreement, which states (epsilon, delta).
+    noise_scale: None = field(default=None, init=False)
 
     relation = NeighbourRelation.REPLACE
-    noise_scale = None  # it follows from the agreement, which states (epsilon, delta)
 
     # -- before the data ---------------------------------------------------------------------
 
