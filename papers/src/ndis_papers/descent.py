@@ -1,12 +1,13 @@
 """Private gradient descent on any loss whose gradients can be written down, row by row.
 
 Every step takes a Poisson sample of the rows, clips the gradient of each to norm `clip`, adds them
-up and adds noise. `descent_loss` accounts for normal noise exactly. For models of torch, Opacus
-computes gradients row by row: pass a function that returns them as an array.
+up and adds noise. `descent_loss` accounts for normal noise exactly. `of_torch` makes such gradients
+of a model of torch, with Opacus.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -91,6 +92,63 @@ def private_descent(
         if watch is not None:
             watch(step, parameters)
     return parameters
+
+
+def of_torch(model: Any, loss: Any, inputs: Any, targets: Any) -> tuple[Gradients, FloatArray]:
+    """The gradients of a torch model's loss, row by row, and its parameters as a vector.
+
+    Needs Opacus (``pip install opacus``), which is no requirement of this package. The model is
+    changed: it has the parameters that the gradients were last asked for; put the trained ones in
+    with ``torch.nn.utils.vector_to_parameters``.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Of layers that treat rows apart; Opacus refuses batch normalisation and the like.
+    loss : callable
+        ``loss(outputs, targets)``: the sum over rows.
+    inputs, targets : Tensor
+        A row each for every person.
+
+    Returns
+    -------
+    gradients : callable
+        For `private_descent`.
+    start : ndarray
+        The model's parameters now.
+    """
+    try:
+        from opacus import GradSampleModule
+        from opacus.validators import ModuleValidator
+    except ImportError:
+        raise ImportError(
+            "Expected Opacus for gradients of torch models, but it is not installed; run: pip "
+            "install opacus."
+        ) from None
+    from torch import as_tensor, cat
+    from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+    ModuleValidator.validate(model, strict=True)
+    watched = GradSampleModule(model, loss_reduction="sum")
+    kept = list(watched.parameters())
+    start = parameters_to_vector(kept).detach().cpu().numpy().astype(np.float64)
+
+    def gradients(parameters: FloatArray, rows: Any) -> FloatArray:
+        if not len(rows):
+            return np.zeros((0, start.size))
+        where = kept[0]
+        vector = as_tensor(parameters, dtype=where.dtype, device=where.device)
+        vector_to_parameters(vector, kept)
+        watched.zero_grad(set_to_none=True)
+        picked = as_tensor(rows, device=inputs.device)
+        with warnings.catch_warnings():
+            # Inputs are data and need no gradients.
+            warnings.filterwarnings("ignore", message="Full backward hook")
+            loss(watched(inputs[picked]), targets[picked]).backward()
+        each = cat([p.grad_sample.reshape(len(rows), -1) for p in kept], dim=1)
+        return np.asarray(each.detach().cpu().numpy(), dtype=np.float64)
+
+    return gradients, start
 
 
 def descent_loss(multiplier: float, rate: float, steps: int) -> Profile:

