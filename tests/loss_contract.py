@@ -109,7 +109,7 @@ def log_delta_is_minus_infinity_only_where_delta_is_0(
 
 @contract
 def epsilon_is_safe(loss: PrivacyLoss, folder: Path, members: Sequence[Any] = ()) -> None:
-    many = np.geomspace(1e-7, 0.5, 17)  # enough for the curve to be sampled first
+    many = np.geomspace(1e-7, 0.5, 17)
     for deltas in (DELTAS, many) if loss.quick else (DELTAS,):
         epsilons = np.asarray(loss.epsilon(deltas))
         rising = epsilons if deltas is DELTAS else epsilons[::-1]

@@ -12,8 +12,11 @@ import functools
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from ndis import _validate
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+from ndis.loss.curves import narrowed
 
 __all__ = ["least_noise", "meets", "noise_multiplier"]
 
@@ -89,7 +92,10 @@ def least_noise(
     while (low == high or not (found := gap(low)) > 0) and high - least >= _CLOSE:
         high, least = (high, low) if math.isnan(found) else (min(high, low), least)
         low, stride = max(high - stride, 0.5 * (high + least)), 2.0 * stride
-    noise = math.exp(_bisect(gap, low, high) if high - least >= _CLOSE else high)
+    if high - least >= _CLOSE:
+        bracket = (np.array([value]) for value in (0.0, low, high, gap(low), gap(high)))
+        high = float(narrowed(lambda x, _: np.array([gap(float(x[0]))]), *bracket)[0])
+    noise = math.exp(high)
     for step in (0.0, *_STEPS):
         candidate = noise * (1.0 + step)
         if meets(family(candidate), eps, delta):
@@ -120,21 +126,3 @@ def noise_multiplier(epsilon: float, delta: float) -> float:
     if epsilon > 0.0:
         start = min(start, math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon)
     return least_noise(lambda noise: shift_profile(1.0 / noise), epsilon, delta, start=start)
-
-
-def _bisect(gap: Callable[[float], float], low: float, high: float) -> float:
-    """The root of a falling function between low (gap > 0) and high (gap <= 0), from above."""
-    f_low, f_high = gap(low), gap(high)
-    for step in range(200):
-        width = high - low
-        if width <= 4e-16 * max(1.0, abs(high)):
-            break
-        guess = 0.5 * (low + high)
-        if step % 3 < 2 and math.isfinite(f_low) and math.isfinite(f_high) and f_low != f_high:
-            near, f_near = (low, f_low) if abs(f_low) < abs(f_high) else (high, f_high)
-            # The second of two secant steps is doubled, to move the far end too.
-            secant = near - (1 + step % 3) * f_near * width / (f_high - f_low)
-            guess = secant if low < secant < high else guess
-        f = gap(guess)
-        low, f_low, high, f_high = (guess, f, high, f_high) if f > 0 else (low, f_low, guess, f)
-    return high

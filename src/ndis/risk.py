@@ -23,15 +23,12 @@ from scipy.special import ndtr, ndtri
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import PrivacyLoss, Profile
+from ndis.loss.curves import lowest
 
 __all__ = ["Risk", "advantage", "belief", "gaussian_mu", "guess", "measure", "true_positive"]
 
-# Epsilons at which a search begins, on either side of 0; how many new ones a step looks at, how
-# many steps there are, and how close in value is close enough.
-_FIRST = np.concatenate([[0.0], np.geomspace(1e-6, 700.0, 80)])
-_BETWEEN, _STEPS, _CLOSE = 16, 12, 1e-11
-# The same, where each of them takes a while.
-_FEW = 4, 4
+# Steps of a search, where each of them takes a while.
+_FEW = 12
 # Cells of the false-positive rates over which a Gaussian is fitted, and how closely.
 _CELLS, _TIGHT = 512, 1e-6
 # More than the rounding of the few sums and products of a line.
@@ -351,38 +348,19 @@ def _least(loss: PrivacyLoss, height: Height) -> tuple[float, float]:
         )
     both = Profile(loss.directions())
 
-    def seen(curve: PrivacyLoss) -> Callable[[FloatArray], FloatArray]:
-        def heights(epsilon: FloatArray) -> FloatArray:
+    def valley(curve: PrivacyLoss, *where: Any) -> tuple[float, float]:
+        def heights(epsilon: FloatArray, _: Any) -> FloatArray:
             with np.errstate(all="ignore"):
                 return height(epsilon, np.exp(curve.upper_log_delta(np.abs(epsilon))))
 
-        return heights
+        found, epsilon = lowest(heights, 1, *where)
+        return float(found[0]), float(epsilon[0])
 
-    points = np.concatenate([-_FIRST[:0:-1], _FIRST])
     if both.quick:
-        return _valley(seen(both), points, _BETWEEN, _STEPS)
+        return valley(both)
     # A table that dominates it says about where; the loss itself is looked at there only.
-    first = _valley(seen(both.dominating().without_gaussian()), points, _BETWEEN, _STEPS)
-    return min(first, _valley(seen(both), first[1] * np.linspace(0.4, 1.6, 5), *_FEW))
-
-
-def _valley(
-    heights: Callable[[FloatArray], FloatArray], points: FloatArray, between: int, steps: int
-) -> tuple[float, float]:
-    """The least height seen, and where: around the lowest point, closer and closer."""
-    values = heights(points)
-    for _ in range(steps):
-        best = int(np.argmin(values))
-        near = slice(max(best - 1, 0), best + 2)
-        points, values = points[near], values[near]
-        if values.max() <= values.min() + _CLOSE * abs(values.min()):
-            break
-        cells = points.size - 1
-        shares = np.linspace(0.0, cells, between * cells + 1)
-        points = np.interp(shares, np.arange(points.size), points)
-        values = heights(points)
-    best = int(np.argmin(values))
-    return float(values[best]), float(points[best])
+    first = valley(both.dominating().without_gaussian())
+    return min(first, valley(both, np.sort(first[1] * np.linspace(0.4, 1.6, 5)), _FEW))
 
 
 def gaussian_mu(loss: PrivacyLoss, false_positive: float) -> tuple[float, float]:

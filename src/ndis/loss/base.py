@@ -244,7 +244,9 @@ class PrivacyLoss(ABC):
                 lambda eps, some: flat[rows[some]].upper_log_delta(eps), target
             )
         else:
-            result[rows] = curves.least_epsilons_of_one(self.upper_log_delta, target, self.quick)
+            values, place = np.unique(target, return_inverse=True)
+            found = curves.least_epsilons(lambda eps, _: self.upper_log_delta(eps), values)
+            result[rows] = found[place]
         if rows.size < wanted.size:
             top = np.broadcast_to(np.maximum(self.supremum(), 0.0), shape).reshape(-1)
             result[wanted == 0] = top[wanted == 0]
@@ -268,9 +270,8 @@ class PrivacyLoss(ABC):
             raise ValueError(
                 f"Expected a single loss, got a batch of shape {self.batch_shape}; index it first."
             )
-        if not self.quick:
-            return self.dominating().tradeoff(level)
-        curve, reverse = self.upper_log_delta, self.reversed().upper_log_delta
+        one = self if self.quick else self.dominating().without_gaussian()
+        curve, reverse = one.upper_log_delta, one.reversed().upper_log_delta
         return curves.tradeoff_of(curve, reverse, level.reshape(-1)).reshape(level.shape)[()]
 
     def renyi(self, alpha: ArrayLike) -> Any:

@@ -30,7 +30,6 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import kinds
 from ndis.loss.base import SAFETY, Exactness, PrivacyLoss, least_log_delta
-from ndis.loss.curves import largest_lines
 
 if TYPE_CHECKING:
     from ndis.loss.quadratic import QuadraticLoss
@@ -404,17 +403,6 @@ class TabulatedLoss(PrivacyLoss):
         """That of a Gaussian part beside a table that says nothing."""
         alone = self.exact is not None and self._says_nothing
         return self.exact.squared_shift if self.exact is not None and alone else math.inf
-
-    def tradeoff(self, alpha: ArrayLike) -> Any:
-        """The f-DP curve of the table: the largest of the lines that belong to its grid points."""
-        level = _validate.floats_within("alpha", alpha, 0.0, 1.0)
-        table = self.without_gaussian()
-        samples = []
-        for way in (table, table.reversed().dominating()):
-            knots = np.union1d([0.0], way.grid[way.grid > 0])
-            samples.append((knots, way.upper_log_delta(knots)))
-        forwards, backwards = samples
-        return largest_lines(forwards, backwards, level.reshape(-1)).reshape(level.shape)[()]
 
     def to_dict(self) -> dict[str, Any]:
         """The stored numbers, exactly."""
