@@ -10,6 +10,7 @@ import numpy as np
 
 from ndis.mechanisms.regression_methods import newton
 from ndis.tables import GRID_NORM, Table
+from ndis.tables.sums import CutMoments
 
 
 def statistics(
@@ -24,9 +25,17 @@ def statistics(
     assert table.rows is not None
     assert table.rows.labels is not None
     d, K = len(table.rows.features.names), len(table.rows.labels.names)
-    path = newton.Descent(released["norms"], noise, d, K, intercept, n_rounds, newton.MAX_ROUNDS)
-    studied = newton.study(table)
-    parts = [studied["norms"].value / noise.norms]
+    studied, parts, centre = newton.study(table, intercept), [], 0.0
+    if intercept:
+        half = studied["count"].value * 2.0**19
+        row = np.append(studied["sums"].value, half) / (math.sqrt(1.25) * 2.0**20)
+        parts = [row / noise.centre]
+        centre = newton.centre_of(released["centre"], noise.centre)
+        studied = table.sum(CutMoments(newton.n_cuts(d), centre))
+    path = newton.Descent(
+        released["norms"], noise, d, K, intercept, n_rounds, newton.MAX_ROUNDS, centre
+    )
+    parts.append(studied["norms"].value / noise.norms)
     last = math.floor(path.constant * GRID_NORM / path.cut)
     gram = newton.augmented(studied, path.rung, last).value / (2.0**40 + last**2)
     parts.append(gram.ravel() / noise.hessian)  # twice half the variance off the diagonal

@@ -141,8 +141,9 @@ def test_newton_spends_what_it_says_on_every_path(epsilon: float, d: int) -> Non
     """Clips and rounds depend on what was released; the squared shift never exceeds the total."""
     rng = np.random.default_rng(1)
     unit = noise_multiplier(epsilon, 1e-6)
-    noise = newton.Noise(unit / math.sqrt(0.03), unit / math.sqrt(0.15), unit / math.sqrt(0.82))
-    X = rng.standard_normal((600, d))
+    shares = newton.shares(intercept=True)
+    noise = newton.Noise(**{name: unit / math.sqrt(share) for name, share in shares.items()})
+    X = rng.standard_normal((600, d)) + rng.choice([0.0, 1.0])
     X *= 10.0 ** rng.uniform(-2, 0, (600, 1)) / np.linalg.norm(X, axis=1, keepdims=True)
     Y = np.clip(X @ rng.standard_normal((d, 2)) + 0.1 * rng.standard_normal((600, 2)), -0.6, 0.6)
     whole, rounds, most = opened(X, Y), set(), 0.0
@@ -153,7 +154,13 @@ def test_newton_spends_what_it_says_on_every_path(epsilon: float, d: int) -> Non
         table = more if i % 2 else whole
         n_rounds: Any = "auto" if i < 3 else 5
         descent, released = newton.draw(
-            table, newton.study(table), noise, rng, intercept=True, n_rounds=n_rounds, max_rounds=20
+            table,
+            newton.study(table, intercept=True),
+            noise,
+            rng,
+            intercept=True,
+            n_rounds=n_rounds,
+            max_rounds=20,
         )
         rounds.add(descent.n_rounds)
         spent = shift_of(noise, whole, more, released, n_rounds)
@@ -200,13 +207,14 @@ def test_passes_are_counted() -> None:
         opening = source.passes
         limits = dict(zip(names, [(-1, 1)] * 3 + [(-4, 5)], strict=True))
         model(limits=limits, label_limits=None, n_rounds=n_rounds).fit(frame, "y")
-        # A pass for each gradient, and one before them for lengths of rows and the Hessian.
-        assert source.passes - opening == n_rounds + 1
+        # A pass for each gradient, before them one for lengths of rows and the Hessian, and one for
+        # the centre.
+        assert source.passes - opening == n_rounds + 2
         source.passes = opening = 0
         PrivateLeastSquares(
             epsilon=1.0, delta=1e-5, limits="private", columns=names, n_rounds=n_rounds
         ).fit(Table.open(source, names), "y")
-        assert source.passes - opening <= n_rounds + 3  # opening, and one for the limits
+        assert source.passes - opening <= n_rounds + 4  # opening, and one for the limits
 
 
 def test_the_centre_is_that_of_whole_rows() -> None:
@@ -218,8 +226,17 @@ def test_the_centre_is_that_of_whole_rows() -> None:
     assert lost == pytest.approx(2.0)
     hessian = rows * np.outer(cut, cut) + np.diag([0.01 * rows, 0.02 * rows, 0.0])
     bend = newton.Curvature(hessian, 1.0, 0.1, rows, 1.0, 0.1, lost, intercept=True)
-    np.testing.assert_allclose(bend.mean, mean, rtol=1e-9)
+    np.testing.assert_allclose(bend.mean, mean, rtol=1e-8)
     np.testing.assert_allclose(bend.values[:2], [0.01 * rows, 0.02 * rows], rtol=1e-3)
+
+
+def test_rows_far_from_the_middle_of_their_limits() -> None:
+    """Curvature that is small beside the rows' distance from the middle is found all the same."""
+    rng = np.random.default_rng(0)
+    X = 0.8 + 0.05 * rng.standard_normal((20_000, 4))
+    y = (X - 0.8) @ [2.0, -1.0, 1.0, 3.0] + 0.02 * rng.standard_normal(20_000)
+    fitted = model(limits=[(-1, 1)] * 4, label_limits=(-1, 1)).fit(X, y)
+    assert fitted.score(X, y) > 0.95
 
 
 def test_limits_that_nobody_knows() -> None:
@@ -227,7 +244,7 @@ def test_limits_that_nobody_knows() -> None:
     fitted = PrivateLeastSquares(epsilon=2.0, delta=1e-5, limits="private", random_state=0).fit(
         X, y
     )
-    assert set(fitted.noise_scale_) == {"limits", "norms", "hessian", "rounds"}
+    assert set(fitted.noise_scale_) == {"limits", "centre", "norms", "hessian", "rounds"}
     assert fitted.score(X, y) > 0.98
     assert np.all(fitted.inference().standard_error > 0)
 

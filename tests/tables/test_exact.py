@@ -12,6 +12,7 @@ from scipy import sparse
 
 from ndis.mechanisms.classification_newton import class_basis
 from ndis.tables import Columns, ExactSum, Rows, Scores, Table, bounded, contrasts, moments
+from ndis.tables.blocks import Block
 from ndis.tables.exact import BLOCK_ROWS, GRID_NORM, Accumulator
 from ndis.tables.sums import CutMoments, JointGram, Pull, PullSum
 from reading import opened
@@ -187,6 +188,27 @@ def test_cut_rows_keep_their_bound_and_histograms_count_every_row() -> None:
     assert norms.sum() == 700
     expected = np.floor(-2 * np.log2(np.minimum(np.linalg.norm(X, axis=1), 1.0))).clip(0, 63)
     assert norms[:20].tolist() == np.bincount(expected.astype(int), minlength=64)[:20].tolist()
+
+
+def test_moments_about_a_centre_are_those_of_shifted_rows() -> None:
+    rng = np.random.default_rng(8)
+    rows, centre = rng.uniform(-1, 1, (3, 500)), np.array([2.0**19, -(2.0**18), 5.0])
+    rows = np.rint(rows * 2.0**20 / np.sqrt(3))
+    shifted = rows - centre[:, None]
+    length = np.linalg.norm(shifted, axis=0)
+    inside, outside = shifted[:, length <= 2**20], shifted[:, length > 2**20]
+    assert 0 < outside.shape[1] < 500
+    found, expected = (
+        CutMoments(8, centre)(Block(rows[:, length <= 2**20])),
+        CutMoments(8)(Block(inside)),
+    )
+    for name, term in expected.items():
+        assert np.array_equal(found[name], term)
+    for row in outside.T:
+        terms = CutMoments(8, centre)(Block((row + centre)[:, None]))
+        assert np.all(np.trace(terms["grams"], axis1=1, axis2=2) <= 2**40)
+        expected = row * 2**20 / np.linalg.norm(row)
+        np.testing.assert_allclose(terms["sums"][0], expected, rtol=0, atol=2.0)
 
 
 def test_sparse_rows_give_the_sums_of_dense_ones() -> None:

@@ -188,10 +188,10 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
             shapes = {**made.shapes, "coef": (d - bool(self.fit_intercept),), "intercept": ()}
             return Plan(method, made.noise_scale, made.guarantee, shapes, _REASONS[method])
         if method == "newton":
-            shares = {"norms": newton.NORMS, "hessian": newton.HESSIAN}
-            shares["rounds"] = 1 - sum(shares.values())
+            shares = newton.shares(bool(self.fit_intercept))
             parts = {name: (1.0, share) for name, share in shares.items()}
             most = newton.most_rounds(*self._rounds())
+            shapes |= {"centre": (d + 1,)} if self.fit_intercept else {}
             shapes |= {
                 "norms": (BINS,),
                 "hessian": (d + 1, d + 1),
@@ -257,7 +257,9 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
             assert table.rows is not None
             studied: Any = self._sketching(table.rows).study(table)
         else:
-            studied = newton.study(table) if plan.method == "newton" else moments.study(table)
+            centred = bool(self.fit_intercept)
+            newtons = plan.method == "newton"
+            studied = newton.study(table, centred) if newtons else moments.study(table)
         self._check_rows(table.n_rows)
         return studied
 
@@ -476,8 +478,10 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         d, K, intercept = len(rows.features.names), len(rows.labels.names), bool(self.fit_intercept)
         if "moments" in arrays:
             return moments.Solution(np.asarray(arrays["moments"]), noise["moments"], d, intercept)
-        own = newton.Noise(noise["norms"], noise["hessian"], noise["rounds"])
-        start = newton.Descent(np.asarray(arrays["norms"]), own, d, K, intercept, *self._rounds())
+        own = newton.Noise(**{name: noise[name] for name in newton.shares(intercept)})
+        centre = newton.centre_of(np.asarray(arrays["centre"]), own.centre) if intercept else 0.0
+        norms = np.asarray(arrays["norms"])
+        start = newton.Descent(norms, own, d, K, intercept, *self._rounds(), centre)
         return start.run({name: np.asarray(array) for name, array in arrays.items()})
 
     # -- parts -------------------------------------------------------------------------------

@@ -25,12 +25,17 @@ def moments(block: Block) -> Mapping[str, Any]:
     """First and second moments: of features, of features with labels, of labels; the count."""
     centred = getattr(block, "shift", None) is None
     terms = {"gram" if centred else "raw_gram": block.gram()}
-    terms["sums"] = block.combine(block.ones())[:, 0]
-    terms["count"] = np.array(float(block.n_rows))
+    terms |= totals(block)
     if block.labels is not None:
         terms["cross"] = block.combine(block.labels)
         terms["squares"] = block.xp.sum(block.total(block.labels * block.labels))
     return terms
+
+
+def totals(block: Block) -> Mapping[str, Any]:
+    """The sum of the rows, and how many there are."""
+    sums = block.combine(block.ones())[:, 0]
+    return {"sums": sums, "count": np.array(float(block.n_rows))}
 
 
 def read_moments(table: Table) -> dict[str, ExactSum]:
@@ -128,13 +133,18 @@ class CutMoments:
     A row k counts as u = 2^(j/2) k for the j-th norm if |k| <= 2^20 2^(-j/2), and as k scaled to
     2^20 if it is longer. Matrices u u^T are then integers, and u itself is rounded towards zero:
     both have norm 2^20 at most. Bin i of the norms counts those between
-    2^20 2^(-(i+1)/2) and 2^20 2^(-i/2): squared norms are integers, and so are the edges.
+    2^20 2^(-(i+1)/2) and 2^20 2^(-i/2): squared norms are integers, and so are the edges. With a
+    centre, of whole numbers, a row is what it is less that, scaled to 2^20 if it is longer.
     """
 
     n_cuts: int
+    centre: FloatArray | None = None
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """Terms: "norms", "count", "sums" of u for each cut, "grams" of u u^T."""
+        if self.centre is not None:
+            away = block.dense - block.beside(self.centre[:, None])
+            block = block.like(shortened(block.xp, away, None)[0])
         xp, rows, n, squares = block.xp, block.dense, self.n_cuts, block.squares()
         order = xp.argsort(squares)
         squares = xp.take(squares, order, axis=0)

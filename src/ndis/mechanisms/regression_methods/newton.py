@@ -3,14 +3,16 @@
 Rows x have norm at most 1 and labels y too (grid units over 2^20). Everything that reads rows is a
 sum with Gaussian noise, and the squared shifts of all of them add up to the total D^2:
 
-    norms      a histogram of row norms                           NORMS D^2
-    hessian    sum of (x', c)(x', c)^T, x' cut to norm L          HESSIAN D^2
-    products   histograms of q = |z| |r| at a few rounds          PRODUCTS D^2 each
+    centre     sum of (x, c), if there is an intercept            CENTRE D^2
+    norms      a histogram of |x - m|, m the centre               NORMS D^2
+    hessian    sum of (x', c)(x', c)^T, x' = x - m cut to norm L  HESSIAN D^2
+    products   histograms of q = |z| |r| at a few rounds          PRODUCTS of the rest each
     gradients  sum of z r^T min(1, clip/q), T of them             the rest, in equal parts
 
-z is the row in the metric of the Hessian, r its residuals. How many rounds there are, and so how
-many histograms, is decided by the first histogram alone. All else is post-processing: `Descent`
-needs nothing but what was released, and can be run again from a release.
+z is the row in the metric of the Hessian, r its residuals. Limits are rarely centred on the rows:
+about their own centre these are short, and the Hessian needs the less noise. How many rounds there
+are, and so how many histograms, is decided by the first histogram alone. All else is
+post-processing: `Descent` needs nothing but what was released, and can be run again from a release.
 
 A cut or a clip is chosen from a histogram, and yet costs no pass of its own: the sums are made for
 a whole ladder of them beside the histogram, and only the chosen one is released.
@@ -30,16 +32,10 @@ from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import GRID_NORM, ExactSum, Table
-from ndis.tables.sums import (
-    BINS,
-    VECTOR_NORM,
-    CutMoments,
-    Pull,
-    PullSum,
-)
+from ndis.tables.sums import BINS, VECTOR_NORM, CutMoments, Pull, PullSum, totals
 
-# Shares of D^2; a histogram of products stands before these rounds.
-NORMS, HESSIAN, PRODUCTS = 0.03, 0.15, 0.02
+# Shares of D^2, and of what is left for rounds; a histogram of products stands before these rounds.
+CENTRE, NORMS, HESSIAN, PRODUCTS = 0.03, 0.03, 0.2, 0.025
 LOOKS = (0, 1, 3, 7, 15)
 MIN_ROUNDS, MAX_ROUNDS = 3, 20
 
@@ -62,6 +58,18 @@ _LATER_CLIPS = 2.0 ** (-np.arange(16) / 4)
 
 _EDGES = 2.0 ** (-np.arange(BINS + 1) / 2)
 _SQUARES = _EDGES[:-1] ** 2 * 0.5 / math.log(2)  # the mean square in a bin, if log-uniform there
+
+
+# The constant beside the rows whose sum gives the centre, and how far both move together.
+_ONE = 0.5
+_MOVED = math.hypot(1.0, _ONE) * ROUND_UP
+
+
+def shares(intercept: bool) -> dict[str, float]:
+    """What each part takes of D^2."""
+    taken = {"centre": CENTRE} if intercept else {}
+    taken |= {"norms": NORMS, "hessian": HESSIAN}
+    return {**taken, "rounds": 1.0 - sum(taken.values())}
 
 
 def n_cuts(n_features: int) -> int:
@@ -139,13 +147,25 @@ def cleaned(values: FloatArray, scale: float) -> FloatArray:
     return np.asarray(np.maximum(values - leaned, 0.0))
 
 
+def shrunk(sums: FloatArray, scale: float) -> FloatArray:
+    """Noisy sums drawn towards zero, by James and Stein: all the way if they may be noise alone."""
+    return sums * max(1.0 - len(sums) * scale**2 / max(float(sums @ sums), 1e-300), 0.0)
+
+
+def centre_of(noisy: FloatArray, noise: float) -> FloatArray:
+    """About where rows are, from their noisy sum and count; whole numbers of grid units."""
+    scale = noise * _MOVED
+    mean = shrunk(noisy[:-1], scale) / max(float(noisy[-1]), scale / _ONE)
+    return np.asarray(np.trunc(mean / max(1.0, float(np.linalg.norm(mean))) * GRID_NORM))
+
+
 class Curvature:
     """A noisy Hessian of rows and a constant: centre, eigenvectors, what is known along them.
 
     Parameters
     ----------
     noisy : ndarray of shape (d + 1, d + 1)
-        Sum of (x, constant)(x, constant)^T with symmetric noise.
+        Sum of (x, constant)(x, constant)^T with symmetric noise, x the row less `centre`.
     scale : float
         The noise on its diagonal.
     constant : float
@@ -158,6 +178,7 @@ class Curvature:
     intercept : bool
         Whether a constant is asked for. Without one it is still fitted beside the columns, unless
         they can stand in for it: residuals without it would be far too long.
+    centre : ndarray of shape (d,), or 0.0
     """
 
     def __init__(
@@ -170,11 +191,12 @@ class Curvature:
         square: float,
         lost: float,
         intercept: bool,
+        centre: FloatArray | float = 0.0,
     ) -> None:
         d = len(noisy) - 1
         self.scale, self.rows = scale, rows
-        sums, sums_scale = noisy[:-1, -1] / constant, scale / (math.sqrt(2) * constant)
-        mean = sums / rows if sums @ sums > 4 * d * sums_scale**2 else np.zeros(d)
+        sums_scale = scale / (math.sqrt(2) * constant)
+        mean = shrunk(noisy[:-1, -1] / constant, sums_scale) / rows
         mean = mean / max(1.0, float(np.linalg.norm(mean)))
         hidden = min(scale * math.sqrt(d / 2), max(rows * square, scale))
         self.constant = intercept or not self._explain(noisy[:-1, :-1], rows * mean, hidden)
@@ -182,11 +204,12 @@ class Curvature:
         centred = noisy[:-1, :-1] - rows * np.outer(mean, mean)
         # Where many rows are cut their centre is too; coefficients that took it for that of the
         # rows would swing ever wider together with the constant.
-        self.mean = mean * lost / max(1.0, lost * float(np.linalg.norm(mean)))
+        self.mean = centre + mean * lost
+        self.mean = self.mean / max(1.0, float(np.linalg.norm(self.mean)))
         self.noisy_values, self.vectors = np.linalg.eigh(centred)
         values = cleaned(self.noisy_values, scale)
         # The centre is noisy too: along it curvature may be hidden by what was subtracted.
-        leaning = 2.0 * np.abs(self.vectors.T @ self.mean) * sums_scale
+        leaning = 2.0 * lost * np.abs(self.vectors.T @ mean) * sums_scale
         values = np.maximum(values, leaning / 2)
         self.rho = np.hypot(hidden, leaning)
         self.own = np.ones(d, dtype=bool)
@@ -335,20 +358,20 @@ class Curvature:
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of a plan, for sums that a row moves by one: the histogram, the Hessian, rounds."""
+    """The noise of a plan, for sums that a row moves by one."""
 
     norms: float
     hessian: float
     rounds: float  # of one gradient, were it alone
+    centre: float = math.inf
 
     def look(self) -> float:
         """The noise of a histogram of products."""
-        return self.rounds / math.sqrt(PRODUCTS / (1 - NORMS - HESSIAN)) * ROUND_UP
+        return self.rounds / math.sqrt(PRODUCTS) * ROUND_UP
 
     def gradient(self, n_looks: int) -> float:
         """That of all gradients together."""
-        left = 1 - PRODUCTS * n_looks / (1 - NORMS - HESSIAN)
-        return self.rounds / math.sqrt(left) * ROUND_UP
+        return self.rounds / math.sqrt(1 - PRODUCTS * n_looks) * ROUND_UP
 
 
 class Descent:
@@ -357,12 +380,14 @@ class Descent:
     Parameters
     ----------
     norms : ndarray
-        The noisy histogram of row norms.
+        The noisy histogram of row norms, about the centre.
     noise : Noise
     n_features, n_labels : int
     intercept : bool
     n_rounds : int or "auto"
     max_rounds : int
+    centre : ndarray of shape (n_features,), or 0.0
+        The centre, see `centre_of`.
     """
 
     curvature: Curvature
@@ -376,8 +401,10 @@ class Descent:
         intercept: bool,
         n_rounds: int | str,
         max_rounds: int,
+        centre: FloatArray | float = 0.0,
     ) -> None:
         self.noise, self._d, self._K, self._intercept = noise, n_features, n_labels, intercept
+        self._centre = centre
         self._norms = Histogram(norms, 1.0, noise.norms)
         rows, d = self._norms.total, n_features
         if isinstance(n_rounds, str):
@@ -414,6 +441,7 @@ class Descent:
             self._square,
             self._norms.lost(self.cut),
             self._intercept,
+            self._centre / GRID_NORM,
         )
 
     @property
@@ -571,8 +599,17 @@ def draw(
     assert table.rows is not None
     assert table.rows.labels is not None
     d, K = len(table.rows.features.names), len(table.rows.labels.names)
+    released: dict[str, FloatArray] = {}
+    centre = np.zeros(d)
+    if intercept:
+        scale = noise.centre * _MOVED
+        sums = add_noise(studied["sums"], scale * GRID_NORM, rng) / GRID_NORM
+        count = add_noise(studied["count"], scale / _ONE, rng)
+        released["centre"] = np.append(sums, count)
+        centre = centre_of(released["centre"], noise.centre)
+        studied = table.sum(CutMoments(n_cuts(d), centre), what="Reading norms")
     norms = add_noise(studied["norms"], noise.norms, rng)
-    descent = Descent(norms, noise, d, K, intercept, n_rounds, max_rounds)
+    descent = Descent(norms, noise, d, K, intercept, n_rounds, max_rounds, centre)
     hessian = cut_gram(descent, studied, rng)
     descent.bend(hessian)
     most = most_rounds(n_rounds, max_rounds)
@@ -588,8 +625,8 @@ def draw(
         total = sums["gradient"][:, rung * K : (rung + 1) * K]
         gradients[t] = clipped_gradient(descent, total, pulls.unit, rng)
         descent.learn(gradients[t])
-    released = {"norms": norms, "hessian": hessian, "products": products, "gradients": gradients}
-    return descent, released
+    later = {"norms": norms, "hessian": hessian, "products": products, "gradients": gradients}
+    return descent, {**released, **later}
 
 
 def gradients_of(descent: Descent, looking: bool) -> PullSum:
@@ -602,7 +639,8 @@ def gradients_of(descent: Descent, looking: bool) -> PullSum:
     )
 
 
-def study(table: Table) -> dict[str, ExactSum]:
-    """Exact norms and moments: the first pass, in which all that can fail fails."""
+def study(table: Table, intercept: bool) -> dict[str, ExactSum]:
+    """Exact sums, or moments without an intercept: the pass in which all that can fail fails."""
     assert table.rows is not None
-    return table.sum(CutMoments(n_cuts(len(table.rows.features.names))), what="Reading norms")
+    first = totals if intercept else CutMoments(n_cuts(len(table.rows.features.names)))
+    return table.sum(first, what="Reading the table")
