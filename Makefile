@@ -33,11 +33,11 @@ run: $(STAMPS)/run  ## set up, then show what the library does, and a claim of t
 	$(BIN)/ndis demo
 	$(BIN)/ndis claims --paper rank-one-gaussian --check
 
-test: $(STAMPS)/dev  ## set up, then run the tests (without the slow ones)
+test: $(STAMPS)/dev  ## set up, then run the tests (those that take a second or less)
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not evidence"
 
 slow: $(STAMPS)/dev  ## the slow tests
-	$(BIN)/pytest -n 2 --dist loadgroup -m slow
+	$(BIN)/pytest -n 2 --dist loadgroup -m "slow and not evidence"
 
 lint: $(STAMPS)/dev  ## ruff: rules and formatting
 	$(BIN)/ruff check .

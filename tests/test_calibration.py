@@ -12,6 +12,7 @@ from ndis.calibration import least_noise, meets
 from pairs import random_loss
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.floats(0.01, 10), st.floats(1e-15, 0.3))
 def test_shift(eps: float, delta: float) -> None:
@@ -21,6 +22,7 @@ def test_shift(eps: float, delta: float) -> None:
     assert QuadraticLoss.from_shift(1.0 / (sigma * (1 - 1e-10))).log_delta(eps) > math.log(delta)
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.floats(0.1, 5), st.floats(1e-12, 0.1), st.integers(1, 2000))
 def test_ridge_in_both_directions(eps: float, delta: float, r: int) -> None:
@@ -32,6 +34,7 @@ def test_ridge_in_both_directions(eps: float, delta: float, r: int) -> None:
     assert family(noise * (1 - 1e-9)).log_delta(eps) > math.log(delta)
 
 
+@pytest.mark.slow
 def test_no_calibration_of_a_random_family_is_unsafe() -> None:
     rng = np.random.default_rng(9)
     for _ in range(20):

@@ -35,6 +35,7 @@ def relative_error(log_value: float, reference: mpf) -> float:
         return float(abs(mp.expm1(mpf(log_value) - log_reference)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 def test_both_tails_to_1e_300_and_beyond(name: str) -> None:
     law = LAWS[name]
@@ -154,6 +155,7 @@ def test_quantiles_near_a_finite_end() -> None:
     assert GeneralizedChiSquare([1.0], 0.01).ppf(1e-10) == 0.0  # the truth is 1e-2000
 
 
+@pytest.mark.slow
 def test_random_questions_at_and_off_the_edges_are_answered() -> None:
     """A share of benchmarks/check_chi_square.py, which asks ten thousand and takes the time."""
     for number in range(600):

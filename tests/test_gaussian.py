@@ -185,6 +185,7 @@ def smooth(nugget: float) -> Gaussian:
     return Gaussian(np.zeros(60), gram + nugget * np.eye(60))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("P", "Q", "delta"),
     [
@@ -243,6 +244,7 @@ def test_a_precision_is_not_rounded_to_a_covariance() -> None:
     assert high - low < 1e-11
 
 
+@pytest.mark.slow
 def test_errors_go_where_a_loss_goes() -> None:
     P, Q = random_pair(8, 4)
     loss = privacy_loss(P, Q)
@@ -262,6 +264,7 @@ def test_errors_go_where_a_loss_goes() -> None:
             assert 0 < high - low < 1e-10
 
 
+@pytest.mark.slow
 def test_delta_of_random_dense_pairs_is_that_of_the_matrices_as_given() -> None:
     """A share of benchmarks/check_dense.py, which tries a thousand."""
     found = [outcome(number) for number in range(60)]

@@ -64,6 +64,7 @@ def planned_beside(place: Place) -> Iterator[Ledger]:
 # -- opening -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_opening_needs_no_parameters(ledger: Ledger) -> None:
     ledger.spend(shift(0.1), "first")
     with Ledger(ledger.path) as again:
@@ -554,6 +555,7 @@ def test_verifying_holds_up_nobody(ledger: Ledger, monkeypatch: pytest.MonkeyPat
         assert other.verify() == 2
 
 
+@pytest.mark.slow
 def test_killed_processes_never_overspend_lose_or_double(tmp_path: Path) -> None:
     kills, path = 200, tmp_path / "ledger"
     with Ledger.create(path, EPSILON, DELTA, "add-remove") as ledger:
@@ -561,6 +563,7 @@ def test_killed_processes_never_overspend_lose_or_double(tmp_path: Path) -> None
         ledger_workers.check(tmp_path, ledger, kills)
 
 
+@pytest.mark.slow
 def test_a_payment_reads_the_end_of_a_long_ledger_only(
     path: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:

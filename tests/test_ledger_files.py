@@ -84,6 +84,7 @@ def test_a_symbolic_link_leads_to_the_same_journal(path: Path) -> None:
     assert not path.with_name("ledger-journal").exists()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_mounted_alone_is_refused(path: Path) -> None:
     in_namespace(
         """
@@ -106,6 +107,7 @@ def refused(path: Path, why: str) -> None:
 # -- the disk ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_full_disk_refuses_payments_and_loses_none(tmp_path: Path) -> None:
     in_namespace(
         """
@@ -165,6 +167,7 @@ def test_local_file_systems_are_not(path: Path, monkeypatch: pytest.MonkeyPatch,
     assert Ledger(path).verify() == 3
 
 
+@pytest.mark.slow
 def test_the_type_of_a_real_mount_is_seen(tmp_path: Path) -> None:
     in_namespace(
         """
@@ -188,6 +191,7 @@ def test_nobody_else_may_read_it(path: Path) -> None:
     assert stat.S_IMODE(path.with_name("ledger-journal").stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_a_ledger_on_read_only_media_can_be_verified(path: Path) -> None:
     in_namespace(
         """
@@ -208,6 +212,7 @@ def read_only(path: Path) -> None:
         Ledger.create(path.with_name("another"), *BUDGET)
 
 
+@pytest.mark.slow
 def test_half_a_payment_on_read_only_media_is_said(path: Path) -> None:
     killed_in_mid_payment(path)
     in_namespace(

@@ -149,6 +149,7 @@ def simulated_loss(
     return np.where(excess > 0, sketch, normal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
 def test_no_admitted_sequence_exceeds_the_budget(epsilon: float, delta: float) -> None:
     sequences, steps = 2500, 20
@@ -189,6 +190,7 @@ def test_no_admitted_sequence_exceeds_the_budget(epsilon: float, delta: float) -
     assert worst[only_shifts].max() > math.log(limits.delta_gaussian) - 0.5
 
 
+@pytest.mark.slow
 def test_tables_and_bare_guarantees_are_safe_too() -> None:
     epsilon, delta = 1.0, 1e-5
     limits = Filter.design(epsilon, delta)
@@ -243,6 +245,7 @@ def largest_menu(fits: Callable[[QuadraticLoss], bool], top: float) -> list[Quad
     return menu
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.05, 0.4, 0.8])
 def test_a_strategy_that_knows_the_loss_stays_within_the_budget(share: float) -> None:
     epsilon, delta = 1.0, 1e-6
@@ -258,6 +261,7 @@ def test_a_strategy_that_knows_the_loss_stays_within_the_budget(share: float) ->
     assert 0.2 * delta < reached <= delta
 
 
+@pytest.mark.slow
 def test_adding_up_exactly_is_not_enough_for_a_strategy() -> None:
     """Why a plan must not be changed: every path has delta at most 1e-6, the strategy has more."""
     epsilon, delta = 1.0, 1e-6

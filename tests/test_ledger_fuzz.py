@@ -11,6 +11,7 @@ import pytest
 import ledger_fuzz
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "seed"), [(150, 1), pytest.param(10_000, 2, marks=pytest.mark.evidence)]
 )
@@ -32,6 +33,7 @@ def test_no_mutant_is_believed(tmp_path: Path, count: int, seed: int) -> None:
     assert sum(found["codes"].values()) == count
 
 
+@pytest.mark.slow
 def test_the_fuzzer_notices_belief(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a chain that is not checked, some mutants are taken for ledgers."""
     monkeypatch.setattr("ndis.ledger.chain._seal", lambda *_: "0" * 64)

@@ -127,6 +127,7 @@ def test_a_twin_of_another_process_is_not_taken_for_ones_own(
     assert ledger.verify() == 2
 
 
+@pytest.mark.slow
 def test_a_server_that_was_there_is_waited_for(
     ledger: Ledger, server: Server, capsys: pytest.CaptureFixture[str], monkeypatch
 ) -> None:
@@ -244,6 +245,7 @@ def test_a_server_for_reading_only_is_said(ledger: Ledger) -> None:
             reading.spend(RELEASE, "toy")
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_force_writes_is_refused(own_server: Server) -> None:
     own_server.stop()
     own_server.start("fsync=off")

@@ -80,6 +80,7 @@ def test_arrays_in_any_order_of_memory(tmp_path: Path) -> None:
         assert np.array_equal(again.value, array)
 
 
+@pytest.mark.slow
 @given(losses(), st.floats(0, 5), st.sampled_from(["proven", "relative", "declared", "refuted"]))
 def test_any_loss_survives(loss: QuadraticLoss, epsilon: float, basis: str) -> None:
     promise = Guarantee(epsilon, 1e-6, "edge", basis, Profile.both(loss))
@@ -268,6 +269,7 @@ def test_a_number_changed_with_its_checksum_is_noticed(path: Path) -> None:
         Release.load(path)
 
 
+@pytest.mark.slow
 def test_every_byte_counts(path: Path) -> None:
     content = path.read_bytes()
     for place in range(0, len(content), 7):

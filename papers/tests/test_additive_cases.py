@@ -36,6 +36,7 @@ def test_accuracy_table_agrees_with_simulation() -> None:
         assert row["simulated_mean"] == pytest.approx(row["mean"], rel=0.2)
 
 
+@pytest.mark.slow
 def test_location_counts_of_the_stops(tmp_path: Path) -> None:
     rows = {row["mechanism"]: row for row in location_counts.run(tmp_path, quick=True)}
     published, equal = rows["rank-one, published"], rows["analytic, as private as rank-one"]

@@ -60,6 +60,7 @@ def test_zero_leakage_holds_in_the_easy_direction_only() -> None:
     assert math.log(covariance_shift_bound(ratios, eps, wider_first=True)) > hard
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(distances, st.lists(st.floats(0, 1, width=32), min_size=1, max_size=3), st.booleans(),
        st.floats(0, 4, width=32))  # fmt: skip
@@ -74,6 +75,7 @@ def test_mean_and_covariance_bound(
     assert loss.delta_bounds(eps)[0] <= bound
 
 
+@pytest.mark.slow
 @some
 @given(distances, distances, epsilons)
 def test_triangle(first: float, second: float, eps: float) -> None:

@@ -41,6 +41,7 @@ def test_every_command_explains_itself_and_speaks_json(
     assert "--json" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_shell_completes_commands_and_names() -> None:
     assert complete("ndis repr") == ["reproduce"]
     assert complete("ndis reproduce rank-one-p") == ["rank-one-pca"]

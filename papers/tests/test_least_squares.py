@@ -36,6 +36,7 @@ def test_published_rule_is_refuted_for_small_sketches() -> None:
     assert true == pytest.approx(6.97e-5, rel=0.01)
 
 
+@pytest.mark.slow
 def test_published_rule_wastes_noise_on_large_ones() -> None:
     asked = (1.0, 1 / 327_346, 2, 1269)
     assert published_ratio(*asked) == pytest.approx(11.97, abs=0.005)

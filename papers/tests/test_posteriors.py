@@ -54,6 +54,7 @@ def test_several_draws_cost_more() -> None:
     assert four == pytest.approx(2 * one, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_logistic_regression_needs_less_noise_than_published() -> None:
     library = PrivateLogisticRegression(
         classes=[0, 1],

@@ -51,6 +51,7 @@ def quadrature(dimension: int, spread: float, eps: float) -> float:
     return float(mp.quad(near, points) - mp.exp(eps) * mp.quad(far, points))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dimension", "spread", "eps", "tolerance"),
     [
@@ -106,6 +107,7 @@ def test_negative_epsilons_follow_from_the_mirror_image() -> None:
     assert both[1] == pytest.approx(1 - math.exp(-0.7) * (1 - both[0]), rel=1e-14)
 
 
+@pytest.mark.slow
 def test_many_dimensions_are_a_gaussian_mechanism_with_a_random_scale() -> None:
     # Noise v sqrt(M c) z is nearly N(0, c z^2) along the shift, and its length betrays |z|.
     c, eps = 40.0, 0.5

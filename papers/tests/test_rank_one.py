@@ -110,6 +110,7 @@ def test_only_the_ratio_of_noise_and_sensitivity_matters() -> None:
     assert large.calibrate((100,)) == pytest.approx(37.0**2 * small.calibrate((100,)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dimension", "delta"), [(3, 1e-3), (10, 0.1), (1000, 0.01)])
 def test_true_calibration_is_proven_and_least(dimension: int, delta: float) -> None:
     mechanism = RankOneGaussianMechanism(0.5, delta, 1.0, calibration="true")
@@ -120,6 +121,7 @@ def test_true_calibration_is_proven_and_least(dimension: int, delta: float) -> N
     assert mechanism.release(np.zeros(dimension)).guarantee.basis == "proven"
 
 
+@pytest.mark.slow
 def test_the_true_price_is_linear_in_the_dimension_and_above_the_analytic_mechanism() -> None:
     spreads = [true_spread(m, 0.5, 1e-2) for m in (100, 1000, 10_000)]
     assert spreads[1] / spreads[0] == pytest.approx(10.0, rel=0.1)

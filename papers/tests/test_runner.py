@@ -170,6 +170,7 @@ def test_printed_noise_that_contradicts_the_papers_own_formulas() -> None:
     assert verdicts["flight: LSV at 1e-16 over LSV"] == "fits"
 
 
+@pytest.mark.slow
 def test_estimated_curves_match_the_exact_ones(tmp_path: Path) -> None:
     (outcome,) = reproduce(["ndis-2024-black-box"], tmp_path, quick=True)
     assert {"figure_5.png", "figure_9.png", "black_box.csv"} <= set(outcome.files)
@@ -316,6 +317,7 @@ def test_a_zip_file_must_have_the_official_one(tmp_path: Path) -> None:
         read_year_prediction(tmp_path / "songs.zip")
 
 
+@pytest.mark.slow
 def test_hashes_are_reported_and_can_be_pinned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,6 +44,7 @@ def test_published_figures_of_the_flight_table() -> None:
     assert lsv_ratio(1.0, 1 / 2809, 300) / published == pytest.approx(2.966, abs=0.001)
 
 
+@pytest.mark.slow
 def test_allowed_leverage_exceeds_that_of_lsv() -> None:
     """Figure 2 of ndis-2026, by the leverages that the two ridges really allow.
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attacks import replay, tables
-from estimators import Case, all_cases
+from estimators import Case, all_cases, parameters
 from ndis.mechanisms.base import PrivateEstimator, TableEstimator
 
 N_TABLES = 3
@@ -36,7 +36,7 @@ def private_limits(case: Case) -> dict[str, Any]:
     return unknown
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", parameters(CASES))
 def test_a_neighbour_is_not_seen(case: Case) -> None:
     if case.name == "graph, responses":
         pytest.skip("Every bit is a lie by a coin of its own: no sum, no noise to be replayed.")
@@ -51,7 +51,7 @@ def test_a_neighbour_is_not_seen(case: Case) -> None:
                 assert len(done.passes) <= len(set(done.passes)) + checked
 
 
-@pytest.mark.parametrize("case", OF_TABLES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", parameters(OF_TABLES))
 def test_nor_in_tables_made_to_break_it(case: Case) -> None:
     model, rng = make(case), np.random.default_rng(0)
     promise = model.guarantee(case.size)

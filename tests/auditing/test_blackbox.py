@@ -38,6 +38,7 @@ def test_size_a_tight_claim_is_refuted_no_more_often_than_said() -> None:
     assert unshared > 90  # so that a mistake in the sharing would be seen
 
 
+@pytest.mark.slow
 def test_size_of_whole_audits() -> None:
     assert sum(run(1.0, seed).refuted for seed in range(5)) <= 1
 
@@ -53,6 +54,7 @@ def test_power_grows_with_samples() -> None:
     assert seen[200] < seen[20_000] == 10
 
 
+@pytest.mark.slow
 def test_power_half_the_noise_is_refuted() -> None:
     verdicts = [run(0.5, seed, confidence=0.99) for seed in range(10)]
     assert all(verdict.refuted for verdict in verdicts)

@@ -136,6 +136,7 @@ EDITED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EDITED)
 def test_random_edits_of_parameters_that_pass_imply_the_same_loss(name: str) -> None:
     """Not even noise larger than what was added, of which the promise would hold."""

@@ -172,6 +172,7 @@ def test_a_true_claim_is_refuted_as_rarely_as_stated() -> None:
     assert refuted <= binom.ppf(0.999, 100, 0.2)
 
 
+@pytest.mark.slow
 def test_every_answer_is_released() -> None:
     """What is told apart is what is published: an answer that changes shows in the release."""
     quick = ("covariance", "principal", "process", "least squares, n", "limits", "graph", "multi")

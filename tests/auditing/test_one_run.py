@@ -25,6 +25,7 @@ def training(included: np.ndarray, noise: float, rng: np.random.Generator) -> np
     )
 
 
+@pytest.mark.slow
 def test_epsilon_8_sold_for_less_is_refuted() -> None:
     shift = 2.0  # of one canary's score, in deviations of the noise
     assert QuadraticLoss.from_shift(shift).epsilon(1e-5) > 8.0
@@ -36,6 +37,7 @@ def test_epsilon_8_sold_for_less_is_refuted() -> None:
     assert refuted >= 95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (2.0, 0.0)])
 def test_size_for_randomised_response(epsilon: float, delta: float) -> None:
     """The worst case of an (epsilon, 0) claim: an answer is right with e^eps/(1 + e^eps)."""
@@ -49,6 +51,7 @@ def test_size_for_randomised_response(epsilon: float, delta: float) -> None:
     assert refuted <= binom.ppf(0.999, 400, 0.1)
 
 
+@pytest.mark.slow
 def test_size_with_delta() -> None:
     """The other worst case: with probability delta a canary is simply shown."""
     epsilon, delta, m = 1.0, 0.05, 100

@@ -49,6 +49,7 @@ def page(table: Path) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_the_page_says_all_and_names_nobody(page: Path) -> None:
     text = page.read_text()
     assert "REFUTED" in text
@@ -62,6 +63,7 @@ def test_the_page_says_all_and_names_nobody(page: Path) -> None:
     assert "http" not in text
 
 
+@pytest.mark.slow
 def test_rows_are_shown_only_when_asked(table: Path) -> None:
     out = table.parent / "rows.html"
     words = [
@@ -80,6 +82,7 @@ def test_rows_are_shown_only_when_asked(table: Path) -> None:
     assert "owner" not in text.split("The worst neighbours")[1].split("</section>")[0]
 
 
+@pytest.mark.slow
 def test_a_page_to_share_is_the_same_for_neighbours(table: Path) -> None:
     """Also where one row decides what is found."""
     lines = table.read_text().splitlines()
@@ -100,6 +103,7 @@ def test_a_page_to_share_is_the_same_for_neighbours(table: Path) -> None:
         assert secret not in text
 
 
+@pytest.mark.slow
 def test_what_was_found_on_a_table_is_not_written_for_anybody(tmp_path: Path) -> None:
     model = PrivateProjection(epsilon=1.0, delta=1e-6, data_norm=1.0, n_components=5)
     verdict = audit(model, np.eye(3))
@@ -108,6 +112,7 @@ def test_what_was_found_on_a_table_is_not_written_for_anybody(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_sound_noise_is_consistent(table: Path) -> None:
     result = CliRunner().invoke(app, ["audit", "projection", str(table), *SKETCH, "--json"])
     assert result.exit_code == 0
@@ -121,6 +126,7 @@ def test_a_covariance_with_too_little_noise_is_refuted(table: Path) -> None:
     assert result.exit_code == 1
 
 
+@pytest.mark.slow
 def test_a_report_that_cannot_be_drawn_costs_no_verdict(
     table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -221,6 +227,7 @@ def test_samples_have_no_curve(tmp_path: Path) -> None:
     assert "only samples" in write_audit(verdict, tmp_path / "s.html", subject="noise").read_text()
 
 
+@pytest.mark.slow
 def test_chromium_renders_it_without_complaint(page: Path) -> None:
     browser = require_chromium()
     common = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]

@@ -63,6 +63,7 @@ def rounded(outputs: np.ndarray) -> np.ndarray:
     return np.round(outputs * 2.0**20) / 2.0**20
 
 
+@pytest.mark.slow
 def test_size_under_constant_looking() -> None:
     """A claim that holds with equality, looked at after every sample, at one in ten."""
     delta = float(QuadraticLoss.from_shift(1.0).delta(0.5))
@@ -76,6 +77,7 @@ def test_size_under_constant_looking() -> None:
     assert refuted <= binom.ppf(0.999, 20, 0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 20])
 def test_half_the_noise_is_refuted_by_a_few_hundred_samples(columns: int) -> None:
     delta = float(QuadraticLoss.from_shift(1.0).delta(0.5))

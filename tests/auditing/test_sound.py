@@ -220,6 +220,7 @@ def audited(name: str, n: int, seed: int, weaker: bool = False) -> Iterator[tupl
             yield verdict.refuted, verdict.log_delta - math.log(asked.delta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [20, pytest.param(N, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_sound_configuration_is_refuted(name: str, n: int) -> None:
@@ -228,6 +229,7 @@ def test_no_sound_configuration_is_refuted(name: str, n: int) -> None:
     assert not any(refuted for refuted, _ in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_sold_for_more_than_it_is_refuted(name: str) -> None:
     found = [refuted for refuted, _ in audited(name, 20, seed=2, weaker=True)]
@@ -237,6 +239,7 @@ def test_sold_for_more_than_it_is_refuted(name: str) -> None:
 # -- the statistics that the tests above give a law are those that are drawn -----------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["noisy-gram", "newton"])
 def test_drawn_moments_have_the_noise_that_is_audited(kind: str) -> None:
     model = PrivateLeastSquares(
@@ -270,6 +273,7 @@ def test_drawn_moments_have_the_noise_that_is_audited(kind: str) -> None:
 # -- families whose worst case is one loss ---------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [12, pytest.param(N, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize("name", ["gaussian", "projection"])
 def test_sound_losses_are_never_refuted(name: str, n: int) -> None:

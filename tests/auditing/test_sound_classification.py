@@ -110,6 +110,7 @@ def configurations(method: str, n: int, seed: int, weaker: bool) -> Iterator[tup
         yield verdict.refuted, verdict.log_delta - math.log(delta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_no_sound_configuration_is_refuted(method: str) -> None:
     found = list(configurations(method, FEW[method], seed=1, weaker=False))
@@ -124,6 +125,7 @@ def test_no_sound_configuration_of_a_thousand_is_refuted(method: str) -> None:
     assert not any(refuted for refuted, _ in configurations(method, 1000, seed=3, weaker=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_sold_for_more_is_refuted(method: str) -> None:
     found = [refuted for refuted, _ in configurations(method, FEW[method], seed=2, weaker=True)]

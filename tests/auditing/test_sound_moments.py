@@ -12,6 +12,7 @@ from moment_audits import FAMILIES, audited
 POWER, NEAR = {"row-shift": 0.3}, {"row-shift": -3.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_sound_configuration_is_refuted(name: str) -> None:
     found = list(audited(name, 8, seed=1))
@@ -20,6 +21,7 @@ def test_no_sound_configuration_is_refuted(name: str) -> None:
     assert max(above for _, above in found) > NEAR.get(name, -0.7)  # the search is not blind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_sold_for_more_than_it_is_refuted(name: str) -> None:
     found = [refuted for refuted, _ in audited(name, 8, seed=2, weaker=True)]

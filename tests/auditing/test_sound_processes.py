@@ -84,6 +84,7 @@ def refuted(name: str, n: int, seed: int, weaker: bool = False) -> list[bool]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_sound_configuration_is_refuted(name: str) -> None:
     assert not any(refuted(name, 20, seed=1))
@@ -97,6 +98,7 @@ def test_no_sound_configuration_of_many_is_refuted(name: str) -> None:
     assert not any(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_sold_for_more_than_it_is_refuted(name: str) -> None:
     assert np.mean(refuted(name, 20, seed=2, weaker=True)) >= FAMILIES[name][1]

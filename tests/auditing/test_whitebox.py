@@ -42,6 +42,7 @@ BUGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_refuted_with_proof(bug: str) -> None:
     verdict = audit(BUGS[bug], TABLE, claim=CLAIM, data_norm=1.0, copies=COMPONENTS)
@@ -53,6 +54,7 @@ def test_a_planted_bug_is_refuted_with_proof(bug: str) -> None:
     assert "proven" in str(verdict)
 
 
+@pytest.mark.slow
 def test_the_same_without_a_bug_is_consistent() -> None:
     verdict = audit(planted.sketch(RIDGE), TABLE, claim=CLAIM, data_norm=1.0, copies=COMPONENTS)
     assert verdict.outcome == "consistent"
@@ -68,6 +70,7 @@ def test_replace_one_sold_as_add_remove_is_refuted() -> None:
     assert sold.worst[0].row is not None
 
 
+@pytest.mark.slow
 def test_the_published_least_squares_bound_with_q_equal_p_is_refuted() -> None:
     law = planted.no_residual(n_features=2, n_components=50)
     assert audit(law, TABLE, claim=CLAIM, data_norm=1.0).refuted
@@ -85,6 +88,7 @@ def test_upper_bounds_refute_nothing() -> None:
 # -- sound mechanisms are never refuted --------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_sound_estimators_are_not_refuted_on_data(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -104,6 +108,7 @@ def planned(model: PrivateLeastSquares, n_features: int) -> PrivateLeastSquares:
     return model.set_params(noise_scale=model.calibrate(n_features), epsilon=None)
 
 
+@pytest.mark.slow
 def test_sound_regression_is_not_refuted() -> None:
     model = PrivateLeastSquares(
         epsilon=1.0, delta=1e-5, data_norm=1.0, label_bound=1.0, method="gaussian-limit",
@@ -115,6 +120,7 @@ def test_sound_regression_is_not_refuted() -> None:
     assert "all 12 removals" in verdict.searched
 
 
+@pytest.mark.slow
 def test_sound_graph_is_not_refuted() -> None:
     graph = PrivateGraph(5, epsilon=1.0, delta=1e-6, method="sketch", n_components=30)
     verdict = audit(graph, np.zeros((5, 5)), relation="edge")
@@ -124,6 +130,7 @@ def test_sound_graph_is_not_refuted() -> None:
     assert audit(graph, np.zeros((5, 5)), claim=(1.0, 1e-7), relation="edge").refuted
 
 
+@pytest.mark.slow
 def test_sound_additive_noise_is_not_refuted() -> None:
     mechanism = GaussianMechanism(1.0, 1e-6, 1.0)
     law = lambda table: mechanism.output_law(table.sum(axis=0))  # noqa: E731
@@ -158,6 +165,7 @@ def regression_of_two() -> PrivateLeastSquares:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("hard tables")
 @pytest.mark.parametrize("table", HARD.values(), ids=HARD)
 def test_sound_mechanisms_are_consistent_on_hard_tables(table: np.ndarray) -> None:
@@ -177,6 +185,7 @@ def test_a_row_alone_in_its_direction_is_seen(ridge: float) -> None:
     assert verdict.worst[0].row == 0
 
 
+@pytest.mark.slow
 def test_units_change_nothing() -> None:
     verdicts = [
         audit(planted.sketch(0.0), TABLE * units, CLAIM) for units in ([1, 1, 1], [1e8, 1, 1e-12])
@@ -209,6 +218,7 @@ def test_a_delta_above_the_claim_that_refutes_nothing_is_told() -> None:
     assert "no more than rounding can explain" in str(verdict)
 
 
+@pytest.mark.slow
 def test_neighbours_that_are_refused_are_counted() -> None:
     model = PrivateLogisticRegression(
         epsilon=1.0, delta=1e-6, data_norm=1.0, classes=(0, 1), method="posterior", max_rows=3
@@ -229,6 +239,7 @@ def test_neighbours_that_are_refused_are_counted() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_move_across_a_long_row_is_found() -> None:
     sound = PrivateCovariance(
         epsilon=1.0, delta=1e-6, method="sketch", n_components=20, center=False,
@@ -255,6 +266,7 @@ def test_too_many_replacements_are_sampled_and_told(monkeypatch: pytest.MonkeyPa
     assert "not searched: the other 6 replacements" in searched
 
 
+@pytest.mark.slow
 def test_a_large_table_is_not_searched_locally_and_that_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -24,6 +24,7 @@ def test_version(capsys: pytest.CaptureFixture[str], flag: str) -> None:
     assert call(capsys, flag) == (ExitCode.DONE, f"ndis {ndis.__version__}\n", "")
 
 
+@pytest.mark.slow
 def test_the_module_is_the_program() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "ndis", "--version"], capture_output=True, text=True, check=True
@@ -266,6 +267,7 @@ def complete(words: str, **more: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_the_shell_completes_commands_options_and_names() -> None:
     assert complete("ndis cur") == ["curve"]
     assert complete("ndis release gau") == ["gaussian"]

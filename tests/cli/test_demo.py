@@ -17,6 +17,7 @@ from ndis.cli.console import ExitCode
 from ndis.report.page import section, table, write_page
 
 
+@pytest.mark.slow
 def test_demo_writes_what_it_says(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, _ = call(capsys, "demo", "--out", str(tmp_path), "--json")
     assert code == ExitCode.DONE
@@ -71,6 +72,7 @@ def test_the_table_that_ships_is_part_of_the_whole() -> None:
     np.testing.assert_array_equal(shipped, whole[::41])
 
 
+@pytest.mark.slow
 def test_a_second_demonstration_leaves_the_first_alone(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +90,7 @@ def test_a_second_demonstration_leaves_the_first_alone(
         assert ledger.verify() == 2
 
 
+@pytest.mark.slow
 def test_the_command_that_is_printed_works(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -97,6 +100,7 @@ def test_the_command_that_is_printed_works(
     assert done.returncode == ExitCode.DONE, done.stderr
 
 
+@pytest.mark.slow
 def test_the_demo_needs_no_network(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +115,7 @@ def test_the_demo_needs_no_network(
     assert not leaving.value.code
 
 
+@pytest.mark.slow
 def test_the_owners_numbers_are_marked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         main(["demo", "--out", str(tmp_path)])

@@ -34,6 +34,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     return [path.read_bytes() for path in paths]
 
 
+@pytest.mark.slow
 def test_no_mutant_is_believed_or_brings_it_to_fall(
     corpus: list[bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -106,6 +106,7 @@ def test_history_is_legible_at_80_columns(
     assert " ".join(out.split()).count(note) == 12
 
 
+@pytest.mark.slow
 def test_a_plan_is_filled_from_the_command_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +179,7 @@ def test_a_folder_that_cannot_be_written_is_said(
     assert "release" not in err
 
 
+@pytest.mark.slow
 def test_a_ledger_on_a_server(capsys: pytest.CaptureFixture[str], server: Server) -> None:
     address = f"{server.url}#by_command_line"
     words = ("--epsilon", "1", "--delta", "1e-6", "--relation", "replace")

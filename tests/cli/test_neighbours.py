@@ -43,6 +43,7 @@ def seen(capsys, folder: Path, kind: str, *more: str) -> tuple[int, str, dict]:
     return code, words, certificate | {"size": size}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TABLES)
 def test_one_row_less_changes_released_numbers_only(capsys, folder: Path, kind: str) -> None:
     here = seen(capsys, folder, kind)

@@ -74,6 +74,7 @@ def tamper(path: Path) -> None:
             archive.writestr(name, stored)
 
 
+@pytest.mark.slow
 def test_two_parties_in_two_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = write_clinics(tmp_path)
     shared = tmp_path / "agreement.json"

@@ -199,6 +199,7 @@ def test_answers_are_released_near_the_truth(capsys, folder: Path) -> None:
     assert np.abs(value[:, 0] - [10, 20, 30]).max() < 8 * GaussianMechanism(1, 1e-6, 1).calibrate()
 
 
+@pytest.mark.slow
 def test_a_risk_in_epsilons_place_and_read_back(capsys, folder: Path) -> None:
     words = [*GAUSSIAN, "--target", "advantage=0.1", "--out", "out.npz"]
     code, _, err = call(capsys, "release", *words)
@@ -281,6 +282,7 @@ def test_a_release_is_not_in_another_ledger(capsys, folder: Path) -> None:
     assert call(capsys, "verify", "s.npz", "--ledger", "budget")[0] == ExitCode.CHECK_FAILED
 
 
+@pytest.mark.slow
 def test_pictures(capsys, folder: Path) -> None:
     pytest.importorskip("matplotlib")
     plan = ("gaussian", *PROMISE, "--sensitivity", "2")

@@ -11,6 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
+# Their losses are searched in ball arithmetic: each test of one takes more than a second.
+SLOW = {
+    "least squares, als",
+    "least squares, gaussian-limit",
+    "logistic-posterior",
+    "output, envelope of eta",
+    "output, envelope of rank one",
+}
+
 
 @dataclass(frozen=True)
 class Case:
@@ -48,3 +59,9 @@ def all_cases() -> list[Case]:
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     return [case for module in modules for case in module.CASES]
+
+
+def parameters(cases: list[Case]) -> list[Any]:
+    """The cases as pytest wants them, each by its name."""
+    slow = pytest.mark.slow
+    return [pytest.param(case, id=case.name, marks=[slow] * (case.name in SLOW)) for case in cases]

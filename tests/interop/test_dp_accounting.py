@@ -31,6 +31,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOSSES)
 def test_exported_curve_is_never_below_and_within_a_millionth(name: str) -> None:
     loss = LOSSES[name]
@@ -97,6 +98,7 @@ def test_losses_beyond_the_range_of_exp_are_exported() -> None:
             assert exact <= pmf.get_delta_for_epsilon(epsilon) < 1.001 * exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_compositions_of_tables_are_not_below_either(seed: int) -> None:
     rng = np.random.default_rng([seed, 13])
@@ -134,6 +136,7 @@ def test_a_laplace_mechanism_comes_in_on_or_above_its_exact_curve() -> None:
     assert loss.delta(0.6) < 1e-13
 
 
+@pytest.mark.slow
 def test_a_sampled_gaussian_comes_in_on_or_above_dp_accountings_curve(tmp_path) -> None:
     pld = distributions.from_gaussian_mechanism(
         1.0, sampling_prob=0.1, value_discretization_interval=1e-3
@@ -172,6 +175,7 @@ def test_accountant_counts_replacing_a_record_twice() -> None:
     assert accountant.get_delta(1.0) == pytest.approx(QuadraticLoss.from_shift(1.0).delta(1.0))
 
 
+@pytest.mark.slow
 def test_accountant_agrees_with_dp_accounting_on_what_comes_from_there() -> None:
     sampled = google.PoissonSampledDpEvent(0.1, google.GaussianDpEvent(1.0))
     events = google.ComposedDpEvent(
@@ -227,6 +231,7 @@ def test_riskcal_tells_the_risk_of_an_attack_on_a_sketch() -> None:
     assert beta <= worst + 1e-9
 
 
+@pytest.mark.slow
 def test_what_opacus_has_seen() -> None:
     history = [(1.5, 0.01, 200), (3.0, 1.0, 2)]
     loss = from_opacus(SimpleNamespace(history=history))

@@ -78,9 +78,9 @@ def made(name: str) -> tuple[PrivacyLoss, list[Any]]:
     return LOSSES[name]()
 
 
-# A check of a family, or of what is composed with one, takes seconds. The tests run all checks of
-# the plain kinds and of one family, those that a promise rests on for others and for some
-# compositions, and one for the rest; `make evidence` runs all.
+# A check of a family, or of what is composed with one, takes seconds. The slow tests run all checks
+# of one family, those that a promise rests on for others and for some compositions, and one for the
+# rest; `make evidence` runs all.
 FEW = {
     "epsilon is safe",
     "dominating dominates",
@@ -90,6 +90,7 @@ FEW = {
 }
 ONE = {"dominating dominates"}
 SHARE = {
+    "least squares": set(CHECKS),
     **dict.fromkeys(["sketch-and-solve", "table beside a Gaussian", "family and shift"], FEW),
     **dict.fromkeys(["bound and sketch", "thrice both"], FEW),
     **dict.fromkeys(["least squares, absent first", "sketch-and-solve, absent first"], ONE),
@@ -103,6 +104,7 @@ PAIRS = [
         # One worker for each loss, which remembers what it has computed.
         marks=[
             pytest.mark.xdist_group(name),
+            *[pytest.mark.slow] * (name in SHARE),
             *[pytest.mark.evidence] * (check not in SHARE.get(name, CHECKS)),
         ],
     )
@@ -117,6 +119,7 @@ def test_contract(name: str, check: str, tmp_path: Path) -> None:
     CHECKS[check](loss, tmp_path, truths)
 
 
+@pytest.mark.slow
 def test_a_kind_needs_three_things_and_inherits_the_rest(tmp_path: Path) -> None:
     class Shifted(PrivacyLoss):
         """Equal covariances, written by somebody who knows nothing but bounds and a table."""
@@ -198,6 +201,7 @@ def test_tradeoff_of_a_shift_is_closed_form(distance: float) -> None:
     assert np.all(curve >= truth - 1e-10)
 
 
+@pytest.mark.slow
 def test_profiles_with_kinks_have_exact_tradeoffs() -> None:
     """Where the largest of two curves changes, the best line is at the kink."""
     profile = Profile([QuadraticLoss.from_shift(1.0), QuadraticLoss.from_leverage(0.6, 1)])
@@ -259,6 +263,7 @@ def test_unknown_kinds_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> N
         from_dict({"kind": "radial"})
 
 
+@pytest.mark.slow
 def test_many_epsilons_and_levels_at_once_agree_with_one_by_one() -> None:
     deltas = np.geomspace(1e-14, 0.3, 60)
     for loss in (SHIFT, SKETCH, MIXED, Profile.both(SKETCH)):
@@ -268,6 +273,7 @@ def test_many_epsilons_and_levels_at_once_agree_with_one_by_one() -> None:
         np.testing.assert_allclose(loss.tradeoff([0.01, 0.2, 0.7]), curve, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_many_epsilons_of_a_family_are_safe() -> None:
     deltas = np.geomspace(1e-7, 0.5, 17)
     epsilons = SQUARES.epsilon(deltas)
@@ -289,6 +295,7 @@ def test_a_batch_of_losses_has_a_batch_of_epsilons() -> None:
 # -- the mixture that stands in for sketch-and-solve in compositions -------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backwards", [False, True])
 def test_the_mixture_is_that_of_its_gaussian_pairs(backwards: bool) -> None:
     from scipy.stats import chi2

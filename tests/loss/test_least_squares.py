@@ -60,6 +60,7 @@ def test_without_leverage_in_the_features_it_is_a_projection_with_d_components()
     assert loss.delta(1.0) == pytest.approx(QuadraticLoss.from_leverage(0.1, 7).delta(1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [LeastSquaresLoss, SketchAndSolveLoss])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_cells_are_bounded_from_above(kind: type[TriangleLoss], backwards: bool) -> None:
@@ -136,6 +137,7 @@ def test_negative_epsilon_and_json() -> None:
     assert from_dict(student.to_dict()) == student != loss
 
 
+@pytest.mark.slow
 def test_composition_by_table_is_an_upper_bound() -> None:
     loss = LeastSquaresLoss(0.05, 2, 100)
     q, p = loss.worst_pair(1.0)
@@ -230,6 +232,7 @@ def slow_delta(pairs: Pairs, i: int) -> float:
     return float(mp.quad(sliced, [-mp.inf, *points, mp.inf]) / norm)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "r"), [(2, 2), (2, 30), (3, 30), (6, 200)])
 def test_proven_sums_enclose_an_independent_quadrature(d: int, r: int) -> None:
     pairs = t_pairs(np.random.default_rng(d + r), 6, d, r)
@@ -294,6 +297,7 @@ def test_t_laws_are_those_of_sketch_and_solve() -> None:
         assert kstest((solved[:, j] - x_opt[j]) / scale[j], "t", (r - d + 1,)).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_finite_sketch_is_a_post_processing_of_the_projection() -> None:
     for ratio, d, r, eps in [(4.0, 2, 30, 0.3), (6.0, 5, 300, 1.0), (2.0, 3, 4, 0.5)]:
         projection = float(Profile.both(QuadraticLoss(ratio**-2, 0.0, r)).delta(eps))
@@ -328,6 +332,7 @@ def test_fewer_components_than_features_is_one_sentence() -> None:
 # -- a bound on the leverage among the features ----------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "r"), [(1, 30), (3, 200), (8, 12)])
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.8])
 def test_no_pair_of_the_region_exceeds_the_certified_border(d, r, share):
@@ -362,6 +367,7 @@ def test_a_small_feature_leverage_costs_less():
     assert some.reversed().reversed() == some
 
 
+@pytest.mark.slow
 def test_sketch_and_solve_in_a_region():
     s, t = 0.05, 0.01
     whole = SketchAndSolveLoss(s / (1 - s), 1, 20)

@@ -15,6 +15,7 @@ from pairs import epsilons, losses, random_epsilon, random_loss
 LITTLE = 1e-11
 
 
+@pytest.mark.slow
 @given(losses(), st.lists(epsilons, min_size=3, max_size=3, unique=True))
 def test_delta_falls_and_is_convex_in_exp_epsilon(loss: QuadraticLoss, points: list) -> None:
     a, b, c = sorted(points)
@@ -31,12 +32,14 @@ def test_total_variation_is_symmetric(loss: QuadraticLoss) -> None:
     assert loss.delta(0.0) == pytest.approx(loss.reversed().delta(0.0), rel=1e-12)
 
 
+@pytest.mark.slow
 @given(losses(), epsilons)
 def test_negative_epsilon_is_the_reversed_pair(loss: QuadraticLoss, eps: float) -> None:
     expected = -math.expm1(-eps) + math.exp(-eps) * loss.reversed().delta(eps)
     assert loss.delta(-eps) == pytest.approx(expected, rel=1e-11, abs=1e-13)
 
 
+@pytest.mark.slow
 @given(losses(), losses(), epsilons)
 def test_dropping_coordinates_never_raises_delta(
     kept: QuadraticLoss, dropped: QuadraticLoss, eps: float
@@ -52,12 +55,14 @@ def test_composition_is_repeated_addition(loss: QuadraticLoss, k: int, eps: floa
     assert (k * loss).log_delta(eps) == pytest.approx(added.log_delta(eps), rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0, 3, width=32), min_size=1, max_size=4), st.floats(0, 8, width=32))
 def test_wider_first_is_the_hard_direction(log_ratios: list, eps: float) -> None:
     loss = QuadraticLoss.from_log_ratios(log_ratios)
     assert loss.reversed().log_delta(eps) <= loss.log_delta(eps) + LITTLE
 
 
+@pytest.mark.slow
 @given(
     st.floats(1e-6, 0.999), st.floats(0.0, 1.0), st.integers(1, 3000), st.floats(-2, 20, width=32)
 )
@@ -68,6 +73,7 @@ def test_smaller_leverage_is_dominated(p: float, part: float, r: int, eps: float
     assert small.reversed().log_delta(eps) <= large.reversed().log_delta(eps) + LITTLE
 
 
+@pytest.mark.slow
 @given(losses(), st.floats(1e-12, 0.9))
 def test_epsilon_is_on_the_safe_side_and_tight(loss: QuadraticLoss, delta: float) -> None:
     eps = float(loss.epsilon(delta))
@@ -161,6 +167,7 @@ def test_a_path_that_leaves_the_valley_is_not_believed() -> None:
     assert high < 0
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(losses(), st.sampled_from([0.01, 0.2, 0.5, 0.9]))
 def test_tradeoff_is_below_every_line_of_the_profile(loss: QuadraticLoss, alpha: float) -> None:
@@ -239,6 +246,7 @@ def test_bad_input_gets_one_sentence(make: object, words: str) -> None:
     assert "\n" not in message
 
 
+@pytest.mark.slow
 def test_fast_values_lie_between_proven_bounds() -> None:
     rng = np.random.default_rng(20260117)
     for _ in range(300):
@@ -251,6 +259,7 @@ def test_fast_values_lie_between_proven_bounds() -> None:
         assert high - low <= 1e-12 + 1e-15 * abs(high), (loss.to_dict(), eps)
 
 
+@pytest.mark.slow
 @given(losses(), losses(), epsilons)
 def test_profiles_compose_direction_by_direction(
     one: QuadraticLoss, two: QuadraticLoss, eps: float

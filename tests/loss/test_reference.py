@@ -57,6 +57,7 @@ def by_form() -> dict[str, list[ReferenceCase]]:
     return groups
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["shift", "leverage", "excess", "log_ratio", "ratio"])
 def test_every_cell_of_the_table(form: str) -> None:
     cases = by_form()[form]
@@ -74,6 +75,7 @@ def test_every_cell_of_the_table(form: str) -> None:
     assert not failures
 
 
+@pytest.mark.slow
 def test_no_delta_of_a_leverage_is_below_the_truth() -> None:
     for case in by_form()["leverage"]:
         value = float(engine_loss(case.loss).log_delta(case.eps))
@@ -81,6 +83,7 @@ def test_no_delta_of_a_leverage_is_below_the_truth() -> None:
         assert case.log_delta == -mp.inf or value >= float(case.log_delta) - room, case.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["shift", "leverage", "excess", "log_ratio", "ratio"])
 def test_proven_bounds_enclose_the_table(form: str) -> None:
     """The truth of the arguments as given: what a factory rounds is inside."""

@@ -25,6 +25,7 @@ def test_a_table_is_never_below_its_profile(loss: QuadraticLoss) -> None:
     assert np.all(np.diff(table.delta(POINTS)) <= 1e-12)
 
 
+@pytest.mark.slow
 def test_compositions_of_both_kinds_are_never_optimistic_and_nearly_exact() -> None:
     shift = QuadraticLoss.from_shift(0.3)
     sketch = QuadraticLoss.from_leverage(0.05, 20)
@@ -65,6 +66,7 @@ def test_tables_of_unequal_steps_compose() -> None:
     assert np.all(total.delta([0.0, 1.0, 2.0]) <= 1.1 * truth)
 
 
+@pytest.mark.slow
 @given(st.floats(1e-9, 0.5))
 def test_epsilon_of_a_table_is_safe(delta: float) -> None:
     loss = QuadraticLoss.from_shift(0.7)

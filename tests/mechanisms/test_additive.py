@@ -64,6 +64,7 @@ def test_the_verifier_and_a_ledger_of_that_size_accept_a_release(
     assert verify(made).outcome == "checked"
 
 
+@pytest.mark.slow
 def test_the_noise_that_a_certificate_states_implies_what_is_promised() -> None:
     """It is a product, rounded: it must not imply a bit less."""
     rng = np.random.default_rng(16)
@@ -132,6 +133,7 @@ def test_directional_noise_meets_its_guarantee_against_the_worst_difference() ->
     assert ndis.profile(*laws).delta(1.0) == pytest.approx(1e-5, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_matrix_noise_has_the_covariance_of_its_sides() -> None:
     rng = np.random.default_rng(12)
     rows, columns = random_covariance(2, rng), random_covariance(3, rng)

@@ -165,6 +165,7 @@ def test_several_classes() -> None:
     assert log_loss(y, ours.predict_proba(X)) < best + 0.01
 
 
+@pytest.mark.slow
 def test_many_features_descend() -> None:
     rng = np.random.default_rng(5)
     X = rng.standard_normal((8000, 150))
@@ -175,6 +176,7 @@ def test_many_features_descend() -> None:
     assert ours.fit(X, y).score(X, y) > 0.8
 
 
+@pytest.mark.slow
 def test_nothing_is_learned_from_nothing() -> None:
     """Pure noise is not taken for a signal: probabilities stay near the classes' shares."""
     X, _ = labelled(200, 5, 2)
@@ -284,6 +286,7 @@ def test_one_shot_readers_are_refused_before_payment() -> None:
         model(data_norm=None, classes=["ill", "well"], limits={"age": (0, 99)}).fit(reader, "state")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes", [{}, {"method": "descent"}, {"method": "posterior", "lam": 3.0}, {"epsilon": 4.0}]
 )
@@ -303,6 +306,7 @@ def with_constant(X: Any) -> Any:
     return np.column_stack([np.ones(len(X)), X])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_removals_keep_the_promise(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -371,6 +375,7 @@ def test_an_unfinished_search_releases_nothing(monkeypatch: pytest.MonkeyPatch) 
     assert not hasattr(ours, "release_")
 
 
+@pytest.mark.slow
 def test_draws_follow_the_law() -> None:
     X, y = labelled(100, 2, 2)
     ours = posterior(n_draws=2000).fit(X, y)
@@ -383,17 +388,20 @@ def test_a_public_cap_on_rows_saves_noise() -> None:
     assert posterior(max_rows=10).calibrate(2) < posterior().calibrate(2)
 
 
+@pytest.mark.slow
 def test_the_default_prior_works() -> None:
     X, y = labelled(5000, 2, 2)
     assert posterior(lam=None).fit(X, y).score(X, y) > 0.7
 
 
+@pytest.mark.slow
 def test_audit_finds_nothing() -> None:
     rng = np.random.default_rng(0)
     table = np.column_stack([rng.uniform(-0.5, 0.5, (8, 1)), rng.integers(0, 2, 8)])
     assert audit(posterior(), table).outcome == "consistent"
 
 
+@pytest.mark.slow
 def test_audit_refutes_a_careless_draw() -> None:
     ours = posterior()
     three_quarters = 0.75 * ours.calibrate(2) ** 2

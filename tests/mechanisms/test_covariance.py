@@ -122,6 +122,7 @@ def test_the_longest_row_attains_the_worst_case(how) -> None:
     )
 
 
+@pytest.mark.slow
 def test_audits_of_both_relations() -> None:
     rng = np.random.default_rng(3)
     table = rng.uniform(-1, 1, (6, 2))
@@ -177,6 +178,7 @@ def test_noise_of_a_sketch_is_private_and_the_least(relation, center) -> None:
     )
 
 
+@pytest.mark.slow
 def test_removals_from_a_sketch_by_leverages_are_those_by_laws() -> None:
     table = np.random.default_rng(4).uniform(-1, 1, (5, 3))
     model = private(method="sketch", center=False, n_rows=5, n_components=6)
@@ -220,6 +222,7 @@ def test_auto_says_which_and_why() -> None:
 # --- laws of what is drawn -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_drawn_follows_the_stated_law() -> None:
     table = np.random.default_rng(5).uniform(-1, 1, (40, 2))
     model = private(data_norm=1.0)

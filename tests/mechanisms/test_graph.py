@@ -218,6 +218,7 @@ def test_answers_follow_the_laws_they_state() -> None:
     assert not accepts_law(1.15 * (draws - 1.0) / 3.0, stats.norm.cdf, LEVEL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
     [
@@ -265,6 +266,7 @@ def test_auto_takes_the_least_error(n, s, k, best) -> None:
     assert plan.reason.startswith(f"A cut of {s} nodes has a standard error of about")
 
 
+@pytest.mark.slow
 def test_forecasts_are_the_errors_that_are_seen() -> None:
     graph = nx.gnp_random_graph(60, 0.2, seed=2)
     truth = nx.cut_size(graph, range(30))

@@ -418,6 +418,7 @@ def unknown(case: Case, **more: Any) -> Any:
     return case.make(**{"epsilon": 1.0, "delta": 1e-6, "random_state": 1, **asked, **more})
 
 
+@pytest.mark.slow
 def test_every_estimator_of_tables_takes_private_limits(tmp_path):
     """By one of its methods at least; the others say before they read anything that they do not."""
     taken = {type(case.make()): False for case in OF_TABLES}

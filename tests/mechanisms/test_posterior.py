@@ -99,6 +99,7 @@ def test_cumulant_bounds_compose_and_are_stored() -> None:
     assert bound.log_delta_bounds(1.0)[1] == bound.log_delta(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "n_draws"), [(0.0, 1), (0.5, 3), (1.0, 1), (8.0, 2)])
 @pytest.mark.parametrize("kind", [{"rank": 1}, {"rank": 3}, {"eta": 0.5}])
 def test_noise_is_private_and_the_least_for_its_pair(epsilon, n_draws, kind) -> None:
@@ -120,6 +121,7 @@ def test_without_a_mean_shift_the_pair_is_attained() -> None:
     assert attained.log_delta(1.0) == pytest.approx(math.log(1e-6), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_split_costs_little_against_the_worst_pair_of_the_envelope() -> None:
     """The mean along the variance that changes is the worst; the pair is 5% above it."""
 
@@ -277,6 +279,7 @@ def within(rng, n: int, d: int):
     return X / np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None]
 
 
+@pytest.mark.slow
 def test_removals_in_closed_form_are_the_laws_themselves() -> None:
     rng = np.random.default_rng(3)
     X, y = within(rng, 12, 3), rng.uniform(-1, 1, 12)

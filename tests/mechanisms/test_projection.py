@@ -299,6 +299,7 @@ def test_ptr_counts_the_failure_of_the_test():
     assert without > 0.7e-5  # the rest of delta is used, not left lying
 
 
+@pytest.mark.slow
 def test_ptr_leverage_is_bounded_whenever_the_test_is_right():
     _, test = tried()
     rng = np.random.default_rng(0)
@@ -313,6 +314,7 @@ def test_ptr_leverage_is_bounded_whenever_the_test_is_right():
                 assert v @ np.linalg.solve(ridged, v) <= allowed * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_ptr_test_fails_as_rarely_as_promised():
     """The bound exceeds the least eigenvalue with probability `failure`, here a large one."""
     _, test = tried(50, 0.3, d=2, max_rows=100)
@@ -363,6 +365,7 @@ def ptr_delta(plan, test, largest, epsilon, r, *, raised=0.0):
 LARGEST = (1.01, 2.0, 4.0, 8.0, 15.0, 25.0, 40.0, 60.0)
 
 
+@pytest.mark.slow
 def test_ptr_keeps_its_promise_by_quadrature():
     deltas = [ptr_delta(*tried(d=1), largest, 1.0, 5) for largest in LARGEST]
     assert max(deltas) <= 1e-3
@@ -475,6 +478,7 @@ def test_epsilon_zero():
     assert meets(projection(epsilon=0.0).fit(np.ones((2, 2))).guarantee_.loss, 0.0, 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ridge", "ptr"])
 def test_forecast_is_right(method):
     """Against the spread of many releases, of rows that point everywhere alike."""

@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 import ndis
-from estimators import Case, all_cases
+from estimators import Case, all_cases, parameters
 from ndis import BudgetExceeded, Guarantee, Ledger, Risk
 from ndis.calibration import meets
 from ndis.mechanisms.base import Forecast, Plan, PrivateEstimator
@@ -21,7 +21,7 @@ EPSILON, DELTA = 1.3, 1e-6
 CASES = all_cases()
 
 
-@pytest.fixture(params=CASES, ids=lambda case: case.name)
+@pytest.fixture(params=parameters(CASES))
 def case(request: pytest.FixtureRequest) -> Case:
     return request.param
 

@@ -261,6 +261,7 @@ def test_labels_at_their_bound_are_no_bias() -> None:
 # -- what is said about errors -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])
 def test_intervals_hold_for_the_table_at_hand(method: str, epsilon: float) -> None:

@@ -50,6 +50,7 @@ def both_ways(P: Gaussian, Q: Gaussian) -> float:
     return max(float(loss.delta(1.0)), float(loss.reversed().delta(1.0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_the_loss_meets_the_target(method):
     made = SKETCHES[method](TARGET, 2, 40)
@@ -57,6 +58,7 @@ def test_the_loss_meets_the_target(method):
     assert made.guarantee.basis == "proven"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["gaussian-limit", "sketch"])
 def test_a_given_noise_tells_its_epsilon(method):
     made = SKETCHES[method](TARGET, 2, 40)
@@ -92,6 +94,7 @@ def test_a_bound_on_the_features_alone_saves_noise():
     assert region > math.sqrt(2.0) * 8.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_draws_have_their_law(method):
     X, y = problem(7, 400, 2)
@@ -181,6 +184,7 @@ def test_tables_of_a_declared_set_keep_the_promise_with_one_noise(seed):
     assert max(both_ways(laws[0], other) for other in laws[1:]) <= 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_declared_leverages_save_noise_and_are_named(method):
     plain = SKETCHES[method](TARGET, 2, 40)

@@ -47,6 +47,7 @@ def test_the_series_reaches_three_hundred_decades() -> None:
     assert agree(above, inversion(POSITIVE, mpf(3900)).above, 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("t", ["-20", "0", "5", "1500"])
 def test_inversion_does_not_depend_on_the_ray_or_on_the_arithmetic(t: str) -> None:
     value = inversion(INDEFINITE, mpf(t), 40)
@@ -116,6 +117,7 @@ def test_the_ways_to_give_a_ratio_agree() -> None:
     assert both_agree(delta_reference([ratio], 0.75), log_ratio, 48)
 
 
+@pytest.mark.slow
 def test_reversing_is_the_identity_of_the_two_profiles() -> None:
     """delta(-eps) = 1 - e^-eps + e^-eps delta_rev(eps)."""
     terms = [Term.from_ratio(1.75, 0.25), Term.from_ratio(0.5)]

@@ -75,6 +75,7 @@ def test_limit_law(seed, level):
     assert not accepts_gaussian(draws, x, 1.2 * cov / R, NEVER)
 
 
+@pytest.mark.slow
 @SOURCES
 def test_solutions_have_a_multivariate_t_law(seed, level):
     rng = generator(seed)
@@ -89,6 +90,7 @@ def test_solutions_have_a_multivariate_t_law(seed, level):
         assert not accepts_law(1.6 * row, stats.t(freedom).cdf, NEVER)
 
 
+@pytest.mark.slow
 def test_solutions_are_those_of_sketches():
     # The same law as solving a sketch that was made.
     rng, x = generator(4), least_squares()[0]

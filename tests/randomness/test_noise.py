@@ -201,6 +201,7 @@ def test_added_noise(add, law, seed, level):
             assert not accepts_scale(sample, wrong * scale, NEVER)
 
 
+@pytest.mark.slow
 @SOURCES
 def test_symmetric_noise(seed, level):
     rng = generator(seed)

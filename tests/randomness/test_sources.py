@@ -193,6 +193,7 @@ def test_negative_seed_is_refused():
 # --- The size and the power of the tests themselves ---------------------------------------------
 
 
+@pytest.mark.slow
 def test_helpers_reject_as_often_as_they_say():
     rng, level, n_trials = generator(11), 0.05, 400
     cov = np.array([[2.0, 0.5], [0.5, 1.0]])

@@ -68,6 +68,7 @@ def only_sums_travel(monkeypatch: pytest.MonkeyPatch) -> None:
 RECIPE = {"levels": LEVELS, "limits": {"speed": (-1, 1), "stops": (0, 4)}, "norm": None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_partitions", [1, 7, 100])
 def test_the_same_bits_as_in_memory(frame: Any, n_partitions: int) -> None:
     columns = ["speed", "carrier", "stops"]
@@ -95,6 +96,7 @@ def test_sums_larger_than_a_piece(frame: Any, monkeypatch: pytest.MonkeyPatch) -
     assert gram_of(frame, columns).matrix.tolist() == gram_of(make_frame(), columns).matrix.tolist()
 
 
+@pytest.mark.slow
 def test_arrays_and_vectors_are_many_numbers(session: Any) -> None:
     pytest.importorskip("pyspark.ml")
     from pyspark.ml.functions import array_to_vector
@@ -115,6 +117,7 @@ def test_a_subclass_of_a_frame_is_a_frame(frame: Any) -> None:
     assert gram_of(own, ["speed"]).n_rows == N_ROWS
 
 
+@pytest.mark.slow
 def test_empty_partitions_and_empty_table(frame: Any) -> None:
     one = frame.limit(1).repartition(5).select("speed")
     assert gram_of(one).n_rows == 1
@@ -127,6 +130,7 @@ def test_rows_are_not_measured_one_by_one(frame: Any) -> None:
         opened(frame, ["speed"]).measure(lambda block: block.features, 1)
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_the_data_comes_back_as_one_sentence(frame: Any) -> None:
     with pytest.raises(ValueError, match=r"^Column 'carrier' holds string, not numbers;[^\n]*$"):
         gram_of(frame)
@@ -137,6 +141,7 @@ def test_what_is_wrong_with_the_data_comes_back_as_one_sentence(frame: Any) -> N
         gram_of(frame, ["altitude"])
 
 
+@pytest.mark.slow
 def test_executors_do_not_need_this_library(session: Any, frame: Any) -> None:
     """They run interpreters that cannot import it (see the fixture), and the tests above pass."""
 
