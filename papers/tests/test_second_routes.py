@@ -31,8 +31,11 @@ def route(paper: str, place: str) -> Callable[[Route], Route]:
 
 
 def test_every_refuted_claim_has_one() -> None:
-    refuted = {(c.paper, c.place) for c in claims() if c.verdict in ("refuted", "vacuous")}
-    assert refuted == ROUTES.keys()
+    verdicts = {(c.paper, c.place): c.verdict for c in claims()}
+    refuted = {place for place, verdict in verdicts.items() if verdict in ("refuted", "vacuous")}
+    assert refuted <= ROUTES.keys()
+    # Corrected ones: what is printed does not hold, what is meant does.
+    assert {verdicts[place] for place in ROUTES.keys() - refuted} == {"confirmed with correction"}
 
 
 @pytest.mark.parametrize("place", ROUTES, ids=": ".join)
