@@ -397,8 +397,8 @@ def test_the_default_prior_works() -> None:
 @pytest.mark.slow
 def test_audit_finds_nothing() -> None:
     rng = np.random.default_rng(0)
-    table = np.column_stack([rng.uniform(-0.5, 0.5, (8, 1)), rng.integers(0, 2, 8)])
-    assert audit(posterior(), table).outcome == "consistent"
+    data = rng.uniform(-0.5, 0.5, (8, 1)), rng.integers(0, 2, 8)
+    assert audit(posterior(), data).outcome == "consistent"
 
 
 @pytest.mark.slow

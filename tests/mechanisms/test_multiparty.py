@@ -143,9 +143,10 @@ def test_audit_finds_nothing_and_finds_half_the_noise() -> None:
     ).fit(X, y)
     table = np.column_stack([X, y])
     table[0] = CORNERS[0]
-    verdict = audit(model, table, claim=model.guarantees_["joint"], universe=CORNERS)
+    known = {"relation": "replace", "universe": CORNERS}
+    verdict = audit(model.output_law, table, model.guarantees_["joint"], **known)
     assert verdict.outcome == "consistent"
-    assert audit(model, table, claim=(1.0, 1e-5), universe=CORNERS).outcome == "refuted"
+    assert audit(model.output_law, table, (1.0, 1e-5), **known).outcome == "refuted"
 
     def half(rows: np.ndarray) -> Gaussian:
         law = output_law(model.agreement_, "a", rows)

@@ -155,7 +155,7 @@ def test_audit_refutes_half_of_the_noise() -> None:
     noise = {name: 0.5 * scale for name, scale in model.calibrate().items()}
     careless = process(n_inducing=4, epsilon=None, noise_scale=noise)
     table = np.array([[0.0, 1.0], [0.4, -0.5], [0.9, 0.2]])
-    assert audit(model, table).outcome == "consistent"
+    assert audit(model, (table[:, :1], table[:, 1])).outcome == "consistent"
     assert audit(careless.output_law, table, claim=(1.0, DELTA)).outcome == "refuted"
 
 
@@ -388,8 +388,8 @@ def test_posterior_bounds_hold_for_exhaustive_neighbours(noise_variance) -> None
 
 def test_audit_of_the_posterior_finds_nothing() -> None:
     rng = np.random.default_rng(0)
-    table = np.column_stack([rng.uniform(0, 1, 8), rng.integers(0, 2, 8)])
-    assert audit(posterior(query_points=[[0.5]]), table).outcome == "consistent"
+    data = rng.uniform(0, 1, (8, 1)), rng.integers(0, 2, 8)
+    assert audit(posterior(query_points=[[0.5]]), data).outcome == "consistent"
 
 
 # --- the posterior: what it is -------------------------------------------------------------------

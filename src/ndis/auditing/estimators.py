@@ -12,8 +12,8 @@ multiplied by 1 + s (X/d - 1) after each run, 0 <= s <= 1, passes 1/risk with pr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.auditing.neighbours import Data, places
+from ndis.auditing.neighbours import Data, Neighbours, Place, places
 from ndis.auditing.transcript import Difference, Recorder, UnlikeQuestions, log_ratio
 from ndis.auditing.verdict import Claim, Neighbour, Verdict, clears, decide
 from ndis.gaussian import Gaussian
@@ -34,24 +34,53 @@ from ndis.tables import track
 # The worst neighbours that a verdict lists; runs in either direction at most; what is staked.
 _LISTED, _RUNS, _STAKE = 10, 100, 0.02
 _REPLACED = 18  # rows of parties that are replaced
-_CHANCE = "with confidence {:g}"
 
 
 @dataclass
-class _Worst:
-    """The worst pair seen so far, given the answers of one run."""
+class Search:
+    """The worst pair of data sets seen so far, at the claimed epsilon.
+
+    `compare` tells what a mechanism did on one data set from what it did on a neighbour.
+    """
 
     claim: Claim
+    compare: Callable[[Any, Any], Difference]
     worst: list[Neighbour] = field(default_factory=list)
     difference: Difference = field(default_factory=Difference)
     pair: tuple[Data, Data] | None = None
+    looked: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
-    def consider(self, difference: Difference, kind: str, row: int | None, *pair: Data) -> None:
-        """Weigh a pair."""
+    def look(self, places: Iterable[Place], run: Callable[..., Any]) -> None:
+        """Run a mechanism on data sets and their neighbours: `run(data)`, `run(other, like)`."""
+        for place in places:
+            here = self._accepted(run, place.data)
+            if here is None:
+                continue
+            for name, row, other in track(place.neighbours, "Looking at neighbours"):
+                there = self._accepted(run, other, here)
+                if there is not None:
+                    self._consider(self.compare(here, there), name, row, (place.data, other))
+            if place.said not in self.looked:
+                self.looked.append(place.said)
+
+    def _accepted(self, run: Callable[..., Any], *data: Any) -> Any:
+        """What a mechanism does, None where it refuses, as it may."""
+        try:
+            return run(*data)
+        except UnlikeQuestions:
+            raise
+        except ValueError as error:
+            self.refused.append(str(error))
+            return None
+
+    def _consider(
+        self, difference: Difference, kind: str, row: int | None, pair: tuple[Data, Data]
+    ) -> None:
         height = difference.height(self.claim.epsilon)
         if not self.worst or height > self.worst[0].log_delta:
-            self.difference, self.pair = difference, (pair[0], pair[1])
+            self.difference, self.pair = difference, pair
         # Of records that nobody has, only the worst of each kind.
         same = [each for each in self.worst if row is None is each.row and each.kind == kind]
         if not same or same[0].log_delta < height:
@@ -59,6 +88,32 @@ class _Worst:
             self.worst.append(Neighbour(height, kind, row))
         self.worst.sort(key=lambda each: -each.log_delta)
         del self.worst[_LISTED:]
+
+    def verdict(
+        self, of_table: bool = True, bound: tuple[float, str, Any] | None = None
+    ) -> Verdict:
+        """What was found; by default the bound is that of the worst pair's difference."""
+        if self.pair is None:
+            raise ValueError(
+                "Expected a mechanism that accepts the data and a neighbour of them, got one that "
+                f"refuses all that were tried ({[*self.refused, 'none was'][0]}); audit it around "
+                "other data."
+            )
+        log_bound, basis, loss = bound or self.difference.bound(self.claim)
+        missed = [*self.missed, "other neighbours, and neighbours of other data sets"]
+        if self.refused:
+            missed.append(f"{len(self.refused)} data sets that the mechanism refuses")
+        return decide(
+            self.claim,
+            self.worst[0].log_delta,
+            log_bound,
+            self.worst[0].kind,
+            (*self.looked, *(f"not searched: {part}" for part in missed)),
+            basis=basis,
+            worst=tuple(self.worst),
+            of_table=of_table,
+            loss=loss,
+        )
 
 
 def audit_estimator(
@@ -108,65 +163,24 @@ def audit_estimator(
     'refuted'
     """
     risk = 1.0 - _validate.probability("confidence", confidence)
-    recorder = Recorder(estimator)
-    if isinstance(estimator, GaussianMechanism):
-        return _audit_answers(estimator, data[0], claim, of_table)
+    recorder, hidden = Recorder(estimator), getattr(estimator, "hidden_answers", 0)
     named = str(relation or getattr(estimator, "relation", NeighbourRelation.ADD_REMOVE))
     kind = NeighbourRelation(_validate.one_of("relation", named, [*map(str, NeighbourRelation)]))
     asked = Claim.of(recorder.promise(data) if claim is None else claim)
-    search, hidden = _Worst(asked), getattr(estimator, "hidden_answers", 0)
-    looked, rounds = list[str](), 1
-    for place in places(estimator, data, kind, of_table):
-        try:
-            here = recorder.run(place.data)
-        except UnlikeQuestions:
-            raise
-        except ValueError as error:  # an owner may be refused
-            search.refused.append(str(error))
-            continue
-        rounds = max(rounds, len(here.questions))
-        for name, row, other in track(place.neighbours, "Replaying on neighbours"):
-            try:
-                there = recorder.run(other, like=here)
-            except UnlikeQuestions:
-                raise
-            except ValueError as error:
-                search.refused.append(str(error))
-                continue
-            difference = Difference.between(here, there, hidden)
-            search.consider(difference, name, row, place.data, other)
-        if place.said not in looked:
-            looked.append(place.said)
-    if search.pair is None:
-        raise ValueError(
-            "Expected a mechanism that accepts the data and a neighbour of them, got one that "
-            f"refuses all that were tried ({search.refused[0] if search.refused else 'none was'}); "
-            "audit it around other data."
-        )
-    missed = ["other neighbours, and neighbours of other data sets"]
-    if search.refused:
-        missed.append(f"{len(search.refused)} data sets that the mechanism refuses")
-    bound, basis, loss = search.difference.bound(asked.epsilon)
-    if rounds > 1:
-        looked.append(f"{rounds} questions in turn, given the answers of one run")
-    if clears(bound, asked):
+    search = Search(asked, lambda here, there: Difference.between(here, there, hidden))
+    search.look(places(estimator, data, kind, asked.epsilon, of_table), recorder.run)
+    bound = search.difference.bound(asked)
+    if search.pair is not None:
         here = recorder.run(search.pair[0])
-        if recorder.adapts(search.pair[0], here):
-            rng = np.random.default_rng(random_state)
-            bets = _Bets(recorder, search.pair, asked, hidden, rng)
-            bound, basis = bets.bound(risk), _CHANCE.format(confidence)
-            looked.append(f"{bets.n_runs} runs on the worst pair, to bet against the claim")
-    return decide(
-        asked,
-        search.worst[0].log_delta,
-        bound,
-        search.worst[0].kind,
-        (*looked, *(f"not searched: {part}" for part in missed)),
-        basis=basis,
-        worst=tuple(search.worst),
-        of_table=of_table,
-        loss=loss,
-    )
+        if len(here.questions) > 1:
+            said = f"{len(here.questions)} questions in turn, given the answers of one run"
+            search.looked.append(said)
+        if clears(bound[0], asked) and recorder.adapts(search.pair[0], here):
+            bets = _Bets(recorder, search.pair, asked, hidden, np.random.default_rng(random_state))
+            bound = bets.bound(risk), f"with confidence {confidence:g}", bound[2]
+            said = f"{bets.n_runs} runs on the worst pair, to bet against the claim"
+            search.looked.append(said)
+    return search.verdict(of_table and not isinstance(estimator, GaussianMechanism), bound)
 
 
 class _Bets:
@@ -215,32 +229,6 @@ class _Bets:
         self.gains.append(-math.expm1(min(0.0, self.claim.epsilon - ratio)))  # the positive part
 
 
-def _audit_answers(
-    mechanism: GaussianMechanism, answer: Any, claim: Any, of_table: bool
-) -> Verdict:
-    """Answers as far apart as the sensitivity allows, in the direction with the least noise."""
-    from ndis.auditing.whitebox import _Search as Pairs
-
-    promise = mechanism.plan(np.shape(answer)).guarantee
-    asked = Claim.of(promise if claim is None else claim)
-    value = np.zeros(np.shape(answer))
-    here = mechanism.output_law(value)
-    if here.variances is not None:
-        way = np.eye(1, here.dimension, int(np.argmin(here.variances)))[0]
-    else:
-        way = np.linalg.eigh(here.cov)[1][:, 0]
-    assert mechanism.sensitivity is not None
-    move = mechanism.sensitivity * way / np.linalg.norm(way) * (1.0 - 1e-12)
-    search = Pairs(asked, 1)
-    search.consider(here, mechanism.output_law(value + move.reshape(value.shape)), _APART)
-    search.stand_above_rounding(here)
-    said = "two answers as far apart as the sensitivity allows, where there is the least noise"
-    return search.verdict([said], ["whether answers are never further apart"])
-
-
-_APART = "two answers as far apart as declared"
-
-
 def audit_parties(
     agreement: Agreement, parties: Sequence[str], table: FloatArray, claim: Any
 ) -> Verdict:
@@ -255,8 +243,6 @@ def audit_parties(
         Their columns, party by party.
     claim : (epsilon, delta) or Guarantee
     """
-    from ndis.auditing.whitebox import _Search as Pairs
-
     held = [agreement.party_columns(party) for party in parties]
     limits = {name: pair for party in parties for name, pair in agreement.parties[party].items()}
     ends = np.array([limits[name] for names in held for name in names], dtype=float).T
@@ -271,17 +257,25 @@ def audit_parties(
             np.concatenate([each.variances for each in laws if each.variances is not None]),
         )
 
-    search, here = Pairs(Claim.of(claim), 1), law(table)
     away = np.abs(table - ends.mean(axis=0)).sum(axis=1)
     some = np.argsort(-away)[:_REPLACED].tolist()
-    for place in track(some, "Replacing rows", len(some)):
-        for end in ends:
-            other = table.copy()
-            other[place] = end
-            search.consider(here, law(other), "one row replaced", place)
-    start, other = np.tile(ends[0], (2, len(table), 1))
-    other[0] = ends[1]
-    search.consider(law(start), law(other), "one end of the limits replaced by the other")
-    search.stand_above_rounding(here)
-    looked = [f"{len(some)} rows replaced by the ends of all limits, and one end by the other"]
-    return replace(search.verdict(looked, ["other rows and other tables"]), of_table=True)
+
+    def replaced(rows: FloatArray, place: int, end: FloatArray) -> Data:
+        other = rows.copy()
+        other[place] = end
+        return (other,)
+
+    around: Neighbours = (
+        ("one row replaced", place, replaced(table, place, end)) for place in some for end in ends
+    )
+    start = np.tile(ends[0], (len(table), 1))
+    other = ("one end of the limits replaced by the other", None, replaced(start, 0, ends[1]))
+    search = Search(Claim.of(claim), lambda here, there: Difference(laws=[(here, there, 1)]))
+    search.look(
+        [
+            Place((table,), around, f"{len(some)} rows replaced by the ends of all limits"),
+            Place((start,), iter([other]), "one end of all limits replaced by the other"),
+        ],
+        lambda data, like=None: law(*data),
+    )
+    return search.verdict()

@@ -1,8 +1,9 @@
-"""Where an estimator of this library is compared with itself: around a table, and elsewhere.
+"""Where a mechanism is compared with itself: around a table, and elsewhere.
 
 Around a table these are its own neighbours, and they belong to its owner. Elsewhere they are
 families that nobody's data have made: a few records in the middle of public bounds beside one at
-their ends, or many copies of one record where a leverage is declared.
+their ends, or many copies of one record where a leverage is declared. An estimator is run on some
+of them; a law costs less, and is computed on all.
 """
 
 from __future__ import annotations
@@ -16,17 +17,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ndis._validate import FloatArray
 from ndis.guarantee import NeighbourRelation
+from ndis.loss import renyi
+from ndis.mechanisms.additive import GaussianMechanism
 from ndis.mechanisms.base import PrivateEstimator, TableEstimator
 from ndis.mechanisms.graph import PrivateGraph
 from ndis.tables import Columns, Rows, Table
 
 # Rows of the table that are left out or changed, pairs of nodes, random corners of the limits.
 _ROWS, _PAIRS, _CORNERS = 18, 20, 2
+# Replacements that are tried at most; of more, so many at random.
+_REPLACEMENTS = 20_000
 # Nodes among which pairs are looked for that many sets part.
 _NODES = 1000
 # Records in the middle, beside which one at the ends of its bounds stands.
 _BESIDE = 2
+# Where rows have no bound, those of these lengths are moved: beside a long one least is seen of
+# where it was. Others in the middle keep the mean nearly where it is, for laws that subtract it.
+_LONG, _ZEROS = (10.0, 1e3, 1e5), 999
+# Orders at which losses are bounded.
+ORDERS = np.geomspace(0.05, 5e4, 100)
 
 Record = dict[str, Any]
 Data = tuple[Any, ...]
@@ -53,7 +64,11 @@ class Place:
 
 
 def places(
-    estimator: PrivateEstimator, data: Data, relation: NeighbourRelation, of_table: bool = True
+    estimator: PrivateEstimator,
+    data: Data,
+    relation: NeighbourRelation,
+    epsilon: float,
+    of_table: bool = True,
 ) -> list[Place]:
     """Where to look, for an estimator.
 
@@ -63,14 +78,49 @@ def places(
     data : tuple
         Arguments of `fit`.
     relation : NeighbourRelation
+    epsilon : float
+        At which rows are to be easy to see.
     of_table : bool
         Whether neighbours of the data are looked at. Otherwise nothing but the names of columns
         is taken from them.
     """
     if isinstance(estimator, PrivateGraph):
         return _graphs(estimator, data[0], of_table)
+    if isinstance(estimator, GaussianMechanism):
+        return [_answers(estimator, np.shape(data[0]))]
     form = _Form.of(estimator, data)
-    return _PLACES[relation](estimator, form, of_table)
+    some, said = _chosen(estimator, form, epsilon) if of_table else ([], "")
+    found = _PLACES[relation](form, some, said)
+    return found + (_copies(estimator, form) if relation is NeighbourRelation.ADD_REMOVE else [])
+
+
+def places_of_law(
+    table: FloatArray, relation: NeighbourRelation, universe: FloatArray | None, norm: float | None
+) -> list[Place]:
+    """Where to look, for a law of a matrix.
+
+    Parameters
+    ----------
+    table : ndarray
+    relation : NeighbourRelation
+    universe : ndarray, optional
+        Rows that others may have.
+    norm : float, optional
+        Bound on the norm of a row.
+    """
+    if relation is NeighbourRelation.EDGE:
+        return [_edges(table)]
+    d = table.shape[1]
+    names = tuple(f"x{index}" for index in range(d))
+    middle, far = dict.fromkeys(names, 0.0), list[Record]()
+    if norm is not None:
+        middle, far = _corners(Columns(names, norm=norm), np.random.default_rng(0))
+    elif relation is NeighbourRelation.ROW_SHIFT:
+        far = [middle | {names[0]: length} for length in _LONG]
+    if universe is not None:
+        far = [dict(zip(names, row, strict=True)) for row in universe.tolist()] + far
+    form = _Form(table, None, names, middle, far, every=True)
+    return _PLACES[relation](form, list(range(len(table))), f"all {len(table)} rows of the table")
 
 
 # -- data sets, and the records in them --------------------------------------------------------
@@ -78,12 +128,20 @@ def places(
 
 @dataclass(frozen=True)
 class _Form:
-    """How a data set is handed to `fit`: arrays as arrays, other tables as Arrow tables."""
+    """How a data set is handed on: arrays as arrays, other tables as Arrow tables.
+
+    Beside the columns that are read there are a record in the middle of public bounds, records at
+    their ends, and whether all of these are tried.
+    """
 
     given: Any
     labels: Any
-    rows: Rows | None
+    names: tuple[str, ...]
+    middle: Record
+    far: list[Record]
     drop_missing: bool = False
+    bought: bool = False
+    every: bool = False
 
     @classmethod
     def of(cls, estimator: Any, data: Data) -> _Form:
@@ -93,13 +151,26 @@ class _Form:
         if isinstance(first, np.ndarray | list) or not isinstance(estimator, TableEstimator):
             array = np.asarray(first)
             y = None if label is None else np.asarray(label)
-            return cls(array, y, _recipe(estimator, array, y))
+            return cls._known(array, y, _recipe(estimator, array, y), False)
         table, labels = estimator._open(first, label)
         batches = list(table.records())
         if not batches:
             raise ValueError("The table has no rows; hand over at least one.")
         frame = pa.Table.from_batches(batches)
-        return cls(frame, label, estimator._rows(table, labels), table.drop_missing)
+        return cls._known(frame, label, estimator._rows(table, labels), table.drop_missing)
+
+    @classmethod
+    def _known(cls, given: Any, labels: Any, rows: Rows | None, drop_missing: bool) -> _Form:
+        if rows is None:
+            return cls(given, labels, (), {}, [], bought=True)
+        middle, far = Record(), list[Record]()
+        if not rows.widths:
+            rng = np.random.default_rng(0)
+            middle, far = _corners(rows.features, rng)
+            if rows.labels is not None:
+                plain, ends = _corners(rows.labels, rng)
+                middle, far = middle | plain, [row | end for row in far for end in ends]
+        return cls(given, labels, rows.columns, middle, far, drop_missing, bool(rows.bought))
 
     @property
     def n_rows(self) -> int:
@@ -133,11 +204,6 @@ class _Form:
             return dict(zip(self.names, self.given[place].tolist(), strict=True))
         return {name: self.given[name][place].as_py() for name in self.names}
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns that are read."""
-        return () if self.rows is None else self.rows.columns
-
     def _part(self, start: int, stop: int) -> Any:
         if not self._is_array:
             return self.given.slice(start, stop - start).select(list(self.names))
@@ -167,17 +233,6 @@ class _Form:
         frame = pa.concat_tables(parts, promote_options="permissive")
         table = Table.open(frame, list(self.names), drop_missing=self.drop_missing)
         return (table, *([] if self.labels is None else [self.labels]))
-
-    def corners(self) -> tuple[Record, list[Record]]:
-        """A record in the middle of public bounds, and records at their ends."""
-        if self.rows is None or self.rows.widths:
-            return {}, []
-        rng = np.random.default_rng(0)
-        middle, far = _corners(self.rows.features, rng)
-        if self.rows.labels is None:
-            return middle, far
-        plain, ends = _corners(self.rows.labels, rng)
-        return middle | plain, [row | end for row in far for end in ends]
 
 
 def _recipe(estimator: Any, array: Any, y: Any) -> Rows | None:
@@ -229,24 +284,30 @@ def _corners(group: Columns, rng: np.random.Generator) -> tuple[Record, list[Rec
 _FAR = "at the ends of public bounds"
 
 
-def _chosen(estimator: Any, form: _Form) -> tuple[list[int], str]:
+def _chosen(estimator: Any, form: _Form, epsilon: float) -> tuple[list[int], str]:
     """Rows that are easiest to see, as far as somebody knows, and some by chance."""
     n = form.n_rows
     if n <= _ROWS:
         return list(range(n)), f"all {n} rows of the table"
     size, why = _distances(form), "the furthest from the mean"
-    try:
-        if form.rows is None or form.rows.bought:
-            raise ValueError("There is no loss yet.")
-        losses = estimator.removal_losses(*form.own())
-        seen = np.hstack([np.abs(losses.excess), losses.shift]).reshape(n, -1)
-        size, why = seen.max(axis=1), "those of the largest loss of all"
-    except (AttributeError, ValueError):  # nobody knows
-        pass
+    if hasattr(estimator, "removal_losses") and not form.bought:
+        try:
+            losses = estimator.removal_losses(*form.own())
+        except ValueError:  # a method whose losses nobody knows
+            pass
+        else:
+            ways, why = (losses, losses.reversed()), "those of the largest loss of all"
+            size = np.max([[_log_delta_bound(way, epsilon)] for way in ways], axis=(0, 1))
     by_chance = np.random.default_rng(0).choice(n, _ROWS // 3, replace=False).tolist()
     order = np.argsort(-size)[: _ROWS - len(by_chance)].tolist()
     some = list(dict.fromkeys([*order, *by_chance]))
     return some, f"{len(some)} of {n} rows of the table, {why} and some by chance"
+
+
+def _log_delta_bound(losses: Any, epsilon: float) -> FloatArray:
+    """An upper bound on ln delta of every loss of a batch."""
+    bounds = (renyi.log_delta_bound(losses.cumulant(s), s, epsilon) for s in ORDERS[::12])
+    return np.asarray(np.nan_to_num(np.min(list(bounds), axis=0), nan=0.0))
 
 
 def _distances(form: _Form) -> Any:
@@ -263,12 +324,10 @@ def _distances(form: _Form) -> Any:
         return np.nan_to_num(np.sum(away**2, axis=1))
 
 
-def _add_remove(estimator: Any, form: _Form, of_table: bool) -> list[Place]:
-    middle, far = form.corners()
-    found = []
-    if of_table and form.n_rows > 1:
-        some, said = _chosen(estimator, form)
-        few = far[:: max(1, len(far) // _CORNERS)]
+def _add_remove(form: _Form, some: Sequence[int], said: str) -> list[Place]:
+    found, far = [], form.far
+    if some and (form.every or form.n_rows > 1):
+        few = far if form.every else far[:: max(1, len(far) // _CORNERS)]
         try:
             form.own(more=far[:1])
         except pa.ArrowException:  # a column that is written in another way than numbers
@@ -283,22 +342,29 @@ def _add_remove(estimator: Any, form: _Form, of_table: bool) -> list[Place]:
         added = f"; {len(few)} rows {_FAR}, added" if few else ""
         found.append(Place(form.own(), around(), f"{said}, left out{added}"))
     if far:
-        beside = [middle] * _BESIDE
+        beside = [form.middle] * _BESIDE
         family = ((f"a record {_FAR}", None, form.made([*beside, record])) for record in far)
         said = f"{len(far)} records {_FAR}, each beside {_BESIDE} in the middle"
-        found.append(Place(form.made(beside), iter(list(family)), said))
+        found.append(Place(form.made(beside), family, said))
+    return found
+
+
+def _copies(estimator: Any, form: _Form) -> list[Place]:
+    """Many copies of some records, where a leverage is declared."""
     declared = [getattr(estimator, name, None) for name in ("leverage", "joint_leverage")]
-    if far and any(declared):
-        least = math.ceil(1.0 / min(value for value in declared if value)) + 1
-        basis = _independent(far, bool(getattr(estimator, "fit_intercept", False)))
-        for copies in (least, least + 1):  # rounding may refuse the first
-            table = [record for record in basis for _ in range(copies)]
-            fewer: Any = [
-                ("one of many copies of a record", None, form.made([*table[:k], *table[k + 1 :]]))
-                for k in range(0, len(table), copies)
-            ]
-            said = f"{copies} copies each of {len(basis)} records {_FAR}, one left out"
-            found.append(Place(form.made(table), iter(fewer), said))
+    if not form.far or not any(declared):
+        return []
+    found = []
+    least = math.ceil(1.0 / min(value for value in declared if value)) + 1
+    basis = _independent(form.far, bool(getattr(estimator, "fit_intercept", False)))
+    for copies in (least, least + 1):  # rounding may refuse the first
+        table = [record for record in basis for _ in range(copies)]
+        fewer: Any = [
+            ("one of many copies of a record", None, form.made([*table[:k], *table[k + 1 :]]))
+            for k in range(0, len(table), copies)
+        ]
+        said = f"{copies} copies each of {len(basis)} records {_FAR}, one left out"
+        found.append(Place(form.made(table), iter(fewer), said))
     return found
 
 
@@ -314,29 +380,34 @@ def _independent(records: Sequence[Record], intercept: bool) -> list[Record]:
     return chosen
 
 
-def _replace(estimator: Any, form: _Form, of_table: bool) -> list[Place]:
-    middle, far = form.corners()
-    found = []
-    if of_table and far:
-        some, said = _chosen(estimator, form)
+def _replace(form: _Form, some: Sequence[int], said: str) -> list[Place]:
+    found, far, whose = [], form.far, f"records {_FAR}"
+    if form.every and not far:
+        far, whose = [form.row(place) for place in some], "each other"
+    if some and far:
+        few = far if form.every else far[:2]
+        count = len(some) * len(few)
+        chosen: Any = range(count)
+        if count > _REPLACEMENTS:
+            chosen = np.random.default_rng(0).choice(count, _REPLACEMENTS, replace=False).tolist()
+            said = f"{_REPLACEMENTS} of {count} replacements, at random: {said}"
 
         def around() -> Neighbours:
-            for place in some:
-                for record in far[:2]:
-                    yield "one row of the table, replaced", place, form.own({place: record})
+            for place, which in (divmod(each, len(few)) for each in chosen):
+                changed = {some[place]: few[which]}
+                yield "one row of the table, replaced", some[place], form.own(changed)
 
-        found.append(Place(form.own(), around(), f"{said}, replaced by records {_FAR}"))
-    if far:
+        found.append(Place(form.own(), around(), f"{said}, replaced by {whose}"))
+    if form.far:
         # As many rows as the table has, where that is public; the family knows no more of it.
-        rest = [middle] * (_BESIDE - 1)
+        rest = [form.middle] * (_BESIDE - 1)
         family = [(f"a record {_FAR}, replaced", None, form.made([row, *rest])) for row in far[1:]]
         said = f"{len(family)} records {_FAR} in place of another"
         found.append(Place(form.made([far[0], *rest]), iter(family), said))
     return found
 
 
-def _row_shift(estimator: Any, form: _Form, of_table: bool) -> list[Place]:
-    _, far = form.corners()
+def _row_shift(form: _Form, some: Sequence[int], said: str) -> list[Place]:
     d = len(form.names)
     random = np.random.default_rng(0).standard_normal((2, d))
     ways = np.vstack([np.eye(d), random / np.linalg.norm(random, axis=1)[:, None]])
@@ -349,26 +420,27 @@ def _row_shift(estimator: Any, form: _Form, of_table: bool) -> list[Place]:
             yield form.moved(record, -way if way @ numbers > 0 else way)
 
     found = []
-    if of_table:
-        some, said = _chosen(estimator, form)
+    if some:
 
         def around() -> Neighbours:
-            for place in some[: _ROWS // 3]:
+            for place in some if form.every else some[: _ROWS // 3]:
                 for record in changed(form.row(place)):
                     yield "one row of the table, moved by 1", place, form.own({place: record})
 
-        found.append(Place(form.own(), around(), f"of {said}, the first moved by 1"))
-    for start in far[:_CORNERS]:
+        which = "" if form.every else ", the first"
+        found.append(Place(form.own(), around(), f"of {said}{which} moved by 1"))
+    rest = [form.middle] * _ZEROS
+    for start in form.far if form.every else form.far[:_CORNERS]:
         family = [
-            (f"a record {_FAR}, moved by 1", None, form.made([start, record]))
+            ("a long record, moved by 1", None, form.made([record, *rest]))
             for record in changed(start)
         ]
-        said = f"moves by 1 of {_CORNERS} records {_FAR}"
-        found.append(Place(form.made([start, start]), iter(family), said))
+        said = f"moves by 1 of long records, each beside {_ZEROS} in the middle"
+        found.append(Place(form.made([start, *rest]), iter(family), said))
     return found
 
 
-_PLACES: dict[NeighbourRelation, Callable[[Any, _Form, bool], list[Place]]] = {
+_PLACES: dict[NeighbourRelation, Callable[[_Form, Sequence[int], str], list[Place]]] = {
     NeighbourRelation.ADD_REMOVE: _add_remove,
     NeighbourRelation.REPLACE: _replace,
     NeighbourRelation.PARTY: _replace,
@@ -376,7 +448,40 @@ _PLACES: dict[NeighbourRelation, Callable[[Any, _Form, bool], list[Place]]] = {
 }
 
 
+def _answers(mechanism: GaussianMechanism, shape: tuple[int, ...]) -> Place:
+    """Answers as far apart as the sensitivity allows, in the direction with the least noise."""
+    law = mechanism.output_law(np.zeros(shape))
+    if law.variances is not None:
+        way = np.eye(1, law.dimension, int(np.argmin(law.variances)))[0]
+    else:
+        way = np.linalg.eigh(law.cov)[1][:, 0]
+    assert mechanism.sensitivity is not None
+    apart = (mechanism.sensitivity * way / np.linalg.norm(way)).reshape(shape)
+    pair = ("two answers as far apart as declared", None, (apart,))
+    said = "two answers as far apart as the sensitivity allows, where there is the least noise"
+    return Place((np.zeros(shape),), iter([pair]), said)
+
+
 # -- graphs ------------------------------------------------------------------------------------
+
+
+def _edges(weights: FloatArray) -> Place:
+    """Every edge of a matrix of weights, taken out and put in."""
+    if not np.array_equal(weights, weights.T):
+        raise ValueError(
+            "Expected a symmetric matrix of weights for the relation 'edge', got another one; "
+            "put the weight between u and v at both [u, v] and [v, u]."
+        )
+    pairs = list(combinations(range(len(weights)), 2))
+
+    def around() -> Neighbours:
+        for u, v in pairs:
+            for weight in {0.0, 1.0} - {float(weights[u, v])}:
+                other = weights.copy()
+                other[u, v] = other[v, u] = weight
+                yield "one edge changed", None, (other,)
+
+    return Place((weights,), around(), f"each of {len(pairs)} edges set to 0 and to 1")
 
 
 def _graphs(estimator: PrivateGraph, graph: Any, of_table: bool) -> list[Place]:

@@ -20,9 +20,8 @@ import numpy as np
 from sklearn.base import clone
 
 from ndis._validate import FloatArray
-from ndis.auditing.verdict import FLOATING, PROVEN
-from ndis.auditing.whitebox import _blurred
-from ndis.gaussian import Gaussian, privacy_loss
+from ndis.auditing.verdict import FLOATING, PROVEN, Claim, clears
+from ndis.gaussian import Gaussian, log_delta_bounds, privacy_loss
 from ndis.loss import PrivacyLoss, QuadraticLoss
 from ndis.loss.student import SketchAndSolveLoss
 from ndis.mechanisms.base import Plan, PrivateEstimator, TableEstimator
@@ -34,6 +33,11 @@ from ndis.tables import Table
 
 # Sums of squares and the like are off by less than this, relatively.
 _ROUNDING = 1e-12
+# What a mechanism's own arithmetic may have done to an entry of a covariance, in units of rounding
+# and of its diagonal; to be multiplied by the dimension, and by the condition of the matrix.
+_ROUNDINGS = 64.0 * float(np.finfo(np.float64).eps)
+# Covariance matrices up to this size are enclosed together with their eigenvalue problem.
+_ENCLOSED = 100
 # What rounding of leverages may do to ln delta, and the conditioning up to which it does no more.
 _LEVERAGES, _CONDITION = 1e-6, 1e9
 
@@ -247,23 +251,36 @@ class Difference:
 
     def height(self, epsilon: float) -> float:
         """ln delta in the worse direction."""
-        loss = self._loss()
+        loss = self.loss()
         ways = (loss, loss.reversed())
         return max(
             *(float(way.log_delta(epsilon)) for way in ways),
             *(height for height, _, _ in self._others(epsilon)),
         )
 
-    def bound(self, epsilon: float) -> tuple[float, str, PrivacyLoss | None]:
-        """A lower bound on ln delta, what it rests on, and the loss where all is normal."""
-        loss, least = self._loss(), self._loss(least=True)
-        ways = [(loss, least), (loss.reversed(), least.reversed())]
-        basis = FLOATING if self.laws else PROVEN
-        found = [(float(low.log_delta_bounds(epsilon)[0]), basis, way) for way, low in ways]
-        others = [(low, why, None) for _, low, why in self._others(epsilon)]
-        return max([*found, *others], key=lambda each: each[0])
+    def bound(self, claim: Claim) -> tuple[float, str, PrivacyLoss | None]:
+        """A lower bound on ln delta, what it rests on, and the loss where all is normal.
 
-    def _loss(self, least: bool = False) -> QuadraticLoss:
+        A mechanism's own arithmetic rounds its laws, and a sound one may meet its claim with
+        equality. So every difference counts as smaller by what rounding can have added; one pair
+        of laws that breaks the claim even so is enclosed in ball arithmetic.
+        """
+        loss, least = self.loss(), self.loss(least=True)
+        found = [
+            (float(low.log_delta_bounds(claim.epsilon)[0]), FLOATING if self.laws else PROVEN, way)
+            for way, low in ((loss, least), (loss.reversed(), least.reversed()))
+        ]
+        others = [(low, why, None) for _, low, why in self._others(claim.epsilon)]
+        low, basis, way = max([*found, *others], key=lambda each: each[0])
+        if clears(low, claim) and len(self.laws) == 1 and not self.square and way is not None:
+            (P, Q, copies), forward = self.laws[0], way is loss
+            if P.dimension <= _ENCLOSED:
+                pair = (P, Q) if forward else (Q, P)
+                low = min(low, log_delta_bounds(*pair, claim.epsilon, copies)[0])
+                basis = PROVEN
+        return low, basis, way
+
+    def loss(self, least: bool = False) -> QuadraticLoss:
         """All that is normal as one loss; every difference smaller by what rounding can do."""
         shift = math.sqrt(self.square) * (1.0 - _ROUNDING * least)
         loss = QuadraticLoss.from_shift(shift)
@@ -292,6 +309,30 @@ class Difference:
             height = max(float(way.attained_at(q, p, epsilon)) for way in ends)
             found.append((height, height - _LEVERAGES, FLOATING))
         return found
+
+
+def _blurred(loss: QuadraticLoss, pair: tuple[Gaussian, Gaussian], copies: int) -> QuadraticLoss:
+    """A loss with every difference smaller by what rounding can do to the laws of its pair."""
+    blur, move = 0.0, 0.0
+    for law in pair:
+        if law.variances is not None:
+            spread = np.sqrt(law.variances)
+            condition, d, alive = 1.0, 1, spread > 0
+        else:
+            spread = np.sqrt(np.diag(law.cov))
+            alive = spread > 0
+            scaled = law.cov[np.ix_(alive, alive)] / np.outer(*2 * [spread[alive]])
+            least = float(np.linalg.eigvalsh(scaled)[0]) if alive.any() else 1.0
+            d = int(alive.sum())
+            condition = 1.0 / max(least, 1e-300)
+        blur = max(blur, _ROUNDINGS * d * condition)
+        sizes = np.abs(law.mean[alive]) / spread[alive]
+        move = max(move, _ROUNDINGS * math.sqrt(d * condition) * float(sizes.max(initial=0.0)))
+    size = np.abs(loss.excess)
+    with np.errstate(invalid="ignore"):
+        less = np.where(np.isinf(size), size, np.maximum(size * (1.0 - blur) - blur, 0.0))
+    nearer = np.sqrt(loss.shift) * (1.0 - blur) - math.sqrt(copies) * move
+    return QuadraticLoss(np.sign(loss.excess) * less, np.maximum(nearer, 0.0) ** 2, loss.count)
 
 
 def _logs(delta: float) -> tuple[float, float]:

@@ -87,8 +87,6 @@ class Verdict:
         The worst neighbours found, the worst first.
     of_table : bool
         Whether a table was searched: then all of this belongs to its owner.
-    pair : object
-        The two laws of the witness, the owner's to look at; never part of a report.
     loss : PrivacyLoss or None
         The loss of the witness, whose curve a report draws.
     """
@@ -102,7 +100,6 @@ class Verdict:
     basis: str = PROVEN
     worst: tuple[Neighbour, ...] = field(default=(), repr=False)
     of_table: bool = False
-    pair: Any = field(default=None, repr=False, compare=False)
     loss: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
