@@ -6,6 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ndis.cli.console import echo, print_json, print_table
@@ -88,6 +89,21 @@ def describe(release: Release) -> str:
         for name, array in release.arrays.items()
     )
     return f"{release.mechanism}: {', '.join(arrays)}"
+
+
+def draw_curve(release: Release, plot: Path) -> None:
+    """Write the privacy curve of a release as a picture."""
+    import numpy as np
+
+    from ndis import plots
+
+    if release.guarantee.loss is None:
+        raise ValueError(
+            "Expected a release that carries its privacy loss, got one without, which is as it "
+            "was; leave out --plot."
+        )
+    grid = np.linspace(0.0, 2.0 * release.guarantee.epsilon + 0.5, 201)
+    plots.curve(release.guarantee.loss, grid, title=release.mechanism).savefig(plot)
 
 
 def answers_of(release: Release) -> list[Answer]:

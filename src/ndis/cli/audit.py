@@ -6,34 +6,22 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ndis.cli import tables
-from ndis.cli.console import AsJson, ExitCode, echo, print_json, say
+from ndis.cli.console import ExitCode, answer, say
 from ndis.cli.curve import read_pair
 from ndis.cli.kinds import KINDS, Kind, KindCommands
-from ndis.cli.settings import NOISE, Config, Option, Settings, read_settings, with_options
+from ndis.cli.settings import NOISE, Option, Settings, as_command, read_settings
 
 if TYPE_CHECKING:
     from ndis._validate import FloatArray
     from ndis.auditing import Verdict
 
-Page = Annotated[
-    Path | None,
-    typer.Option(help="Write an HTML page to share: the mechanism, nothing about the table."),
-]
-OwnersPage = Annotated[
-    Path | None,
-    typer.Option(help="Write an HTML page for the owner only: what was found on the table."),
-]
-ShowRows = Annotated[
-    bool, typer.Option(help="Show the data of the worst rows in the owner's page.")
-]
-Epsilon = Annotated[float, typer.Option(help="The epsilon that is claimed.")]
-Delta = Annotated[float, typer.Option(help="The delta that is claimed.")]
 _NOISE = {"noise_scale": Option(NOISE, "The noise that was added; by default what ndis would add.")}
 
 
@@ -50,7 +38,7 @@ class Audits(KindCommands):
         if cmd_name.endswith(".npz"):
             _of_file(Path(cmd_name))(single)
         elif cmd_name in _OTHERS:
-            single.command(cmd_name)(_OTHERS[cmd_name])
+            as_command(_OTHERS[cmd_name], cmd_name)(single)
         else:
             return super().get_command(ctx, cmd_name)
         return typer.main.get_command(single)
@@ -69,43 +57,114 @@ def register(app: typer.Typer) -> None:
     app.add_typer(typer.Typer(cls=Audits, no_args_is_help=True, help=said), name="audit")
 
 
+# -- what is told ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Told:
+    """How a verdict is told: the pages and what they are about, on the screen or as JSON."""
+
+    subject: str
+    as_json: bool = False
+    report: Path | None = None
+    owner_report: Path | None = None
+    show_rows: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be written before anything is computed."""
+        if self.show_rows and self.owner_report is None:
+            raise ValueError(
+                "Expected --owner-report for --show-rows, got none; name a page for the owner."
+            )
+        for page in (self.report, self.owner_report):
+            if page is not None and not page.parent.is_dir():
+                raise FileNotFoundError(
+                    f"Expected a folder for the page, got {page.parent}, which is not there; "
+                    "make it."
+                )
+
+    def judge(self, model: Any, data: Any, claim: Any, table: Any) -> None:
+        """Search, and tell what was found."""
+        from ndis.auditing.estimators import audit_estimator
+
+        if self.report is not None:
+            # Nothing but the names of columns is taken from the table.
+            self.write(self.report, audit_estimator(model, data, claim, of_table=False))
+        self.tell(audit_estimator(model, data, claim), table)
+
+    def tell(self, verdict: Verdict, table: Any = None) -> None:
+        """The owner's page, then the verdict, which decides about the exit code."""
+        if self.owner_report is not None:
+            rows = _records(table) if self.show_rows and table is not None else None
+            names = () if table is None else table.columns
+            # The command names the table's file: the owner's to know.
+            command = shlex.join(["ndis", *sys.argv[1:]])
+            known = {"command": command, "columns": names, "rows": rows, "audience": "owner"}
+            self.write(self.owner_report, verdict, **known)
+        parts = (
+            part if part.startswith("not ") else f"searched: {part}" for part in verdict.searched
+        )
+        answer(self.as_json, verdict.to_dict(), str(verdict), *(f"- {part}" for part in parts))
+        if verdict.refuted:
+            raise typer.Exit(ExitCode.CHECK_FAILED)
+
+    def write(self, page: Path, verdict: Verdict, **known: Any) -> None:
+        """A page; what it needs and does not find costs no verdict."""
+        from ndis.report import write_audit
+
+        try:
+            write_audit(verdict, page, subject=self.subject, **known)
+        except ImportError as error:
+            say(f"{error} The verdict is below, {page} is not written.")
+
+
+def _records(table: Any) -> list[Any]:
+    import pyarrow as pa
+
+    return [list(row.values()) for row in pa.Table.from_batches(table.records()).to_pylist()]
+
+
 # -- a mechanism on a table --------------------------------------------------------------------
 
 
 def _of_kind(kind: Kind) -> Any:
     """Audit a mechanism of this kind: the options are those of `ndis release`."""
-    options = kind.parameters | _NOISE | ({} if kind.source == "edges" else tables.OPTIONS)
-    if kind.source == "answers":
-        options |= kind.sizes | ({} if "columns" in options else tables.COLUMNS)
-    needed = (*kind.needed("INPUT"), *kind.asks, *(("label",) if kind.label else ()))
+    options, needed = kind.reading | _NOISE, kind.needed("INPUT", data=True)
 
     def audit(
         flags: Mapping[str, Any],
-        source: tables.Source = None,
-        config: Config = None,
-        report: Page = None,
-        owner_report: OwnersPage = None,
-        show_rows: ShowRows = False,
-        as_json: AsJson = False,
+        source: str | None = None,
+        *,
+        config: Path | None = None,
+        report: Path | None = None,
+        owner_report: Path | None = None,
+        show_rows: bool = False,
+        as_json: bool = False,
     ) -> None:
-        settings = read_settings(flags, options, config)
-        given = Settings(settings if source is None else {**settings, "INPUT": source})
-        given.need(f"ndis audit {kind.name}", *needed)
-        assert source is not None
-        _check_pages(report, owner_report, show_rows)
-        claim = settings["epsilon"], settings["delta"]
-        own = Settings(settings)
-        more = {}
-        if "noise_scale" in own:
-            more["noise_scale"] = own.pop("noise_scale")
-            del own["epsilon"]
-        model = kind.make(own, **more)
-        said = ", ".join(f"{name}={value}" for name, value in settings.items())
-        with _opened(kind, source, tables.name_columns(settings)) as (data, frame):
-            _judge(model, data, claim, f"{kind.home}: {said}.", frame, report, owner_report,
-                   show_rows, as_json)  # fmt: skip
+        """Audit.
 
-    return with_options(audit, options, kind.name, kind.summary, needed)
+        Parameters
+        ----------
+        report : path
+            Write an HTML page to share: the mechanism, nothing about the table.
+        owner_report : path
+            Write an HTML page for the owner only: what was found on the table.
+        show_rows : bool
+            Show the data of the worst rows in the owner's page.
+        """
+        settings = read_settings(flags, options, config)
+        settings.need(f"ndis audit {kind.name}", *needed, INPUT=source)
+        said = ", ".join(f"{name}={value}" for name, value in settings.items())
+        told = _Told(f"{kind.home}: {said}.", as_json, report, owner_report, show_rows)
+        own = Settings(settings)
+        if "noise_scale" in own:
+            del own["epsilon"]
+        model = kind.make(own, noise_scale=own.pop("noise_scale", None))
+        with _opened(kind, str(source), tables.name_columns(settings)) as (data, table):
+            claim = (settings["epsilon"], settings["delta"]) if "epsilon" in settings else None
+            told.judge(model, data, claim, table)
+
+    return as_command(audit, kind.name, options, kind.summary, needed)
 
 
 @contextmanager
@@ -121,42 +180,8 @@ def _opened(kind: Kind, source: str, settings: Settings) -> Iterator[tuple[Any, 
         with tables.opened_edges(source, settings) as edges:
             yield (edges,), None
         return
-    if tables.is_text(source) and "names" not in settings:
-        settings = Settings({"header": True, **settings})  # what is shown is for the owner
-    with tables.opened(source, settings) as table:
+    with tables.opened(source, tables.with_header(source, settings)) as table:
         yield kind.arguments(table, settings), table
-
-
-def _judge(
-    model: Any,
-    data: Any,
-    claim: Any,
-    subject: str,
-    table: Any,
-    report: Path | None,
-    owner_report: Path | None,
-    show_rows: bool,
-    as_json: bool,
-) -> None:
-    """Search, write the pages, tell."""
-    from ndis.auditing.estimators import audit_estimator
-
-    verdict = audit_estimator(model, data, claim)
-    if report is not None:
-        # Nothing but the names of columns is taken from the table.
-        shared = audit_estimator(model, data, claim, of_table=False)
-        _write(report, shared, subject, ())
-    if owner_report is not None:
-        rows = _records(table) if show_rows and table is not None else None
-        names = () if table is None else table.columns
-        _write(owner_report, verdict, subject, names, rows, "owner")
-    _tell(verdict, as_json)
-
-
-def _records(table: Any) -> list[Any]:
-    import pyarrow as pa
-
-    return [list(row.values()) for row in pa.Table.from_batches(table.records()).to_pylist()]
 
 
 # -- a release and its table -------------------------------------------------------------------
@@ -167,28 +192,35 @@ def _of_file(path: Path) -> Any:
 
     def audit(
         flags: Mapping[str, Any],
-        source: tables.Source = None,
-        report: Page = None,
-        owner_report: OwnersPage = None,
-        show_rows: ShowRows = False,
-        as_json: AsJson = False,
+        source: str | None = None,
+        *,
+        report: Path | None = None,
+        owner_report: Path | None = None,
+        show_rows: bool = False,
+        as_json: bool = False,
     ) -> None:
+        """Audit a release with the table it was made from.
+
+        Parameters
+        ----------
+        report : path
+            Write an HTML page to share: the mechanism, nothing about the table.
+        owner_report : path
+            Write an HTML page for the owner only: what was found on the table.
+        show_rows : bool
+            Show the data of the worst rows in the owner's page.
+        """
         from ndis.release import Release
 
         settings = read_settings(flags, tables.OPTIONS, None)
-        given = Settings(settings if source is None else {**settings, "INPUT": source})
-        given.need(f"ndis audit {path.name}", "INPUT")
-        assert source is not None
-        _check_pages(report, owner_report, show_rows)
+        settings.need(f"ndis audit {path.name}", "INPUT", INPUT=source)
         release = Release.load(path)
         known, promise = dict(release.parameters), release.guarantee
         claim = (promise.epsilon, promise.delta)
         subject = f"The release {release.digest}, by {release.mechanism}."
+        told = _Told(subject, as_json, report, owner_report, show_rows)
         if "agreement" in known:
-            verdict = _audit_parties(known, source, settings, claim)
-            if owner_report is not None:
-                _write(owner_report, verdict, subject, (), None, "owner")
-            _tell(verdict, as_json)
+            told.tell(_audit_parties(known, str(source), settings, claim))
             return
         kinds = [kind for kind in KINDS.values() if kind.home == release.mechanism]
         if not kinds:
@@ -199,11 +231,10 @@ def _of_file(path: Path) -> Any:
         (kind,) = kinds
         model = kind.estimator.from_certificate(known, promise.delta)
         own = Settings({**settings, **_reading(kind, known)})
-        with _opened(kind, source, own) as (data, table):
-            _judge(model, data, claim, subject, table, report, owner_report, show_rows, as_json)
+        with _opened(kind, str(source), own) as (data, table):
+            told.judge(model, data, claim, table)
 
-    said = "Audit a release with the table it was made from."
-    return with_options(audit, tables.OPTIONS, path.name, said, ("INPUT",))
+    return as_command(audit, path.name, tables.OPTIONS, needed=("INPUT",))
 
 
 def _reading(kind: Kind, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,9 +255,8 @@ def _audit_parties(known: Mapping[str, Any], source: str, settings: Settings, cl
     agreement = Agreement.from_dict(known["agreement"])
     parties = [known["party"]] if "party" in known else list(agreement.parties)
     columns = [name for party in parties for name in agreement.party_columns(party)]
-    if tables.is_text(source) and "names" not in settings:
-        settings = Settings({"header": True, **settings})
-    with tables.opened(source, Settings({**settings, "columns": columns})) as table:
+    own = tables.with_header(source, Settings({**settings, "columns": columns}))
+    with tables.opened(source, own) as table:
         return audit_parties(agreement, parties, tables.numbers(table), claim)
 
 
@@ -234,25 +264,37 @@ def _audit_parties(known: Mapping[str, Any], source: str, settings: Settings, cl
 
 
 def _samples(
-    first: Annotated[Path, typer.Argument(metavar="FIRST", help="Outputs, one in each row.")],
-    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Outputs on a neighbour.")],
-    epsilon: Epsilon,
-    delta: Delta,
-    confidence: Annotated[
-        float, typer.Option(help="With which a claim is refuted, at least.")
-    ] = 0.99,
-    owner_report: OwnersPage = None,
-    as_json: AsJson = False,
+    first: Path,
+    second: Path,
+    *,
+    epsilon: float,
+    delta: float,
+    confidence: float = 0.99,
+    owner_report: Path | None = None,
+    as_json: bool = False,
 ) -> None:
-    """Audit a claim by independent outputs of a mechanism on two neighbours: two text files."""
+    """Audit a claim by independent outputs of a mechanism on two neighbours: two text files.
+
+    Parameters
+    ----------
+    first : FIRST
+        Outputs, one in each row.
+    second : SECOND
+        Outputs on a neighbour.
+    epsilon : float
+        The epsilon that is claimed.
+    delta : float
+        The delta that is claimed.
+    confidence : float
+        With which a claim is refuted, at least.
+    owner_report : path
+        Write an HTML page for the owner only: what was found on the table.
+    """
     from ndis.auditing import audit_outputs
 
-    _check_pages(None, owner_report, show_rows=False)
+    told = _Told("Outputs on two data sets.", as_json, owner_report=owner_report)
     outputs = _numbers(first), _numbers(second)
-    verdict = audit_outputs(*outputs, epsilon, claimed_delta=delta, confidence=confidence)
-    if owner_report is not None:
-        _write(owner_report, verdict, "Outputs on two data sets.", (), None, "owner")
-    _tell(verdict, as_json)
+    told.tell(audit_outputs(*outputs, epsilon, claimed_delta=delta, confidence=confidence))
 
 
 def _numbers(path: Path) -> FloatArray:
@@ -272,80 +314,34 @@ def _numbers(path: Path) -> FloatArray:
 
 
 def _pair(
-    laws: Annotated[
-        Path,
-        typer.Argument(
-            metavar="LAWS", help='{"P": {"mean": [...], "cov": [[...]]}, "Q": {...}} in JSON.'
-        ),
-    ],
-    epsilon: Epsilon,
-    delta: Delta,
-    report: Page = None,
-    as_json: AsJson = False,
+    laws: Path,
+    *,
+    epsilon: float,
+    delta: float,
+    report: Path | None = None,
+    as_json: bool = False,
 ) -> None:
-    """Audit a claim about two Gaussian laws, given by their means and covariances."""
+    """Audit a claim about two Gaussian laws, given by their means and covariances.
+
+    Parameters
+    ----------
+    laws : LAWS
+        {"P": {"mean": [...], "cov": [[...]]}, "Q": {...}} in JSON.
+    epsilon : float
+        The epsilon that is claimed.
+    delta : float
+        The delta that is claimed.
+    report : path
+        Write an HTML page to share.
+    """
     from ndis.auditing import audit_pair
 
-    _check_pages(report, None, show_rows=False)
+    told = _Told("Two laws, given by their means and covariances.", as_json, report)
     P, Q = read_pair(laws)
     verdict = audit_pair(P, Q, (epsilon, delta))
     if report is not None:
-        _write(report, verdict, "Two laws, given by their means and covariances.", ())
-    _tell(verdict, as_json)
+        told.write(report, verdict)
+    told.tell(verdict)
 
 
 _OTHERS: dict[str, Any] = {"samples": _samples, "pair": _pair}
-
-
-# -- what is told ------------------------------------------------------------------------------
-
-
-def _tell(verdict: Verdict, as_json: bool) -> None:
-    if as_json:
-        print_json(verdict.to_dict())
-    else:
-        echo(str(verdict))
-        for part in verdict.searched:
-            echo(f"- {part if part.startswith('not ') else f'searched: {part}'}")
-    if verdict.refuted:
-        raise typer.Exit(ExitCode.CHECK_FAILED)
-
-
-def _write(
-    report: Path,
-    verdict: Verdict,
-    subject: str,
-    names: Any,
-    rows: Any = None,
-    audience: str = "anybody",
-) -> None:
-    """The page; what it needs and does not find costs no verdict."""
-    from ndis.report import write_audit
-
-    # The command names the table's file: the owner's to know.
-    command = shlex.join(["ndis", *sys.argv[1:]]) if audience == "owner" else ""
-    try:
-        write_audit(
-            verdict,
-            report,
-            subject=subject,
-            command=command,
-            columns=names,
-            rows=rows,
-            audience=audience,
-        )
-    except ImportError as error:
-        say(f"{error} The verdict is below, {report} is not written.")
-
-
-def _check_pages(report: Path | None, owner_report: Path | None, show_rows: bool) -> None:
-    """Before anything is computed."""
-    if show_rows and owner_report is None:
-        raise ValueError(
-            "Expected --owner-report for --show-rows, got none; name a page for the owner."
-        )
-    for page in (report, owner_report):
-        if page is not None and not page.parent.is_dir():
-            raise FileNotFoundError(
-                f"Expected a folder for the page, got {page.parent}, which is not there; make it."
-            )

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from ndis.cli.console import AsJson, echo, picture, print_json, print_table
-from ndis.cli.kinds import Kind, add_group
-from ndis.cli.settings import Config, Settings, read_settings, with_options
+from ndis.cli.console import echo, print_json, print_table
+from ndis.cli.kinds import Kind, add_kinds
+from ndis.cli.settings import Settings, as_command, read_settings
 
 # Multiples of the epsilon that was asked for.
 _AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)
 
-Picture = Annotated[Path | None, picture("Write noise against epsilon")]
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    add_group(app, "calibrate", _command, "Find the least noise that keeps a guarantee.")
+    add_kinds(app, "calibrate", _command, "Find the least noise that keeps a guarantee.")
 
 
 def _command(kind: Kind) -> Any:
@@ -28,10 +26,18 @@ def _command(kind: Kind) -> Any:
 
     def calibrate(
         flags: Mapping[str, Any],
-        config: Config = None,
-        plot: Picture = None,
-        as_json: AsJson = False,
+        *,
+        config: Path | None = None,
+        plot: Path | None = None,
+        as_json: bool = False,
     ) -> None:
+        """Calibrate.
+
+        Parameters
+        ----------
+        plot : path
+            Write noise against epsilon as a picture (PNG, SVG or PDF).
+        """
         settings = read_settings(flags, options, config)
         settings.need(f"ndis calibrate {kind.name}", *needed)
         plan = kind.plan(settings)
@@ -62,7 +68,7 @@ def _command(kind: Kind) -> Any:
         )
         echo(f"{plan.reason}\n{plan.guarantee}")
 
-    return with_options(calibrate, options, kind.name, kind.summary, needed)
+    return as_command(calibrate, kind.name, options, kind.summary, needed)
 
 
 def _at(kind: Kind, settings: Settings, epsilon: float) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,11 +17,10 @@ from ndis.cli.settings import (
     LIMITS,
     NUMBER,
     RANGE,
-    Config,
     Option,
     Settings,
+    as_command,
     read_settings,
-    with_options,
 )
 
 if TYPE_CHECKING:
@@ -36,41 +36,41 @@ _OPTIONS = {
     **EPSILON,
     **tables.OPTIONS,
 }
-_Mechanism = Annotated[
-    str | None,
-    typer.Option(help=f"Forecast a release as well: {', '.join(KINDS)}.", show_default=False),
-]
-_Book = Annotated[str | None, typer.Option(help="Say what such a release would leave of it.")]
 # More levels than this are counted, not listed.
 _MOST_LEVELS = 6
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    summary = (
-        "Look at a table before a release: types, gaps, values beyond the limits, forecasts.\n\n"
-        "Only for the owner of the data, and printed to standard error: nothing here is private."
-    )
-    with_options(check, _OPTIONS, "check", summary, ["INPUT"])(app)
+    as_command(check, "check", _OPTIONS, needed=["INPUT"])(app)
 
 
 def check(
     flags: Mapping[str, Any],
-    source: tables.Source = None,
-    mechanism: _Mechanism = None,
-    ledger: _Book = None,
-    config: Config = None,
+    source: str | None = None,
+    *,
+    mechanism: str | None = None,
+    ledger: str | None = None,
+    config: Path | None = None,
 ) -> None:
-    """Print what the table holds, then what a release of it would be."""
+    """Look at a table before a release: types, gaps, values beyond the limits, forecasts.
+
+    Only for the owner of the data, and printed to standard error: nothing here is private.
+
+    Parameters
+    ----------
+    mechanism : str
+        Forecast a release as well: a kind of `ndis release`.
+    ledger : str
+        Say what such a release would leave of it.
+    """
     options = dict(_OPTIONS)
     if mechanism is not None:  # whose settings a file may hold
         options = KINDS[one_of("mechanism", mechanism, [*KINDS])].parameters | options
     settings = tables.name_columns(read_settings(flags, options, config))
-    Settings({} if source is None else {"INPUT": source}).need("ndis check", "INPUT")
+    settings.need("ndis check", "INPUT", INPUT=source)
     assert source is not None
-    if tables.is_text(source) and "names" not in settings:
-        settings.setdefault("header", True)  # nothing is published here
-    with tables.opened(source, settings) as table:
+    with tables.opened(source, tables.with_header(source, settings)) as table:
         n_rows = _tell_columns(table, settings)
         _tell_rows(table, settings)
     if mechanism is not None:

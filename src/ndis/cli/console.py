@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -38,7 +38,6 @@ class Interrupted(Exception):
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Sign = Annotated[Path | None, typer.Option(help="Sign it with this Ed25519 key (PEM).")]
 
 _FORESEEN = (ValueError, TypeError, OSError, ImportError, LookupError)
 # What errors call by its Python name, as a user of the command line knows it.
@@ -74,14 +73,8 @@ def debugging(wanted: bool | None = None) -> bool:
     return _SHOWN["debug"]
 
 
-def picture(what: str) -> Any:
-    """An option for a file with a picture, refused before any work if it cannot be written."""
-    return typer.Option(
-        "--plot", help=f"{what} as a picture (PNG, SVG or PDF).", callback=_drawable
-    )
-
-
-def _drawable(path: Path | None) -> Path | None:
+def drawable(path: Path | None) -> Path | None:
+    """The file for a picture, refused before any work if it cannot be written."""
     if path is None:
         return None
     if path.suffix.lower() not in _PICTURES:
@@ -155,6 +148,29 @@ def open_ledger(path: str, note: str = "") -> "Ledger":
     from ndis.ledger import Ledger
 
     return Ledger(path, note=note)
+
+
+def answer(
+    as_json: bool, document: Mapping[str, Any] | Sequence[Any], *parts: "str | Shown"
+) -> None:
+    """Print a document as JSON, or the same in sentences and tables."""
+    if as_json:
+        print_json(document)
+        return
+    for part in parts:
+        if isinstance(part, str):
+            echo(part)
+        else:
+            print_table(*part[:3], wrap=part.wrap)
+
+
+class Shown(NamedTuple):
+    """A table as `print_table` prints it."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Iterable[Sequence[str]]
+    wrap: bool = False
 
 
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:

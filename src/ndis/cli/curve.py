@@ -3,50 +3,56 @@
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from ndis.cli.console import AsJson, picture, print_json, print_table
+from ndis.cli.console import Shown, answer
+from ndis.cli.settings import as_command
 
 if TYPE_CHECKING:
     from ndis.gaussian import Gaussian
     from ndis.loss import Profile
 
-Picture = Annotated[Path | None, picture("Write the curve")]
 _DEFAULT_EPSILONS = [0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("curve")(curve)
+    as_command(curve, "curve")(app)
 
 
 def curve(
-    shift: Annotated[
-        list[float] | None,
-        typer.Option(help="Mean shift in units of the noise; repeat to compose several."),
-    ] = None,
-    leverage: Annotated[
-        list[float] | None,
-        typer.Option(help="Leverage of a record in a sketch; repeat to compose several."),
-    ] = None,
-    n_components: Annotated[int, typer.Option(help="Columns of each sketch.")] = 1,
-    pair: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help='JSON file with two Gaussian laws, {"P": {"mean": [...], "cov": [[...]]}, "Q": '
-            "{...}}; repeat to compose several."
-        ),
-    ] = None,
-    times: Annotated[int, typer.Option(help="Compose the whole this many times.")] = 1,
-    epsilon: Annotated[
-        list[float] | None, typer.Option(help="Where to evaluate; repeat for several.")
-    ] = None,
-    plot: Picture = None,
-    as_json: AsJson = False,
+    *,
+    shift: list[float] | None = None,
+    leverage: list[float] | None = None,
+    n_components: int = 1,
+    pair: list[Path] | None = None,
+    times: int = 1,
+    epsilon: list[float] | None = None,
+    plot: Path | None = None,
+    as_json: bool = False,
 ) -> None:
-    """Show the privacy curve delta(epsilon), the worse of record present and record absent."""
+    """Show the privacy curve delta(epsilon), the worse of record present and record absent.
+
+    Parameters
+    ----------
+    shift : list of float
+        Mean shift in units of the noise; repeat to compose several.
+    leverage : list of float
+        Leverage of a record in a sketch; repeat to compose several.
+    n_components : int
+        Columns of each sketch.
+    pair : list of path
+        JSON file with two Gaussian laws, {"P": {"mean": [...], "cov": [[...]]}, "Q": {...}};
+        repeat to compose several.
+    times : int
+        Compose the whole this many times.
+    epsilon : list of float
+        Where to evaluate; repeat for several.
+    plot : path
+        Write the curve as a picture (PNG, SVG or PDF).
+    """
     worst = _worst_case(shift or [], leverage or [], n_components, pair or [], times)
     epsilons = sorted(epsilon or _DEFAULT_EPSILONS)
     log_deltas = [float(worst.log_delta(value)) for value in epsilons]
@@ -58,24 +64,18 @@ def curve(
         parts += [path.name for path in pair or ()]
         title = " + ".join(parts) if times == 1 else f"{times} times ({' + '.join(parts)})"
         plots.curve(worst, _smooth(epsilons), marked=epsilon or (), title=title).savefig(plot)
-    if as_json:
-        print_json(
-            {
-                "epsilon": epsilons,
-                "delta": [float(worst.delta(value)) for value in epsilons],
-                # ln 0 is not a JSON number: an exact zero is shown as null.
-                "log_delta": [value if math.isfinite(value) else None for value in log_deltas],
-            }
-        )
-        return
-    print_table(
-        "Privacy curve, worse of both directions",
-        ["epsilon", "delta", "log10 delta"],
-        [
-            [f"{value:g}", f"{worst.delta(value):.6e}", f"{log_delta / math.log(10):.4f}"]
-            for value, log_delta in zip(epsilons, log_deltas, strict=True)
-        ],
-    )
+    document = {
+        "epsilon": epsilons,
+        "delta": [float(worst.delta(value)) for value in epsilons],
+        # ln 0 is not a JSON number: an exact zero is shown as null.
+        "log_delta": [value if math.isfinite(value) else None for value in log_deltas],
+    }
+    rows = [
+        [f"{value:g}", f"{worst.delta(value):.6e}", f"{log_delta / math.log(10):.4f}"]
+        for value, log_delta in zip(epsilons, log_deltas, strict=True)
+    ]
+    title = "Privacy curve, worse of both directions"
+    answer(as_json, document, Shown(title, ["epsilon", "delta", "log10 delta"], rows))
 
 
 def _smooth(epsilons: list[float]) -> list[float]:

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ndis.cli.console import AsJson, echo, print_json, print_table
+from ndis.cli.console import echo, print_json, print_table
+from ndis.cli.settings import as_command
 from ndis.report.page import picture, section, table, write_page
 
 if TYPE_CHECKING:
@@ -35,21 +36,18 @@ FOLDER = "ndis-demo"
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("demo")(demo)
+    as_command(demo, "demo")(app)
 
 
-def demo(
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help=f"Folder for releases, certificates, ledger and report; {FOLDER} by default, or "
-            "the next number if that is there.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Publish a sketch and a regression of a real table, and show what is promised."""
+def demo(*, out: Path | None = None, as_json: bool = False) -> None:
+    """Publish a sketch and a regression of a real table, and show what is promised.
+
+    Parameters
+    ----------
+    out : path
+        Folder for releases, certificates, ledger and report; ndis-demo by default, or the next
+        number if that is there.
+    """
     from ndis.ledger import Ledger
 
     out = _folder(out)
@@ -218,11 +216,6 @@ def _report(
     except ImportError:
         figures = ["<p>Install the extra <code>plots</code> for figures.</p>"]
     sentences = [f"<p>The {n}: {r.guarantee}</p>" for n, r in releases.items()]
-    certificates = [
-        f"<details><summary>Certificate of the {name}</summary><pre>"
-        f"{json.dumps(_short(release.certificate()), indent=1)}</pre></details>"
-        for name, release in releases.items()
-    ]
     budget = (
         f"<p>Of epsilon {ledger.epsilon:g} at delta {ledger.delta:g}, a Gaussian release of "
         f"epsilon {left:.3f} is left.</p>"
@@ -240,12 +233,5 @@ def _report(
             ),
             section("The privacy curve", figures[0]),
             section("The budget", budget, *figures[1:]),
-            section("Certificates", *certificates),
         ],
     )
-
-
-def _short(certificate: dict[str, Any]) -> dict[str, Any]:
-    """The certificate without the numbers of its loss, which the files have in full."""
-    guarantee = {k: v for k, v in certificate["guarantee"].items() if k != "loss"}
-    return {**certificate, "guarantee": guarantee}

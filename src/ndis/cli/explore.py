@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from ndis.cli import tables
 from ndis.cli.console import echo
-from ndis.cli.kinds import Kind, add_group
-from ndis.cli.settings import Config, Settings, read_settings, with_options
-
-Out = Annotated[
-    Path, typer.Option("--out", help="The page to write (.html); replaced.", metavar="FILE")
-]
-Seconds = Annotated[
-    float, typer.Option(help="About how long it may take; more seconds, finer sliders.")
-]
+from ndis.cli.kinds import Kind, add_kinds
+from ndis.cli.settings import Settings, as_command, read_settings
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    add_group(app, "explore", _command, "Write a page to choose epsilon with.")
+    add_kinds(app, "explore", _command, "Write a page to choose epsilon with.")
 
 
 def _command(kind: Kind) -> Any:
@@ -31,10 +24,20 @@ def _command(kind: Kind) -> Any:
 
     def explore(
         flags: Mapping[str, Any],
-        out: Out = Path("explore.html"),
-        config: Config = None,
-        seconds: Seconds = 12.0,
+        *,
+        out: Path = Path("explore.html"),
+        config: Path | None = None,
+        seconds: float = 12.0,
     ) -> None:
+        """Explore.
+
+        Parameters
+        ----------
+        out : FILE
+            The page to write (.html); replaced.
+        seconds : float
+            About how long it may take; more seconds, finer sliders.
+        """
         from ndis.explore import write_explorer
 
         settings = read_settings(flags, options, config)
@@ -55,4 +58,4 @@ def _command(kind: Kind) -> Any:
         )
         echo(f"Written to {out}: open it in a browser. It was made from public numbers only.")
 
-    return with_options(explore, options, kind.name, kind.summary, kind.needs)
+    return as_command(explore, kind.name, options, kind.summary, kind.needs)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from ndis.cli.console import AsJson, echo, picture, print_json, print_table
-from ndis.cli.kinds import Kind, add_group
-from ndis.cli.settings import Config, Settings, read_settings, with_options
-
-Picture = Annotated[Path | None, picture("Write error against epsilon")]
+from ndis.cli.console import Shown, answer
+from ndis.cli.kinds import Kind, add_kinds
+from ndis.cli.settings import Settings, as_command, read_settings
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    add_group(app, "forecast", _command, "Predict the error of a release; needs no data.")
+    add_kinds(app, "forecast", _command, "Predict the error of a release; needs no data.")
 
 
 def _command(kind: Kind) -> Any:
@@ -26,29 +24,37 @@ def _command(kind: Kind) -> Any:
 
     def forecast(
         flags: Mapping[str, Any],
-        config: Config = None,
-        plot: Picture = None,
-        as_json: AsJson = False,
+        *,
+        config: Path | None = None,
+        plot: Path | None = None,
+        as_json: bool = False,
     ) -> None:
+        """Forecast.
+
+        Parameters
+        ----------
+        plot : path
+            Write error against epsilon as a picture (PNG, SVG or PDF).
+        """
         settings = read_settings(flags, options, config)
         settings.need(f"ndis forecast {kind.name}", *needed)
         expected = kind.forecast(settings)
         if plot is not None:
             _draw(kind, settings, next(iter(expected.errors)), plot)
-        if as_json:
-            ranges = {name: list(error) for name, error in expected.errors.items()}
-            print_json({"errors": ranges, "assumptions": list(expected.assumptions)})
-            return
         asked = f"epsilon {settings['epsilon']:g}" if "epsilon" in settings else settings["target"]
-        print_table(
-            f"To be expected at {asked}, delta {settings['delta']:g}",
-            ["quantity", "from", "to"],
-            [[name, *(f"{end:.4g}" for end in error)] for name, error in expected.errors.items()],
+        errors = {name: list(error) for name, error in expected.errors.items()}
+        answer(
+            as_json,
+            {"errors": errors, "assumptions": list(expected.assumptions)},
+            Shown(
+                f"To be expected at {asked}, delta {settings['delta']:g}",
+                ["quantity", "from", "to"],
+                [[name, *(f"{end:.4g}" for end in error)] for name, error in errors.items()],
+            ),
+            *(f"- assuming {assumption}" for assumption in expected.assumptions),
         )
-        for assumption in expected.assumptions:
-            echo(f"- assuming {assumption}")
 
-    return with_options(forecast, options, kind.name, kind.summary, needed)
+    return as_command(forecast, kind.name, options, kind.summary, needed)
 
 
 def _draw(kind: Kind, settings: Settings, quantity: str, plot: Path) -> None:

@@ -17,7 +17,7 @@ import typer
 
 from ndis.cli.mistakes import Commands
 from ndis.cli.settings import NUMBER, WORD, Option, Settings, as_option, described, flag_name
-from ndis.cli.tables import numbers
+from ndis.cli.tables import COLUMNS, OPTIONS, numbers
 
 # Parameters that have an option of their own on the command line, or none.
 ELSEWHERE = {"random_state": "--seed", "ledger": "--ledger", "noise_scale": None}
@@ -137,9 +137,18 @@ class Kind:
             return (_answers(table, settings["size"]),)
         return (table, settings["label"]) if self.label else (table,)
 
-    def needed(self, *more: str) -> tuple[str, ...]:
-        """All that has to be said."""
-        return (*more, "epsilon|target", "delta", *self.needs)
+    @cached_property
+    def reading(self) -> dict[str, Option]:
+        """Options of what reads data: parameters, and how the data are written."""
+        options = self.parameters | ({} if self.source == "edges" else OPTIONS)
+        if self.source == "answers":
+            options |= self.sizes | ({} if "columns" in options else COLUMNS)
+        return options
+
+    def needed(self, *more: str, data: bool = False) -> tuple[str, ...]:
+        """All that has to be said, before data are read if they are to be."""
+        asked = (*self.asks, *(("label",) if self.label else ())) if data else ()
+        return (*more, "epsilon|target", "delta", *self.needs, *asked)
 
 
 # A table of answers is released row by row: who is protected and how many rows there are is public.
@@ -193,7 +202,7 @@ class KindCommands(Commands):
         return typer.main.get_command(single)
 
 
-def add_group(app: typer.Typer, name: str, make: Any, summary: str) -> None:
+def add_kinds(app: typer.Typer, name: str, make: Any, summary: str) -> None:
     """Add a group with a command for each kind; `make` makes one of a `Kind`."""
     group = type(f"{name.title()}Commands", (KindCommands,), {"make": staticmethod(make)})
     app.add_typer(typer.Typer(cls=group, no_args_is_help=True, help=summary), name=name)

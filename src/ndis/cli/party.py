@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ndis.cli.console import AsJson, Sign, echo, print_json, print_table
-from ndis.cli.mistakes import Commands
+from ndis.cli.console import Shown, answer, echo
+from ndis.cli.settings import add_group
 
 if TYPE_CHECKING:
     from ndis.guarantee import Guarantee
@@ -15,46 +15,50 @@ if TYPE_CHECKING:
     from ndis.mechanisms.multiparty import Agreement
 
 _AGREEMENT, _COMBINED = Path("agreement.json"), Path("combined.npz")
-AgreementFile = Annotated[Path, typer.Option("--agreement", help="The file of `party init`.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    group = typer.Typer(
-        cls=Commands, no_args_is_help=True, help="Release columns of several parties together."
-    )
-    for command in (init, show, release, combine, train):
-        group.command()(command)
-    app.add_typer(group, name="party")
+    said = "Release columns of several parties together."
+    add_group(app, "party", said, init, show, release, combine, train)
 
 
 def init(
-    rows: Annotated[int, typer.Option(help="The number of people, which becomes public.")],
-    column: Annotated[
-        list[str],
-        typer.Option(
-            help="PARTY:COLUMN:LOW:HIGH, such as clinic-a:age:0:120; repeat for every column."
-        ),
-    ],
-    epsilon: Annotated[float, typer.Option(help="The guarantee's epsilon.")],
-    delta: Annotated[float, typer.Option(help="The guarantee's delta.")],
-    protects: Annotated[
-        str,
-        typer.Option(help="party: a person's attributes at one party; person: the whole record."),
-    ] = "party",
-    components: Annotated[
-        int | None, typer.Option(help="How many mixed rows to release.", show_default="the best")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(help="The column by which all parties ordered the rows.")
-    ] = None,
-    seed: Annotated[
-        str | None, typer.Option(help="Public seed of the signs, hexadecimal.", show_default="new")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Where to write the agreement.")] = _AGREEMENT,
-    as_json: AsJson = False,
+    *,
+    rows: int,
+    column: list[str],
+    epsilon: float,
+    delta: float,
+    protects: str = "party",
+    components: int | None = None,
+    key: str | None = None,
+    seed: str | None = None,
+    out: Path = _AGREEMENT,
+    as_json: bool = False,
 ) -> None:
-    """Write down what all parties agree on; no data are read."""
+    """Write down what all parties agree on; no data are read.
+
+    Parameters
+    ----------
+    rows : int
+        The number of people, which becomes public.
+    column : list of str
+        PARTY:COLUMN:LOW:HIGH, such as clinic-a:age:0:120; repeat for every column.
+    epsilon : float
+        The guarantee's epsilon.
+    delta : float
+        The guarantee's delta.
+    protects : str
+        party: a person's attributes at one party; person: the whole record.
+    components : int
+        How many mixed rows to release; by default as many as are best.
+    key : str
+        The column by which all parties ordered the rows.
+    seed : str
+        Public seed of the signs, hexadecimal; by default a new one.
+    out : path
+        Where to write the agreement.
+    """
     from ndis.mechanisms.multiparty import Agreement
 
     _require_new(out)
@@ -72,30 +76,47 @@ def init(
     _print_agreement(agreement, out, as_json)
 
 
-def show(agreement: AgreementFile = _AGREEMENT, as_json: AsJson = False) -> None:
-    """Show an agreement, its fingerprint and its guarantees."""
+def show(*, agreement: Path = _AGREEMENT, as_json: bool = False) -> None:
+    """Show an agreement, its fingerprint and its guarantees.
+
+    Parameters
+    ----------
+    agreement : path
+        The file of `party init`.
+    """
     from ndis.mechanisms.multiparty import Agreement
 
     _print_agreement(Agreement.load(agreement), agreement, as_json)
 
 
 def release(
-    data: Annotated[Path, typer.Argument(help="The party's table, Parquet or CSV.")],
-    party: Annotated[str, typer.Option(help="Whose columns to release.")],
-    agreement: AgreementFile = _AGREEMENT,
-    ledger: Annotated[
-        str | None, typer.Option(help="The party's budget.", show_default="DATA.ledger")
-    ] = None,
-    secret_file: Annotated[
-        Path | None, typer.Option(help="A secret of all parties, which hides the keys' order.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Where to write the release.", show_default="PARTY.npz")
-    ] = None,
-    sign: Sign = None,
-    as_json: AsJson = False,
+    data: Path,
+    *,
+    party: str,
+    agreement: Path = _AGREEMENT,
+    ledger: str | None = None,
+    secret_file: Path | None = None,
+    out: Path | None = None,
+    sign: Path | None = None,
+    as_json: bool = False,
 ) -> None:
-    """Release one party's columns, mixed and with noise."""
+    """Release one party's columns, mixed and with noise.
+
+    Parameters
+    ----------
+    data : DATA
+        The party's table, Parquet or CSV.
+    party : str
+        Whose columns to release.
+    agreement : path
+        The file of `party init`.
+    ledger : str
+        The party's budget; by default DATA.ledger.
+    secret_file : path
+        A secret of all parties, which hides the keys' order.
+    out : path
+        Where to write the release; by default PARTY.npz.
+    """
     from ndis.mechanisms.multiparty import Agreement, release_party
     from ndis.release import writing_to
 
@@ -110,86 +131,90 @@ def release(
         _require_room(budget, promise)
         secret = None if secret_file is None else secret_file.read_text()
         made = release_party(loaded, party, data, secret=secret, ledger=budget)
-    target = file.written
-    if as_json:
-        print_json(
-            {
-                "file": str(target),
-                "digest": made.digest,
-                "fingerprint": loaded.fingerprint,
-                "guarantee": made.guarantee.to_dict() | {"loss": None},
-                "joint_guarantee": loaded.joint_guarantee().to_dict() | {"loss": None},
-            }
-        )
-        return
-    echo(f"{target} is ready, digest {made.digest}.")
-    echo(f"For a person's attributes at {party}: {made.guarantee}")
-    echo(f"With all parties, for a person's whole record: {loaded.joint_guarantee()}")
+    document = {
+        "file": str(file.written),
+        "digest": made.digest,
+        "fingerprint": loaded.fingerprint,
+        "guarantee": made.guarantee.to_dict() | {"loss": None},
+        "joint_guarantee": loaded.joint_guarantee().to_dict() | {"loss": None},
+    }
+    answer(
+        as_json,
+        document,
+        f"{file.written} is ready, digest {made.digest}.",
+        f"For a person's attributes at {party}: {made.guarantee}",
+        f"With all parties, for a person's whole record: {loaded.joint_guarantee()}",
+    )
 
 
 def combine(
-    parts: Annotated[list[Path], typer.Argument(help="The files of all parties.")],
-    agreement: AgreementFile = _AGREEMENT,
-    out: Annotated[Path, typer.Option(help="Where to write all together.")] = _COMBINED,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(help="PARTY=FILE: the public key (PEM) that signed a party's part; repeat."),
-    ] = None,
-    sign: Sign = None,
-    as_json: AsJson = False,
+    parts: list[Path],
+    *,
+    agreement: Path = _AGREEMENT,
+    out: Path = _COMBINED,
+    key: list[str] | None = None,
+    sign: Path | None = None,
+    as_json: bool = False,
 ) -> None:
-    """Check that the parties' files fit together and join them."""
+    """Check that the parties' files fit together and join them.
+
+    Parameters
+    ----------
+    parts : PARTS...
+        The files of all parties.
+    agreement : path
+        The file of `party init`.
+    out : path
+        Where to write all together.
+    key : list of str
+        PARTY=FILE: the public key (PEM) that signed a party's part; repeat.
+    """
     from ndis.mechanisms import multiparty
     from ndis.release import NewFile, Release
 
     loaded = multiparty.Agreement.load(agreement)
-    keys = dict(_pair(word) for word in key or ())
+    keys = {party: path for party, _, path in (word.partition("=") for word in key or ())}
     with NewFile(out, sign) as file:
         whole = multiparty.combine(loaded, [Release.load(path) for path in parts], keys)
         file.write(whole)
-    if as_json:
-        print_json(
-            {
-                "file": str(out),
-                "digest": whole.digest,
-                "parts": dict(whole.parameters["parts"]),
-                "guarantee": whole.guarantee.to_dict() | {"loss": None},
-            }
-        )
-        return
-    print_table(
-        f"{out} is ready; compare the digests with those that the parties saw",
-        ["party", "digest"],
-        [[party, digest] for party, digest in whole.parameters["parts"].items()],
-    )
-    for party in loaded.parties:
-        echo(f"For a person's attributes at {party}: {loaded.guarantee(party)}")
-    echo(f"For a person's whole record: {whole.guarantee}")
+    digests = dict(whole.parameters["parts"])
+    document = {
+        "file": str(out),
+        "digest": whole.digest,
+        "parts": digests,
+        "guarantee": whole.guarantee.to_dict() | {"loss": None},
+    }
+    title = f"{out} is ready; compare the digests with those that the parties saw"
+    shown = Shown(title, ["party", "digest"], digests.items())
+    answer(as_json, document, shown, *_promises(loaded))
 
 
 def train(
-    label: Annotated[str, typer.Option(help="The column to predict; any will do.")],
-    combined: Annotated[Path, typer.Argument(help="The file of `party combine`.")] = _COMBINED,
-    feature: Annotated[
-        list[str] | None,
-        typer.Option(help="A column to predict from; repeat. All others if not given."),
-    ] = None,
-    as_json: AsJson = False,
+    combined: Path = _COMBINED,
+    *,
+    label: str,
+    feature: list[str] | None = None,
+    as_json: bool = False,
 ) -> None:
-    """Fit a linear model to the combined release; costs no budget."""
+    """Fit a linear model to the combined release; costs no budget.
+
+    Parameters
+    ----------
+    combined : COMBINED
+        The file of `party combine`.
+    label : str
+        The column to predict; any will do.
+    feature : list of str
+        A column to predict from; repeat. All others if not given.
+    """
     from ndis.mechanisms import multiparty
     from ndis.release import Release
 
     model = multiparty.train(Release.load(combined), label, feature or None)
-    if as_json:
-        print_json(model.to_dict())
-        return
-    rows = [[name, f"{value:.6g}"] for name, value in zip(model.features, model.coef, strict=True)]
-    print_table(
-        f"{label} from the other columns",
-        ["column", "coefficient"],
-        [*rows, ["intercept", f"{model.intercept:.6g}"]],
-    )
+    found = [*zip(model.features, model.coef, strict=True), ("intercept", model.intercept)]
+    rows = [[name, f"{value:.6g}"] for name, value in found]
+    shown = Shown(f"{label} from the other columns", ["column", "coefficient"], rows)
+    answer(as_json, model.to_dict(), shown)
 
 
 def _columns(words: Sequence[str]) -> dict[str, dict[str, tuple[float, float]]]:
@@ -208,13 +233,6 @@ def _columns(words: Sequence[str]) -> dict[str, dict[str, tuple[float, float]]]:
             raise ValueError(f"Expected distinct columns, got {name!r} twice; leave one out.")
         parties[party][name] = interval
     return parties
-
-
-def _pair(word: str) -> tuple[str, str]:
-    party, sign, path = word.partition("=")
-    if not (party and sign and path):
-        raise ValueError(f"Expected --key PARTY=FILE, got {word!r}; write it like clinic-a=a.pem.")
-    return party, path
 
 
 def _hexadecimal(text: str) -> int:
@@ -262,25 +280,30 @@ def _require_new(path: Path) -> None:
 
 
 def _print_agreement(agreement: "Agreement", path: Path, as_json: bool) -> None:
-    if as_json:
-        each = {party: agreement.guarantee(party).to_dict() for party in agreement.parties}
-        print_json(
-            agreement.to_dict()
-            | {"fingerprint": agreement.fingerprint, "guarantees": each}
-            | {"joint_guarantee": agreement.joint_guarantee().to_dict()}
-        )
-        return
-    print_table(
-        f"{path}: {agreement.n_rows} people, {agreement.n_components} rows released",
-        ["party", "column", "low", "high", "noise"],
-        [
-            [party, name, f"{low:g}", f"{high:g}", f"{agreement.noise_scale(party) * half:.4g}"]
-            for party, limits in agreement.parties.items()
-            for name, (low, high) in limits.items()
-            for half in [0.5 * (high - low)]
-        ],
+    each = {party: agreement.guarantee(party).to_dict() for party in agreement.parties}
+    document: dict[str, Any] = agreement.to_dict() | {
+        "fingerprint": agreement.fingerprint,
+        "guarantees": each,
+        "joint_guarantee": agreement.joint_guarantee().to_dict(),
+    }
+    rows = [
+        [party, name, f"{low:g}", f"{high:g}", f"{agreement.noise_scale(party) * half:.4g}"]
+        for party, limits in agreement.parties.items()
+        for name, (low, high) in limits.items()
+        for half in [0.5 * (high - low)]
+    ]
+    title = f"{path}: {agreement.n_rows} people, {agreement.n_components} rows released"
+    answer(
+        as_json,
+        document,
+        Shown(title, ["party", "column", "low", "high", "noise"], rows),
+        f"Fingerprint, to be compared by all parties: {agreement.fingerprint}",
+        *_promises(agreement),
     )
-    echo(f"Fingerprint, to be compared by all parties: {agreement.fingerprint}")
-    for party in agreement.parties:
-        echo(f"For a person's attributes at {party}: {agreement.guarantee(party)}")
-    echo(f"For a person's whole record: {agreement.joint_guarantee()}")
+
+
+def _promises(agreement: "Agreement") -> list[str]:
+    return [
+        *(f"For a person's attributes at {p}: {agreement.guarantee(p)}" for p in agreement.parties),
+        f"For a person's whole record: {agreement.joint_guarantee()}",
+    ]

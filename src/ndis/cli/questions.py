@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ndis.cli.answers import ESTIMATE, matrix_with_errors, table, tell
-from ndis.cli.console import AsJson
-from ndis.cli.mistakes import Commands
-from ndis.cli.settings import VALUES
-from ndis.cli.show import AsCsv, File
+from ndis.cli.settings import VALUES, add_group
 
 if TYPE_CHECKING:
     from ndis.mechanisms.sketch import Sketch
@@ -20,18 +17,12 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the groups to the program."""
-    groups = {
+    for name, commands in {
         "sketch": (regress, gram, distances, components),
         "graph": (cut, resistance, spectrum),
         "covariance": (variance,),
-    }
-    for name, commands in groups.items():
-        group = typer.Typer(
-            cls=Commands, no_args_is_help=True, help=f"Ask a released {name}; it costs no privacy."
-        )
-        for command in commands:
-            group.command()(command)
-        app.add_typer(group, name=name)
+    }.items():
+        add_group(app, name, f"Ask a released {name}; it costs no privacy.", *commands)
 
 
 # -- sketches -----------------------------------------------------------------------------------
@@ -44,60 +35,55 @@ def _load(path: Path) -> Sketch:
 
 
 def regress(
-    path: File,
-    target: Annotated[str, typer.Option(help="The column to explain by all others.")],
-    debias: Annotated[
-        bool, typer.Option(help="Take the noise out before solving; --no-debias for a ridge.")
-    ] = True,
-    as_csv: AsCsv = False,
-    as_json: AsJson = False,
+    path: Path, *, target: str, debias: bool = True, as_csv: bool = False, as_json: bool = False
 ) -> None:
-    """Regress one column of the table on all others."""
+    """Regress one column of the table on all others.
+
+    Parameters
+    ----------
+    target : str
+        The column to explain by all others.
+    debias : bool
+        Take the noise out before solving; --no-debias for a ridge.
+    """
     sketch = _load(path)
     found = sketch.least_squares(target, debias=debias)
     others = [name for name in sketch.columns if name != target]
-    tell(
-        [table(f"{target} explained", ESTIMATE, others, zip(*found, strict=True))], as_csv, as_json
-    )
+    shown = table(f"{target} explained", ESTIMATE, others, zip(*found, strict=True))
+    tell([shown], as_csv, as_json)
 
 
-def gram(path: File, as_csv: AsCsv = False, as_json: AsJson = False) -> None:
+def gram(path: Path, *, as_csv: bool = False, as_json: bool = False) -> None:
     """Estimate the inner products of all pairs of columns."""
     sketch = _load(path)
     tell([*matrix_with_errors("Gram matrix", sketch.columns, sketch.gram())], as_csv, as_json)
 
 
-def distances(path: File, as_csv: AsCsv = False, as_json: AsJson = False) -> None:
+def distances(path: Path, *, as_csv: bool = False, as_json: bool = False) -> None:
     """Estimate the squared distances between columns."""
     sketch = _load(path)
     found = matrix_with_errors("squared distances", sketch.columns, sketch.distances())
     tell([*found], as_csv, as_json)
 
 
-def components(
-    path: File,
-    k: Annotated[int, typer.Option("--k", help="How many principal components.")] = 2,
-    as_csv: AsCsv = False,
-    as_json: AsJson = False,
-) -> None:
-    """Estimate the directions of the largest second moments."""
+def components(path: Path, *, k: int = 2, as_csv: bool = False, as_json: bool = False) -> None:
+    """Estimate the directions of the largest second moments.
+
+    Parameters
+    ----------
+    k : int
+        How many principal components.
+    """
     sketch = _load(path)
     found = sketch.principal_components(k)
     names = [f"component {index + 1}" for index in range(k)]
-    tell(
-        [
-            table("second moments", ESTIMATE, names, zip(*found.moments, strict=True)),
-            table("directions", sketch.columns, names, found.components.value),
-            table(
-                "directions, standard errors",
-                sketch.columns,
-                names,
-                found.components.standard_error,
-            ),
-        ],
-        as_csv,
-        as_json,
-    )
+    value, error = found.components.value, found.components.standard_error
+    shown = [
+        table("second moments", ESTIMATE, names, zip(*found.moments, strict=True)),
+        table("directions", sketch.columns, names, value),
+        table("directions, standard errors", sketch.columns, names, error),
+    ]
+    tell(shown, as_csv, as_json)
 
 
 # -- graphs -------------------------------------------------------------------------------------
@@ -110,45 +96,45 @@ def _graph(path: Path) -> Any:
     return PrivateGraph.from_release(Release.load(path))
 
 
-def _nodes(words: str) -> list[Any]:
-    return list(VALUES.read(words))
+def cut(path: Path, *, inside: list[str], as_csv: bool = False, as_json: bool = False) -> None:
+    """Estimate the weight of the edges between a set of nodes and all others.
 
-
-def cut(
-    path: File,
-    inside: Annotated[list[str], typer.Option(help="The nodes of a set, A,B,...; repeatable.")],
-    as_csv: AsCsv = False,
-    as_json: AsJson = False,
-) -> None:
-    """Estimate the weight of the edges between a set of nodes and all others."""
-    found = _graph(path).cuts([_nodes(each) for each in inside])
+    Parameters
+    ----------
+    inside : list of str
+        The nodes of a set, A,B,...; repeatable.
+    """
+    found = _graph(path).cuts([VALUES.read(each) for each in inside])
     tell([table("cuts", ESTIMATE, inside, zip(*found, strict=True))], as_csv, as_json)
 
 
 def resistance(
-    path: File,
-    between: Annotated[str, typer.Option(help="Two nodes, A,B.")],
-    debias: Annotated[
-        bool, typer.Option(help="Take the noise out before solving; --no-debias leaves it in.")
-    ] = True,
-    as_csv: AsCsv = False,
-    as_json: AsJson = False,
+    path: Path, *, between: str, debias: bool = True, as_csv: bool = False, as_json: bool = False
 ) -> None:
-    """Estimate the effective resistance between two nodes."""
-    pair = _nodes(between)
+    """Estimate the effective resistance between two nodes.
+
+    Parameters
+    ----------
+    between : str
+        Two nodes, A,B.
+    debias : bool
+        Take the noise out before solving; --no-debias leaves it in.
+    """
+    pair = VALUES.read(between)
     if len(pair) != 2:
         raise ValueError(f"Expected two nodes for --between, got {between!r}; write A,B.")
     found = _graph(path).effective_resistance(*pair, debias=debias)
     tell([table("effective resistance", ESTIMATE, [between], [found])], as_csv, as_json)
 
 
-def spectrum(
-    path: File,
-    k: Annotated[int, typer.Option("--k", help="How many eigenvalues.")] = 3,
-    as_csv: AsCsv = False,
-    as_json: AsJson = False,
-) -> None:
-    """Estimate the largest eigenvalues of the Laplacian, with bounds that hold with 95%."""
+def spectrum(path: Path, *, k: int = 3, as_csv: bool = False, as_json: bool = False) -> None:
+    """Estimate the largest eigenvalues of the Laplacian, with bounds that hold with 95%.
+
+    Parameters
+    ----------
+    k : int
+        How many eigenvalues.
+    """
     found = _graph(path).spectrum(k)
     names = [f"eigenvalue {index + 1}" for index in range(k)]
     rows = zip(*found, strict=True)
@@ -158,15 +144,14 @@ def spectrum(
 # -- covariances --------------------------------------------------------------------------------
 
 
-def variance(
-    path: File,
-    along: Annotated[
-        list[str], typer.Option(help="A combination of columns, such as a=1,b=-1; repeatable.")
-    ],
-    as_csv: AsCsv = False,
-    as_json: AsJson = False,
-) -> None:
-    """Estimate the variance of a combination of columns, without bias."""
+def variance(path: Path, *, along: list[str], as_csv: bool = False, as_json: bool = False) -> None:
+    """Estimate the variance of a combination of columns, without bias.
+
+    Parameters
+    ----------
+    along : list of str
+        A combination of columns, such as a=1,b=-1; repeatable.
+    """
     from ndis.mechanisms.moments import PrivateCovariance
     from ndis.release import Release
 

@@ -5,63 +5,64 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ndis.cli import tables
-from ndis.cli.answers import answers_of, describe, print_answers, values
-from ndis.cli.console import AsJson, Sign, echo, open_ledger, picture, print_json
-from ndis.cli.kinds import Kind, add_group
-from ndis.cli.settings import Config, Settings, read_settings, with_options
+from ndis.cli.answers import answers_of, describe, draw_curve, print_answers, values
+from ndis.cli.console import echo, open_ledger, print_json
+from ndis.cli.kinds import Kind, add_kinds
+from ndis.cli.settings import as_command, read_settings
 
 if TYPE_CHECKING:
     from ndis.release import Release
 
-Out = Annotated[
-    Path | None,
-    typer.Option("--out", help="File to write, which must not exist yet (.npz).", metavar="FILE"),
-]
-Book = Annotated[
-    str | None, typer.Option(help="Ledger to spend from; `ndis ledger init` starts one.")
-]
-Note = Annotated[str, typer.Option(help="Why the release is made, for the ledger.")]
-Seed = Annotated[int | None, typer.Option(help="Repeatable noise, hence NOT private.")]
-Picture = Annotated[Path | None, picture("Write the privacy curve")]
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    add_group(app, "release", _command, "Publish a private release of a table.")
+    add_kinds(app, "release", _command, "Publish a private release of a table.")
 
 
 def _command(kind: Kind) -> Any:
-    edges = kind.source == "edges"
-    read = tables.opened_edges if edges else tables.opened
-    options = kind.parameters | ({} if edges else tables.OPTIONS)
-    if kind.source == "answers":
-        options |= kind.sizes | ({} if "columns" in options else tables.COLUMNS)
-    needed = (*kind.needed("INPUT", "out"), *kind.asks, *(("label",) if kind.label else ()))
+    options, needed = kind.reading, kind.needed("INPUT", "out", data=True)
+    read = tables.opened_edges if kind.source == "edges" else tables.opened
 
     def release(
         flags: Mapping[str, Any],
-        source: tables.Source = None,
-        out: Out = None,
-        config: Config = None,
-        ledger: Book = None,
-        note: Note = "",
-        spark: tables.Cluster = None,
-        seed: Seed = None,
-        sign: Sign = None,
-        plot: Picture = None,
-        as_json: AsJson = False,
+        source: str | None = None,
+        *,
+        out: Path | None = None,
+        config: Path | None = None,
+        ledger: str | None = None,
+        note: str = "",
+        spark: str | None = None,
+        seed: int | None = None,
+        sign: Path | None = None,
+        plot: Path | None = None,
+        as_json: bool = False,
     ) -> None:
+        """Release.
+
+        Parameters
+        ----------
+        out : FILE
+            File to write, which must not exist yet (.npz).
+        ledger : str
+            Ledger to spend from; `ndis ledger init` starts one.
+        note : str
+            Why the release is made, for the ledger.
+        spark : str
+            Read INPUT through Spark at this master, such as spark://HOST:7077.
+        seed : int
+            Repeatable noise, hence NOT private.
+        plot : path
+            Write the privacy curve as a picture (PNG, SVG or PDF).
+        """
         from ndis.release import writing_to
 
         settings = read_settings(flags, options, config)
-        places = {"INPUT": source, "out": out}
-        given = Settings({**settings, **{k: v for k, v in places.items() if v is not None}})
-        given.need(f"ndis release {kind.name}", *needed)
+        settings.need(f"ndis release {kind.name}", *needed, INPUT=source, out=out)
         assert source is not None
         assert out is not None
         if note and ledger is None:
@@ -75,25 +76,10 @@ def _command(kind: Kind) -> Any:
             model = kind.make(settings, random_state=seed, ledger=book)
             made = kind.fit(model, table, settings)
         if plot is not None:
-            _draw(made, plot)
+            draw_curve(made, plot)
         _tell(made, file.written or out, ledger, as_json)
 
-    return with_options(release, options, kind.name, kind.summary, needed)
-
-
-def _draw(release: Release, plot: Path) -> None:
-    import numpy as np
-
-    from ndis import plots
-
-    loss = release.guarantee.loss
-    if loss is None:
-        raise ValueError(
-            "Expected a release that carries its privacy loss, got one without; the release was "
-            "written, its curve cannot be drawn."
-        )
-    grid = np.linspace(0.0, 2.0 * release.guarantee.epsilon + 0.5, 201)
-    plots.curve(loss, grid, title=release.mechanism).savefig(plot)
+    return as_command(release, kind.name, options, kind.summary, needed)
 
 
 def _tell(release: Release, out: Path, ledger: str | None, as_json: bool) -> None:

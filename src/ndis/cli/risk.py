@@ -4,43 +4,48 @@ import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
-from typing import Annotated
 
 import typer
 
-from ndis.cli.console import AsJson, echo, open_ledger, print_json, print_table
+from ndis.cli.console import Shown, answer, open_ledger
+from ndis.cli.settings import as_command
 
 _RATES, _CANDIDATES = (0.001, 0.01, 0.1), (10, 1000)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("risk")(risk)
+    as_command(risk, "risk")(app)
 
 
 def risk(
-    file: Annotated[str, typer.Argument(help="A release file, or a ledger.", show_default=False)],
-    false_positive: Annotated[
-        list[float] | None,
-        typer.Option(help="False-positive rate of an attack; repeat for several."),
-    ] = None,
-    prior: Annotated[float, typer.Option(help="Belief before the release.")] = 0.5,
-    beta: Annotated[
-        float, typer.Option(help="Probability with which the belief may be exceeded.")
-    ] = 0.05,
-    candidates: Annotated[
-        list[int] | None,
-        typer.Option(help="Number of records to guess among; repeat for several."),
-    ] = None,
-    as_planned: Annotated[
-        bool,
-        typer.Option("--as-planned", help="Of a ledger: the releases so far, read as a plan."),
-    ] = False,
-    as_json: AsJson = False,
+    file: str,
+    *,
+    false_positive: list[float] | None = None,
+    prior: float = 0.5,
+    beta: float = 0.05,
+    candidates: list[int] | None = None,
+    as_planned: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Show how well somebody can attack one person's privacy, at most.
 
     Somebody who knows everything else tells two neighbouring data sets apart by the release.
+
+    Parameters
+    ----------
+    file : FILE
+        A release file, or a ledger.
+    false_positive : list of float
+        False-positive rate of an attack; repeat for several.
+    prior : float
+        Belief before the release.
+    beta : float
+        Probability with which the belief may be exceeded.
+    candidates : list of int
+        Number of records to guess among; repeat for several.
+    as_planned : bool
+        Of a ledger: the releases so far, read as a plan.
     """
     from ndis.release import Release
 
@@ -65,10 +70,7 @@ def risk(
             ("right guess", f"of a record among {k} candidates", ask(candidates=k))
             for k in candidates or _CANDIDATES
         ]
-    if as_json:
-        risks = [{"risk": name, "of": of, "at_most": value} for name, of, value in found]
-        print_json({"sentence": str(promise), "risks": risks})
-        return
-    echo(str(promise))
+    risks = [{"risk": name, "of": of, "at_most": value} for name, of, value in found]
     rows = [[f"{name} {of}", f"{math.ceil(1e6 * value) / 1e6:g}"] for name, of, value in found]
-    print_table("Risk for one person", ["risk", "at most"], rows, wrap=True)
+    shown = Shown("Risk for one person", ["risk", "at most"], rows, wrap=True)
+    answer(as_json, {"sentence": str(promise), "risks": risks}, str(promise), shown)

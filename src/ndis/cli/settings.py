@@ -20,7 +20,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from ndis.cli.mistakes import missing
+from ndis.cli.console import drawable
+from ndis.cli.mistakes import Commands, missing
 
 Values = Mapping[str, Any]
 
@@ -217,10 +218,17 @@ BY_TYPE = (
     ("NeighbourRelation", WORD),
 )
 
-Config = Annotated[
-    Path | None,
-    typer.Option("--config", help="YAML, TOML or JSON file with any of these options."),
-]
+# Parameters of many commands, and what is checked before any work.
+SHARED = {
+    "as_json": ("bool", "Print JSON instead of a table."),
+    "as_csv": ("bool", "Print CSV instead of a table."),
+    "config": ("path", "YAML, TOML or JSON file with any of these options."),
+    "path": ("RELEASE", "The release file."),
+    "place": ("LEDGER", "A file, or postgresql://user@host/database#schema."),
+    "sign": ("path", "Sign it with this Ed25519 key (PEM)."),
+    "source": ("INPUT", "Parquet, Arrow, CSV, TSV or xlsx file, folder, pattern or address."),
+}
+CHECKS = {"plot": drawable}
 
 
 def described(documented: Any) -> dict[str, tuple[str, str]]:
@@ -261,9 +269,13 @@ def _first_sentence(text: str) -> str:
 class Settings(dict[str, Any]):
     """Values by name, from flags and file."""
 
-    def need(self, call: str, *names: str) -> None:
-        """Refuse the call unless all are there; a name may be several, of which one is enough."""
-        absent = [n for n in names if not any(one in self for one in n.split("|"))]
+    def need(self, call: str, *names: str, **given: Any) -> None:
+        """Refuse the call unless all are there, here or given beside.
+
+        A name may be several, of which one is enough.
+        """
+        known = {*self, *(name for name, value in given.items() if value is not None)}
+        absent = [name for name in names if known.isdisjoint(name.split("|"))]
         if absent:
             raise ValueError(missing([_either(name) for name in absent], call))
 
@@ -328,47 +340,74 @@ def read_file(path: Path) -> dict[str, Any]:
     return {str(name).replace("-", "_"): value for name, value in content.items()}
 
 
-def with_options(
+def as_command(
     command: Callable[..., None],
-    options: Mapping[str, Option],
     name: str,
-    summary: str,
+    options: Mapping[str, Option] | None = None,
+    summary: str = "",
     needed: Iterable[str] = (),
 ) -> Callable[[typer.Typer], Any]:
-    """What adds a command to a program: its own parameters, a flag for each option, needed starred.
+    """What adds a function to a program as a command.
 
-    `command` takes the flags together as its first argument. What is needed may stand in a file of
-    settings, so `command` itself refuses to work without it.
+    Its parameters become arguments and, after the ``*``, options; their meaning is read from its
+    docstring, or from `SHARED`. Further `options`, a flag each, come together as its first
+    argument: what is needed of them may stand in a file of settings, so it is starred here, and
+    `command` itself refuses to work without it.
     """
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    own = list(inspect.signature(command, eval_str=True).parameters.values())
+    about = SHARED | described(command)
+    shown = [_shown(p, *about[p.name]) for p in (own if options is None else own[1:])]
     flags = [
         inspect.Parameter(
             option,
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
             annotation=Annotated[
-                about.written.flag | None,
+                known.written.flag | None,
                 typer.Option(
-                    *_flag(option, about.written),
-                    help=about.help,
+                    *_flag(option, known.written),
+                    help=known.help,
                     show_default=False,
-                    metavar=about.written.shown,
+                    metavar=known.written.shown,
                 ),
             ],
         )
-        for option, about in options.items()
+        for option, known in (options or {}).items()
     ]
 
     def run(**arguments: Any) -> None:
-        chosen = {option: arguments.pop(option) for option in options}
-        command(chosen, **arguments)
+        if options is None:
+            return command(**arguments)
+        return command({option: arguments.pop(option) for option in options}, **arguments)
 
-    keyword_only = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    run.__signature__ = inspect.Signature([*keyword_only, *flags])  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in (*own, *flags)}
-    run.__name__, run.__doc__ = name.replace("-", "_"), summary
+    run.__signature__ = inspect.Signature([*shown, *flags])  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in (*shown, *flags)}
+    text = inspect.cleandoc(command.__doc__ or "").partition("\nParameters\n-")[0].strip()
+    run.__name__, run.__doc__ = name.replace("-", "_"), summary or text
     starred = _starring({*needed})
     return lambda app: app.command(name, cls=starred)(run)
+
+
+def _shown(parameter: inspect.Parameter, kind: str, meaning: str) -> inspect.Parameter:
+    """A parameter of a command as typer wants it; a type in capitals is shown as it is."""
+    shown: Any = {"help": meaning, "metavar": kind if kind[:1].isupper() else None}
+    name = re.sub("^as_(?=json|csv)", "", parameter.name)
+    words = [flag_name(name)] if parameter.default is False else []  # others have a --no-, too
+    if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+        info = typer.Argument(**shown, show_default=False)
+    else:
+        info = typer.Option(*words, **shown, callback=CHECKS.get(parameter.name))
+    return parameter.replace(
+        kind=inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[parameter.annotation, info]
+    )
+
+
+def add_group(app: typer.Typer, name: str, summary: str, *commands: Callable[..., None]) -> None:
+    """Add a group of commands, each called as its function."""
+    group = typer.Typer(cls=Commands, no_args_is_help=True, help=summary)
+    for command in commands:
+        as_command(command, command.__name__)(group)
+    app.add_typer(group, name=name)
 
 
 def _flag(name: str, written: Written) -> Sequence[str]:

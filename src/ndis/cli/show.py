@@ -1,25 +1,20 @@
 """``ndis show``: what a release says."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from ndis.cli.answers import answers_of, describe, print_answers, print_csv, values
-from ndis.cli.console import AsJson, echo, print_json
-
-File = Annotated[
-    Path, typer.Argument(metavar="RELEASE", help="The release file.", show_default=False)
-]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")]
+from ndis.cli.console import echo, print_json
+from ndis.cli.settings import as_command
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("show")(show)
+    as_command(show, "show")(app)
 
 
-def show(path: File, as_csv: AsCsv = False, as_json: AsJson = False) -> None:
+def show(path: Path, *, as_csv: bool = False, as_json: bool = False) -> None:
     """Show what a release says: its answers by name, and what is promised.
 
     The file is checked against its certificate; `ndis verify` checks the promise itself.

@@ -9,9 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from ndis.cli.console import debugging, say
 from ndis.cli.settings import SWITCH, WORD, WORDS, Option, Settings
@@ -19,19 +17,6 @@ from ndis.cli.settings import SWITCH, WORD, WORDS, Option, Settings
 if TYPE_CHECKING:
     from ndis._validate import FloatArray
     from ndis.tables import Table
-
-Source = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="INPUT",
-        help="Parquet, Arrow, CSV, TSV or xlsx file, folder, pattern or address.",
-        show_default=False,
-    ),
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(help="Read INPUT through Spark at this master, such as spark://HOST:7077."),
-]
 
 # How text files are written: what `ndis.tables.Table.open` takes.
 _TEXT = ("delimiter", "encoding", "header", "names")
@@ -48,9 +33,10 @@ COLUMNS = {"columns": Option(WORDS, "Columns to read; all by default.")}
 _MASTERS = ("local", "spark://", "yarn", "k8s://")
 
 
-def is_text(source: str) -> bool:
-    """Whether a file's name is that of a text file."""
-    return re.search(r"\.(csv|tsv|tab)\b", source.lower()) is not None
+def with_header(source: str, settings: Settings) -> Settings:
+    """Settings to look at a table with, of which nothing is published: a text file has a header."""
+    text = re.search(r"\.(csv|tsv|tab)\b", source.lower()) is not None
+    return Settings({"header": True, **settings}) if text and "names" not in settings else settings
 
 
 def name_columns(settings: Settings) -> Settings:

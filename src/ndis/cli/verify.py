@@ -2,18 +2,12 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ndis.cli.console import AsJson, ExitCode, echo, open_ledger, picture, print_json, print_table
-from ndis.cli.settings import read_file
-
-if TYPE_CHECKING:
-    from ndis.auditing.certificates import Verification
-    from ndis.release import Release
-
-Picture = Annotated[Path | None, picture("Write its privacy curve")]
+from ndis.cli.answers import draw_curve
+from ndis.cli.console import ExitCode, Shown, answer, open_ledger, print_json, say
+from ndis.cli.settings import as_command, read_file
 
 _CODES = {
     "checked": ExitCode.DONE,
@@ -25,31 +19,34 @@ _CODES = {
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("verify")(verify)
+    as_command(verify, "verify")(app)
 
 
 def verify(
-    path: Annotated[Path, typer.Argument(metavar="RELEASE", help="The file.", show_default=False)],
-    ledger: Annotated[
-        str | None, typer.Option(help="A ledger in which the release should be.")
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option(help="Public key (Ed25519, PEM) of the expected signer.")
-    ] = None,
-    registry: Annotated[
-        Path | None,
-        typer.Option(
-            help="File (YAML, TOML, JSON) with what only the curator knows; print a record for "
-            "OpenDP's registry of deployments if the release holds."
-        ),
-    ] = None,
-    plot: Picture = None,
-    as_json: AsJson = False,
+    path: Path,
+    *,
+    ledger: str | None = None,
+    key: Path | None = None,
+    registry: Path | None = None,
+    plot: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Check a release file: its arrays, its loss, its parameters, its signature.
 
     Exit codes: 0 everything holds, 1 refuted, 2 unreadable, 5 not checkable (the certificate has
     no loss, or nobody can recompute its mechanism).
+
+    Parameters
+    ----------
+    ledger : str
+        A ledger in which the release should be.
+    key : path
+        Public key (Ed25519, PEM) of the expected signer.
+    registry : path
+        File (YAML, TOML, JSON) with what only the curator knows; print a record for OpenDP's
+        registry of deployments if the release holds.
+    plot : path
+        Write its privacy curve as a picture (PNG, SVG or PDF).
     """
     from ndis.auditing import certificates
     from ndis.release import ChangedRelease, Release
@@ -61,41 +58,25 @@ def verify(
         if as_json:
             print_json({"outcome": outcome, "why": str(error)})
         else:
-            echo(f"ndis: {error}", err=True)
+            say(str(error))
         raise typer.Exit(_CODES[outcome]) from None
     with nullcontext() if ledger is None else open_ledger(ledger) as book:
         found = certificates.verify(release, ledger=book, key=key)
     if plot is not None:
-        _draw(release, plot)
+        draw_curve(release, plot)
     if registry is not None and found.outcome == "checked":
         print_json(release.to_registry(**read_file(registry)))
-    elif as_json:
-        print_json(found.to_dict())
     else:
-        _tell(found)
-    raise typer.Exit(_CODES[found.outcome])
-
-
-def _tell(found: "Verification") -> None:
-    echo(f"{found.release!r}\nSHA-256 {found.release.digest}")
-    marks = {"held": "yes", "failed": "NO"}
-    rows = [
-        [check.what, marks.get(check.outcome, check.outcome), check.why] for check in found.checks
-    ]
-    print_table(f"Verdict: {found.outcome}", ["check", "passed", "why not"], rows, wrap=True)
-    for each in found.not_checked:
-        echo(f"not checked: {each}")
-
-
-def _draw(release: "Release", plot: Path) -> None:
-    import numpy as np
-
-    from ndis import plots
-
-    loss: Any = release.guarantee.loss
-    if loss is None:
-        raise ValueError(
-            "Expected a release that carries its privacy loss, got one without; leave out --plot."
+        marks = {"held": "yes", "failed": "NO"}
+        rows = [
+            [each.what, marks.get(each.outcome, each.outcome), each.why] for each in found.checks
+        ]
+        title = f"Verdict: {found.outcome}"
+        answer(
+            as_json,
+            found.to_dict(),
+            f"{release!r}\nSHA-256 {release.digest}",
+            Shown(title, ["check", "passed", "why not"], rows, wrap=True),
+            *(f"not checked: {each}" for each in found.not_checked),
         )
-    grid = np.linspace(0.0, 2.0 * max(release.guarantee.epsilon, 0.5), 81)
-    plots.curve(loss, grid, title=release.mechanism).savefig(plot)
+    raise typer.Exit(_CODES[found.outcome])
