@@ -22,7 +22,6 @@ def statistics(
     n_rounds: int | str,
 ) -> list[np.ndarray]:
     """Every exact sum, in units of its noise; clips and coefficients are those of the release."""
-    assert table.rows is not None
     assert table.rows.labels is not None
     d, K = len(table.rows.features.names), len(table.rows.labels.names)
     studied, parts, centre = newton.study(table, intercept), [], 0.0

@@ -91,10 +91,6 @@ class GaussianMechanism(PrivateEstimator):
             reason="Normal noise hides a shift of this length in whichever direction it points.",
         )
 
-    def calibrate(self, size: Any = None) -> float:
-        """The standard deviation of the noise, in the quietest direction; needs no data."""
-        return _scale(self.plan(size))
-
     def forecast(self, size: Any = None, *, n_rows: int | None = None) -> Forecast:
         """How large the errors will be; they depend on neither the answer nor `n_rows`."""
         spread = self._spread(self.plan(size))
@@ -112,7 +108,7 @@ class GaussianMechanism(PrivateEstimator):
 
     def _spread(self, plan: Plan) -> FloatArray:
         """The standard deviation of every entry's noise."""
-        return np.full(plan.shapes["value"], _scale(plan))
+        return np.full(plan.shapes["value"], plan.noise_scale)
 
     # -- with the answer ---------------------------------------------------------------------
 
@@ -140,7 +136,7 @@ class GaussianMechanism(PrivateEstimator):
     def output_law(self, value: ArrayLike) -> Gaussian:
         """The law of what is released, its entries in order (but for the rounding grid)."""
         answer = _validate.floats("value", value)
-        return Gaussian.isotropic(answer.reshape(-1), _scale(self.plan(answer.shape)) ** 2)
+        return Gaussian.isotropic(answer.reshape(-1), self.plan(answer.shape).noise_scale ** 2)
 
     def _study(self, data: FloatArray, plan: Plan) -> FloatArray:
         """Nothing that leaves the doubles once the noise is paid for."""
@@ -154,7 +150,7 @@ class GaussianMechanism(PrivateEstimator):
     def _draw(
         self, studied: FloatArray, plan: Plan, data: FloatArray, rng: np.random.Generator
     ) -> dict[str, FloatArray]:
-        return {"value": add_noise(studied, _scale(plan), rng)}
+        return {"value": add_noise(studied, plan.noise_scale, rng)}
 
     def _public(self, data: FloatArray) -> dict[str, Any]:
         return {
@@ -238,7 +234,7 @@ class MatrixGaussianMechanism(GaussianMechanism):
         """The law of what is released, row by row (but for the rounding grid)."""
         answer = _validate.floats("value", value, ndim=2)
         rows, columns = self._sides(answer.shape)
-        spread = _scale(self.plan(answer.shape)) * np.sqrt(_variances(rows, columns))
+        spread = self.plan(answer.shape).noise_scale * np.sqrt(_variances(rows, columns))
         bases = np.kron(rows.turned(np.eye(len(answer))), columns.turned(np.eye(answer.shape[1])))
         return Gaussian.from_cholesky(answer.reshape(-1), bases * spread.reshape(-1))
 
@@ -252,9 +248,9 @@ class MatrixGaussianMechanism(GaussianMechanism):
         rows, columns = self._sides(studied.shape)
         # Rounding may leave the quietest direction a little below itself.
         more = np.sqrt(np.maximum(_variances(rows, columns) - 1.0, 0.0))
-        further = _scale(plan) * more * rng.standard_normal(studied.shape)
+        further = plan.noise_scale * more * rng.standard_normal(studied.shape)
         offset = columns.turned(rows.turned(further).T).T
-        return {"value": add_noise(studied, _scale(plan), rng, offset=offset)}
+        return {"value": add_noise(studied, plan.noise_scale, rng, offset=offset)}
 
     def _shape(self, size: Any) -> Shape:
         if size is None:
@@ -266,7 +262,7 @@ class MatrixGaussianMechanism(GaussianMechanism):
 
     def _spread(self, plan: Plan) -> FloatArray:
         rows, columns = (side.entries() for side in self._sides(plan.shapes["value"]))
-        return _scale(plan) * np.sqrt(np.outer(rows, columns))
+        return np.asarray(plan.noise_scale * np.sqrt(np.outer(rows, columns)))
 
     def _sides(self, shape: Shape) -> tuple[_Side, _Side]:
         if len(shape) != 2 or 0 in shape:
@@ -280,8 +276,3 @@ class MatrixGaussianMechanism(GaussianMechanism):
 def _variances(rows: _Side, columns: _Side) -> FloatArray:
     """Variances along all pairs of eigenvectors, in units of the least."""
     return np.outer(rows.values, columns.values)
-
-
-def _scale(plan: Plan) -> float:
-    assert isinstance(plan.noise_scale, float)
-    return plan.noise_scale

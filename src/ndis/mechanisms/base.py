@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
 Arrays = dict[str, Any]
-Noise = float | Mapping[str, float]
+Noise = Any  # a number, or a number for each part by name
 
 
 @dataclass(frozen=True)
@@ -513,10 +513,8 @@ class TableEstimator(PrivateEstimator):
         y : array_like or str, optional
             Labels, or the name of the label's column.
         """
-        table, labels = self._open(X, y)
-        table = table.with_rows(self._rows(table, labels))
+        table = self._view(X, y)
         rows = table.rows
-        assert rows is not None
         plan = self._planned(rows)
         if hasattr(X, "shape") and not hasattr(X, "columns"):  # no file, no data frame
             note = f"{plan.guarantee.note} {_EARLIER}".strip()
@@ -531,7 +529,6 @@ class TableEstimator(PrivateEstimator):
 
     def _read(self, data: Table, plan: Plan) -> Any:
         """The counts that limits are found from, or what is studied without them."""
-        assert data.rows is not None
         if not data.rows.bought:
             return super()._read(data, plan)
         if data.once and self._reads_again:
@@ -549,10 +546,8 @@ class TableEstimator(PrivateEstimator):
 
     def _answer(self, studied: Any, plan: Plan, data: Table, rng: np.random.Generator) -> Arrays:
         """The released arrays; limits first, if they are to be found."""
-        assert data.rows is not None
         if not data.rows.bought:
             return super()._answer(studied, plan, data, rng)
-        assert isinstance(plan.noise_scale, Mapping)
         arrays = octaves.draw(studied, plan.noise_scale["limits"], rng)
         view = data.with_rows(self._bounded(data.rows, arrays, plan.noise_scale))
         return {**arrays, **self._draw(self._study(view, plan), plan, view, rng)}
@@ -561,13 +556,17 @@ class TableEstimator(PrivateEstimator):
         """The recipe with limits for every column: what was released tells those found."""
         if not rows.bought:
             return rows
-        assert isinstance(noise, Mapping)
         return octaves.found(rows, arrays, noise["limits"])
 
     def _restore(self) -> None:
         rows = self._rows_declared(None)
         self.n_features_in_ = len(rows.features.columns)
         self._finish(self._bounded(rows, self.release_.arrays, self.noise_scale_))
+
+    def _view(self, X: Any, y: Any = None) -> Table:
+        """The table, with the recipe for its rows."""
+        table, labels = self._open(X, y)
+        return table.with_rows(self._rows(table, labels))
 
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
         """The recipe for a table's rows; estimators with labels say more."""
@@ -669,10 +668,13 @@ class TableEstimator(PrivateEstimator):
             {name: known for name, known in (self.levels or {}).items() if name in names},
             limits,
             self.data_norm,
-            bool(self.fit_intercept),
-            bool(self.fit_intercept),
+            *self._placed(),
             {name: width for name, width in (widths or {}).items() if name in names},
         )
+
+    def _placed(self) -> tuple[bool, bool]:
+        """Whether a row begins with a one, and whether limits are moved to be symmetric."""
+        return bool(self.fit_intercept), bool(self.fit_intercept)
 
     def _declared(self, size: int | None = None) -> Columns:
         """The recipe of the features as far as parameters declare them, or for so many numbers."""
@@ -692,7 +694,6 @@ class TableEstimator(PrivateEstimator):
 
     def _public(self, data: Table) -> dict[str, Any]:
         """Names are those that were typed or confirmed (see `Table.open`)."""
-        assert data.rows is not None
         named = {"columns": list(data.rows.columns)}
         return {**super()._public(data), **named}
 

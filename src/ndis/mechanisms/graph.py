@@ -188,7 +188,7 @@ class PrivateGraph(PrivateEstimator):
         return method == "sketch" or (known if method == "answers" else n <= _MOST_NODES)
 
     def _planned(self, method: str, n: int, reason: str) -> Plan:
-        target, given = self._target(), cast("float | None", self.noise_scale)
+        target, given = self._target(), self.noise_scale
         if given is not None:
             given = _validate.positive("noise_scale", given)
         shapes: dict[str, tuple[int, ...]]
@@ -248,11 +248,11 @@ class PrivateGraph(PrivateEstimator):
         return masks(labels(cast(Any, self.nodes)), self.sets)
 
     def _cut_error(self, plan: Plan, n: int, s: int, cut: float = 0.0) -> float:
-        noise = cast(float, plan.noise_scale)
+        noise = plan.noise_scale
         if plan.method == "sketch":
-            return math.sqrt(2.0 / self.n_components) * (noise * s * (n - s) / n + cut)
+            return math.sqrt(2.0 / self.n_components) * float(noise * s * (n - s) / n + cut)
         if plan.method == "answers":
-            return noise
+            return float(noise)
         rounded = 0.0 if self.weight is None else cut
         return math.sqrt(noise**2 * s * (n - s) + rounded)
 
@@ -284,7 +284,7 @@ class PrivateGraph(PrivateEstimator):
         return read_edges(data, nodes=cast(Any, self.nodes), weight=self.weight)
 
     def _draw(self, edges: Edges, plan: Plan, data: Any, rng: np.random.Generator) -> Arrays:
-        noise = cast(float, plan.noise_scale)
+        noise = plan.noise_scale
         if plan.method == "sketch":
             return {"factor": draw_factor(edges, noise, self.n_components, rng)}
         if plan.method == "responses":
@@ -324,7 +324,7 @@ class PrivateGraph(PrivateEstimator):
         """The law of a column of a sketch before its mean is subtracted, or of Gaussian answers."""
         plan = self.plan()
         edges, n = self._study(X, plan), self._size(None)
-        noise = cast(float, plan.noise_scale)
+        noise = plan.noise_scale
         if plan.method == "sketch":
             return Gaussian(np.zeros(n), noise * np.eye(n) + edges.laplacian())
         if plan.method == "responses" or isinstance(plan.loss.directions()[0], TabulatedLoss):
@@ -364,7 +364,7 @@ class PrivateGraph(PrivateEstimator):
         -------
         value, standard_error : ndarray of shape (k,)
         """
-        arrays, noise = self._arrays(), cast(float, self.noise_scale_)
+        arrays, noise = self._arrays(), self.noise_scale_
         inside = _checked(masks(self._labels, sets))
         if "answers" in arrays:
             return self._answered(inside, arrays["answers"], noise)
@@ -410,7 +410,7 @@ class PrivateGraph(PrivateEstimator):
         if "responses" in self._arrays():
             weights = self._weights()
             return np.asarray(np.diag(weights.sum(axis=1)) - weights)
-        factor, n, noise = self._factor(), len(self._labels), cast(float, self.noise_scale_)
+        factor, n, noise = self._factor(), len(self._labels), self.noise_scale_
         mixed: FloatArray = factor @ factor.T / factor.shape[1]
         mixed += noise / n
         mixed[np.diag_indices(n)] -= noise
@@ -522,7 +522,7 @@ class PrivateGraph(PrivateEstimator):
         values = np.linalg.eigvalsh(small)[::-1][:k] / r
         reach = (math.sqrt(n - 1) + math.sqrt(2.0 * math.log(2.0 / doubt))) / math.sqrt(r)
         above = values / (1.0 - reach) ** 2 if reach < 1 else np.full(k, np.inf)
-        noise = cast(float, self.noise_scale_)
+        noise = self.noise_scale_
         return Spectrum(values - noise, values / (1.0 + reach) ** 2 - noise, above - noise)
 
     # -- parts -------------------------------------------------------------------------------
@@ -546,7 +546,7 @@ class PrivateGraph(PrivateEstimator):
 
     def _weights(self) -> FloatArray:
         """Unbiased estimates of all weights, from responses: shape (n, n)."""
-        n, noise = len(self._labels), cast(float, self.noise_scale_)
+        n, noise = len(self._labels), self.noise_scale_
         truth = _truth(noise)
         weights = np.zeros((n, n))
         weights[np.triu_indices(n, 1)] = (self._arrays()["responses"] - 0.5) / truth + 0.5

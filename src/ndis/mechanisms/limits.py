@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -73,7 +73,6 @@ class PrivateLimits(TableEstimator):
         """
         n_rows = _validate.count("n_rows", n_rows)
         plan = self.plan(size)
-        assert isinstance(plan.noise_scale, Mapping)
         n_columns = plan.shapes["limit_bins"][0]
         # Three deviations more than eight bins together need to be seen, in either histogram.
         seen = octaves.threshold(n_columns, octaves.N_OCTAVES) + 3.0

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.calibration import ROUND_UP, noise_multiplier
+from ndis.calibration import ROUND_UP
 from ndis.gaussian import Gaussian
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
@@ -55,15 +55,6 @@ _CUT = 0.3
 _GRID_STEPS = 4.0
 
 
-class Chosen(NamedTuple):
-    """A method, the noise of everything that it releases, its loss, and why it was chosen."""
-
-    method: str
-    noise: dict[str, float]
-    loss: PrivacyLoss
-    reason: str
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class SecondMoments(TableEstimator):
     """What covariance and principal components share: the plan, the draw and the laws."""
@@ -75,12 +66,8 @@ class SecondMoments(TableEstimator):
 
     # -- before the data ---------------------------------------------------------------------
 
-    def _recipe(
-        self, names: Sequence[str], limits: Any, widths: Mapping[str, int] | None = None
-    ) -> Columns:
-        levels = {name: known for name, known in (self.levels or {}).items() if name in names}
-        wide = {name: width for name, width in (widths or {}).items() if name in names}
-        return Columns(names, levels, limits, self.data_norm, widths=wide)
+    def _placed(self) -> tuple[bool, bool]:
+        return False, True
 
     def _shifts(self) -> bool:
         known = (str(NeighbourRelation.ADD_REMOVE), str(NeighbourRelation.ROW_SHIFT))
@@ -115,34 +102,24 @@ class SecondMoments(TableEstimator):
         }
         return {name: part for name, part in parts.items() if part[1] > 0}
 
-    def _noise(self, rows: Rows) -> Chosen:
-        """The method, its noise and loss, and why."""
-        raise NotImplementedError
-
-    def _plan(self, rows: Rows) -> Plan:
-        chosen = self._noise(rows)
-        return Plan(
-            chosen.method,
-            chosen.noise,
-            self._goal(rows).promise(chosen.loss, self.relation),
-            self._shapes(rows.features, chosen.noise),
-            chosen.reason,
-        )
-
     def _goal(self, rows: Rows) -> Target:
         """What is asked for; how far a row moves in scaled units must be known beforehand."""
         return self._target(None if self._shifts() else rows)
 
-    def _on_matrix(self, rows: Rows, reason: str) -> Chosen:
+    def _on_matrix(self, rows: Rows, reason: str) -> Plan:
         noise, loss = mean_shift(self._goal(rows), self._parts(rows.features), self.noise_scale)
-        return Chosen("matrix", noise, loss, reason)
+        return self._made("matrix", noise, loss, rows, reason)
 
-    def _shapes(self, recipe: Columns, noise: Mapping[str, float]) -> dict[str, tuple[int, ...]]:
-        d = len(recipe.names)
+    def _made(
+        self, method: str, noise: dict[str, float], loss: PrivacyLoss, rows: Rows, reason: str
+    ) -> Plan:
+        d = len(rows.features.names)
         known: dict[str, tuple[int, ...]] = {"matrix": (d, d), "sums": (d,), "count": ()}
         known |= {"sketch": (d, self.n_components or d), "norms": (NORM_BINS,)}
         shapes = {name: known[name] for name in noise if name in known}
-        return {**shapes, **({"radius": ()} if "norms" in noise else {})}
+        shapes |= {"radius": ()} if "norms" in noise else {}
+        promise = self._goal(rows).promise(loss, self.relation)
+        return Plan(method, noise, promise, shapes, reason)
 
     # -- with the data -----------------------------------------------------------------------
 
@@ -159,19 +136,18 @@ class SecondMoments(TableEstimator):
         return super().fit(X)
 
     def _study(self, table: Table, plan: Plan) -> Any:
-        names = cast(Mapping[str, float], plan.noise_scale)
-        if "norms" in names and table.once:
+        bought = "norms" in plan.noise_scale
+        if bought and table.once:
             raise ValueError(
                 "Expected a table that can be read twice for norm='private', got one that can be "
                 "read only once; write it to a file first, or pass norm='declared'."
             )
-        studied = table.sum(count_norms)["norms"] if "norms" in names else table.moments
+        studied = table.sum(count_norms)["norms"] if bought else table.moments
         self._check_rows(table.n_rows)
         return studied
 
     def _draw(self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator) -> Arrays:
-        noise, arrays = cast(Mapping[str, float], plan.noise_scale), {}
-        assert table.rows is not None
+        noise, arrays = plan.noise_scale, {}
         recipe = table.rows.features
         grid = GRID_NORM / length_of(recipe)  # grid units of the longest row
         if "norms" in noise:
@@ -202,7 +178,7 @@ class SecondMoments(TableEstimator):
     # -- what follows from the release ---------------------------------------------------------
 
     def _finish(self, rows: Rows) -> None:
-        arrays, noise = self.release_.arrays, cast(Mapping[str, float], self.noise_scale_)
+        arrays, noise = self.release_.arrays, self.noise_scale_
         recipe = rows.features
         cut = 1.0
         if "radius" in arrays:
@@ -246,11 +222,6 @@ class SecondMoments(TableEstimator):
 
     # -- for auditors ------------------------------------------------------------------------
 
-    @property
-    def output_copies(self) -> int:
-        """How many independent draws of `output_law` are released."""
-        return 1
-
     def output_law(self, X: Any, radius: float | None = None) -> Gaussian:
         """The law of all that is released, the matrix by its upper triangle.
 
@@ -261,9 +232,9 @@ class SecondMoments(TableEstimator):
             Where a norm is bought: the radius that the counts have led to. Given it, everything
             released is Gaussian.
         """
-        table, _ = self._open(X)
-        rows = self._rows(table, ())
-        noise = self._noise(rows).noise
+        table = self._view(X)
+        rows = table.rows
+        noise = self._plan(rows).noise_scale
         if ("norms" in noise) != (radius is not None):
             raise ValueError(
                 "Expected the radius where a norm is bought and none elsewhere, got the opposite; "
@@ -272,14 +243,20 @@ class SecondMoments(TableEstimator):
         longest = length_of(rows.features)
         means, scales = [], []
         if radius is not None:
-            norms = table.with_rows(rows).sum(count_norms)["norms"]
+            norms = table.sum(count_norms)["norms"]
             means.append(norms.value)
             scales.append(np.full(NORM_BINS, noise["norms"]))
             rows = Rows(replace(rows.features, norm=radius))
         cut = length_of(rows.features) / longest
         sums, unit = table.with_rows(rows).moments, length_of(rows.features) / GRID_NORM
         if "sketch" in noise:
-            return self._column_law(unit**2 * sums["gram"].value, noise)
+            if len(noise) > 1:
+                raise ValueError(
+                    "Expected a sketch alone, got one with a mean or a count beside it; audit it "
+                    "with center=False and n_rows."
+                )
+            gram = unit**2 * sums["gram"].value
+            return Gaussian(np.zeros(len(gram)), gram + noise["sketch"] ** 2 * np.eye(len(gram)))
         upper = np.triu_indices(len(rows.features.names))
         means.append(unit**2 * sums["gram"].value[upper])
         off = np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5))
@@ -291,14 +268,6 @@ class SecondMoments(TableEstimator):
             means.append(np.atleast_1d(sums["count"].value))
             scales.append(np.array([noise["count"]]))
         return Gaussian.from_diagonal(np.concatenate(means), np.concatenate(scales) ** 2)
-
-    def _column_law(self, gram: FloatArray, noise: Mapping[str, float]) -> Gaussian:
-        if len(noise) > 1:
-            raise ValueError(
-                "Expected a sketch alone, got one with a mean or a count beside it; audit it with "
-                "center=False and n_rows."
-            )
-        return Gaussian(np.zeros(len(gram)), gram + noise["sketch"] ** 2 * np.eye(len(gram)))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -362,38 +331,38 @@ class PrivateCovariance(SecondMoments):
 
     # -- before the data ---------------------------------------------------------------------
 
-    def _noise(self, rows: Rows) -> Chosen:
+    def _plan(self, rows: Rows) -> Plan:
         method = _validate.one_of("method", self.method, ("auto", "matrix", "sketch"))
         if method == "auto" and not self._shifts():
             reason = "Noise on the matrix has less error than a sketch wherever rows come or go."
             return self._on_matrix(rows, reason)
         if method == "auto" and self.noise_scale is None:
-            both = (self._on_matrix(rows, ""), self._by_sketch(rows.features, ""))
-            errors = [self._least_error(chosen) for chosen in both]
-            return both[int(errors[1] < errors[0])]._replace(
+            both = (self._on_matrix(rows, ""), self._by_sketch(rows, ""))
+            errors = [self._least_error(plan) for plan in both]
+            return replace(
+                both[int(errors[1] < errors[0])],
                 reason=f"For a unit vector noise on the matrix has a standard error of "
-                f"{errors[0]:.3g}, a sketch at least {errors[1]:.3g}, in scaled units."
+                f"{errors[0]:.3g}, a sketch at least {errors[1]:.3g}, in scaled units.",
             )
-        if method == "sketch" or "sketch" in cast(Mapping[str, float], self.noise_scale or {}):
-            return self._by_sketch(rows.features, "A sketch was asked for.")
+        if method == "sketch" or "sketch" in (self.noise_scale or {}):
+            return self._by_sketch(rows, "A sketch was asked for.")
         return self._on_matrix(rows, "Noise on the matrix was asked for.")
 
-    def _by_sketch(self, recipe: Columns, reason: str) -> Chosen:
+    def _by_sketch(self, rows: Rows, reason: str) -> Plan:
         if self._buys_norm():
             raise ValueError(
                 "Expected norm='declared' for a sketch, got 'private'; buy it with noise on the "
                 "matrix."
             )
         target, r = self._target(), _validate.count("n_components", self.n_components)
+        recipe = rows.features
         beside = {name: part for name, part in self._parts(recipe).items() if name != "matrix"}
         length, reach = length_of(recipe), row_shift(recipe) if self._shifts() else None
         # With less than this, doubles could not tell the noise from the matrix.
         n_rows = MOST_ROWS if self.n_rows is None else _validate.count("n_rows", self.n_rows)
         least = math.sqrt(least_ridge(n_rows * length**2, len(recipe.names))) * ROUND_UP
         if self.noise_scale is None:
-            assert target.epsilon is not None
-            more = tuple(beside.items())
-            noise = dict(least_weight(target, length, reach, r, more))
+            noise = dict(least_weight(target, length, reach, r, tuple(beside.items())))
             noise["sketch"] = max(noise["sketch"], least)
         else:
             parts = {"sketch": (0.0, 1.0), **beside}
@@ -406,13 +375,13 @@ class PrivateCovariance(SecondMoments):
         loss = Profile.both(sketch_loss(noise["sketch"], length, reach, r))
         if beside:
             loss = loss + mean_shift(target, beside, {name: noise[name] for name in beside})[1]
-        return Chosen("sketch", noise, loss, reason)
+        return self._made("sketch", noise, loss, rows, reason)
 
-    def _least_error(self, chosen: Chosen) -> float:
+    def _least_error(self, plan: Plan) -> float:
         """The standard error of a scatter of zero, along a unit vector."""
-        if chosen.method == "matrix":
-            return chosen.noise["matrix"]
-        return math.sqrt(2.0 / self.n_components) * chosen.noise["sketch"] ** 2
+        if plan.method == "matrix":
+            return float(plan.noise_scale["matrix"])
+        return float(math.sqrt(2.0 / self.n_components) * plan.noise_scale["sketch"] ** 2)
 
     def forecast(self, size: int | None = None, *, n_rows: int) -> Forecast:
         """The standard error to be expected of the variance along a column.
@@ -425,10 +394,10 @@ class PrivateCovariance(SecondMoments):
             About how many rows the table has.
         """
         rows, n = self._rows_declared(size), _validate.count("n_rows", n_rows)
-        chosen, recipe, length = self._noise(rows), rows.features, length_of(rows.features)
-        noise, widths = chosen.noise, (GRID_NORM / (length * recipe.scale)) ** 2
-        low = high = self._least_error(chosen)
-        if chosen.method == "sketch":
+        plan, length = self._plan(rows), length_of(rows.features)
+        noise, widths = plan.noise_scale, (GRID_NORM / (length * rows.features.scale)) ** 2
+        low = high = self._least_error(plan)
+        if plan.method == "sketch":
             high += math.sqrt(2.0 / self.n_components) * n * length**2
         more = 2.0 * length * noise.get("sums", 0.0), length**2 * noise.get("count", 0.0)
         high = math.hypot(high, *more)
@@ -446,8 +415,8 @@ class PrivateCovariance(SecondMoments):
     def output_copies(self) -> int:
         """How many independent draws of `output_law` are released: the columns of a sketch."""
         size = 1 if self.limits is None and self.columns is None else None
-        chosen = self._noise(self._rows_declared(size))
-        return int(self.n_components) if chosen.method == "sketch" else 1
+        plan = self._plan(self._rows_declared(size))
+        return int(self.n_components) if plan.method == "sketch" else 1
 
     # -- what follows from the release ---------------------------------------------------------
 
@@ -511,16 +480,15 @@ class PrivateCovariance(SecondMoments):
 
     def removal_losses(self, X: Any) -> QuadraticLoss:
         """The loss of `output_law` for every removal of a row, present first; for auditors."""
-        table, _ = self._open(X)
-        rows = self._rows(table, ())
-        method, noise, *_ = self._noise(rows)
+        table = self._view(X)
+        plan = self._plan(table.rows)
+        noise, unit = plan.noise_scale, length_of(table.rows.features) / GRID_NORM
         if "norms" in noise:
             raise ValueError(
                 "Expected norm='declared', got 'private', which is no Gaussian as a whole; audit "
                 "output_law at a radius."
             )
-        table, unit = table.with_rows(rows), length_of(rows.features) / GRID_NORM
-        if method == "sketch":
+        if plan.method == "sketch":
             _, leverage = leverages(table, (noise["sketch"] / unit) ** 2)
             return QuadraticLoss.from_leverage(np.minimum(leverage, 1.0))
         squares = unit**2 * table.measure(lambda block: block.squares()[None], 1)[0]
@@ -585,7 +553,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
     center: bool = False
     norm: str = "private"
 
-    def _noise(self, rows: Rows) -> Chosen:
+    def _plan(self, rows: Rows) -> Plan:
         d = len(rows.features.names)
         if self.n_components is not None and _validate.count("n_components", self.n_components) > d:
             raise ValueError(
@@ -606,7 +574,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
             About how many rows the table has.
         """
         plan, n = self.plan(size), _validate.count("n_rows", n_rows)
-        noise = cast(Mapping[str, float], plan.noise_scale)
+        noise = plan.noise_scale
         low = noise["matrix"] / n * (0.01 if "norms" in noise else 1.0)
         within = "rows of a tenth of the declared norm or more" if "norms" in noise else "any rows"
         return Forecast(
@@ -654,8 +622,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
         -------
         ndarray of shape (n_rows, n_components)
         """
-        table, _ = self._open(X)
-        table = table.with_rows(self._rows(table, ()))
+        table = self._view(X)
         weights = self.components_ / self.scale_
         parts = [
             weights @ (on_host(block.features) - self.mean_[:, None])
@@ -756,11 +723,7 @@ def least_weight(
 ) -> tuple[tuple[str, float], ...]:
     """The least noise of a sketch, and the noise of what is released beside it."""
     assert target.epsilon is not None
-    unit = noise_multiplier(target.epsilon, target.delta)
-    noise = {
-        name: unit * sensitivity / math.sqrt(share) * ROUND_UP
-        for name, (sensitivity, share) in beside
-    }
+    noise, _ = mean_shift(target, dict(beside))
     more = mean_shift(target, dict(beside), noise)[1] if beside else None
 
     def family(weight: float) -> PrivacyLoss:

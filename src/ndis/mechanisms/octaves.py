@@ -50,7 +50,6 @@ def shapes(n_columns: int) -> Shapes:
 
 def read(table: Table, *others: Callable[[Block], Mapping[str, Any]]) -> dict[str, ExactSum]:
     """How many rows are below each edge, in one pass over the numbers as they are; other sums."""
-    assert table.rows is not None
     places = tuple((group, place) for _, group, place in table.rows.bought)
     counting = Together((Below(EDGES, places), *others))
     return table.sum(counting, raw=True, what="Finding limits")

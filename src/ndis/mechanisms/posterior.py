@@ -322,7 +322,6 @@ class GaussianOutput(PrivateEstimator):
     def forecast(self, size: Any = None, *, n_rows: int | None = None) -> Forecast:
         """How far a draw will be from the algorithm's mean, root mean square in a coordinate."""
         noise = self.calibrate()
-        assert isinstance(noise, float)
         wide = math.hypot(noise, self._spread())
         said = "the law's standard deviation lies between 0 and max_spread"
         return Forecast({"distance of a draw from the law's mean": (noise, wide)}, (said,))
@@ -354,7 +353,6 @@ class GaussianOutput(PrivateEstimator):
                 f"Expected a law of standard deviation at most max_spread={spread}, got a wider "
                 "one; declare a larger max_spread, or release fewer dimensions."
             )
-        assert isinstance(plan.noise_scale, float)
         lowest = -_NEGATIVE * plan.noise_scale**2
         if not np.allclose(cov, cov.T, rtol=1e-10, atol=-lowest) or (
             float(np.linalg.eigvalsh(cov)[0]) < lowest
@@ -389,13 +387,11 @@ class GaussianOutput(PrivateEstimator):
 
 def noised(mean: FloatArray, cov: FloatArray, plan: Plan) -> Gaussian:
     """The law of one draw: with the plan's noise on each coordinate."""
-    assert isinstance(plan.noise_scale, float)
     return Gaussian(mean, cov + plan.noise_scale**2 * np.eye(len(mean)))
 
 
 def drawn(mean: FloatArray, cov: FloatArray, plan: Plan, rng: np.random.Generator) -> Arrays:
     """Independent draws of the law plus noise, exact but for the grid of the noise."""
-    assert isinstance(plan.noise_scale, float)
     n_draws = plan.shapes["draws"][0]
     return {"draws": draw_gaussian(mean, cov, plan.noise_scale, n_draws, rng)}
 

@@ -197,13 +197,11 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         rows = self._rows_declared(size)
         plan = self._plan(rows)
         if plan.method == "posterior":
-            assert isinstance(plan.noise_scale, float)
             wide = math.hypot(plan.noise_scale, math.sqrt(self._posterior(rows).variance))
             said = "the process is known exactly, or not at all"
             name = "distance of a draw from the posterior's mean"
             return Forecast({name: (plan.noise_scale, wide)}, (said,))
         n = _validate.count("n_rows", self.n_rows if n_rows is None else n_rows)
-        assert isinstance(plan.noise_scale, dict)
         if unknown := [name for name, *_ in rows.bought]:
             rows = rows.found(dict.fromkeys(unknown, (-1.0, 1.0)))
         d = len(rows.features.names)
@@ -262,7 +260,6 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
                     "tell how far they are from the process."
                 )
             draws, noise = self.release_.arrays["draws"], self.noise_scale_
-            assert isinstance(noise, float)
             return middle + self._posterior(rows).interpolate(inputs, draws, noise)
         mean, variance = self._weights.predict(self._phi(inputs, rows))
         unit = self._unit(rows)
@@ -285,7 +282,6 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
             d = len(rows.features.names)
             records = np.hstack([np.empty((d + 1, 0)), *blocks])
             return noised(*self._posterior(rows).law(*self._records(records, rows)), plan)
-        assert isinstance(plan.noise_scale, dict)
         sums = Pass(rows, self._features_of(rows))(batch).sums() if len(table) else {}
         d = plan.shapes["gram"][0]
         above = np.triu_indices(d)
@@ -304,7 +300,6 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         return _validate.count("n_draws", self.n_draws) if self._method() == "posterior" else 1
 
     def _study(self, table: Table, plan: Plan) -> Any:
-        assert table.rows is not None
         rows = table.rows
         if plan.method == "posterior":
             posterior = self._posterior(rows)
@@ -319,8 +314,6 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         if plan.method == "posterior":
             mean, cov = studied
             return drawn(mean, cov, plan, rng)
-        assert table.rows is not None
-        assert isinstance(plan.noise_scale, dict)
         features, noise, unit = self._features_of(table.rows), plan.noise_scale, float(GRID_NORM**2)
         sums = studied
         return {
@@ -344,7 +337,6 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
             self.query_points_ = self._posterior(rows).points
             self.draws_ = self._middle + arrays["draws"]
             return
-        assert isinstance(self.noise_scale_, dict)
         n, squares = arrays["size"]
         self._weights = Weights(arrays["gram"], arrays["cross"], (n, squares), self.noise_scale_)
         self.noise_variance_ = float(self._unit(rows) ** 2 * self._weights.left)

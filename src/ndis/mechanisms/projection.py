@@ -234,7 +234,6 @@ class PrivateProjection(TableEstimator):
         self._check_rows(data.n_rows)
         methods.check_rows(data, self.max_rows)
         methods.check_leverages(data, self.leverage)
-        assert data.rows is not None
         if plan.method != "ptr":
             return gram, 0.0
         return gram, self._test(plan, data.rows).least_eigenvalue(gram)
@@ -242,7 +241,6 @@ class PrivateProjection(TableEstimator):
     def _draw(
         self, studied: tuple[ExactSum, float], plan: Plan, data: Table, rng: np.random.Generator
     ) -> Arrays:
-        assert data.rows is not None
         gram, least = studied
         unit = _norm(data.rows) / GRID_NORM
         if plan.method == "ptr":
@@ -257,7 +255,6 @@ class PrivateProjection(TableEstimator):
 
     def _test(self, plan: Plan, rows: Rows) -> methods.LeastEigenvalueTest:
         norm, noise = _norm(rows), plan.noise_scale
-        assert isinstance(noise, Mapping)
         d, delta = len(rows.features.names), plan.guarantee.delta
         return methods.LeastEigenvalueTest.of(
             noise["sketch"] / norm, noise["test"] / norm**2, delta, d, self.max_rows
@@ -281,7 +278,6 @@ class PrivateProjection(TableEstimator):
         For auditors. With "ptr" the release has no single Gaussian law.
         """
         table = self._audited(X)
-        assert table.rows is not None
         matrix = table.moments["gram"].value
         ridged = matrix + self._grid_ridge(table) * np.eye(len(matrix))
         return Gaussian(np.zeros(len(matrix)), (_norm(table.rows) / GRID_NORM) ** 2 * ridged)
@@ -301,8 +297,7 @@ class PrivateProjection(TableEstimator):
                 f"Expected a method whose output is one Gaussian, got method={self.method!r}; "
                 "audit it by samples."
             )
-        opened, labels = self._open(X)
-        table = opened.with_rows(self._rows(opened, labels))
+        table = self._view(X)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the owner's, about rows at the border of the set
             methods.check_leverages(table, self.leverage)
@@ -310,12 +305,11 @@ class PrivateProjection(TableEstimator):
 
     def _grid_ridge(self, table: Table) -> float:
         """The ridge of method "ridge", on the grid."""
-        assert table.rows is not None
         return methods.grid_ridge(_of_sketch(self._ridge(table.rows)[0]) / _norm(table.rows))
 
 
 def _of_sketch(noise: Noise) -> float:
-    return noise["sketch"] if isinstance(noise, Mapping) else noise
+    return float(noise["sketch"] if isinstance(noise, Mapping) else noise)
 
 
 def _norm(rows: Rows) -> float:

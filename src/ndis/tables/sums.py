@@ -42,7 +42,6 @@ def read_moments(table: Table) -> dict[str, ExactSum]:
     """The moments of a table in one pass; sparse ones are centred here, in integers."""
     sums = table.sum(moments)
     if "raw_gram" in sums:
-        assert table.rows is not None
         features = table.rows.features
         shift = np.round(features.middle * features.scale).astype(np.int64)
         if not shift.any():

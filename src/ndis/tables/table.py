@@ -67,7 +67,7 @@ class Table:
     ----------
     columns : tuple of str
         The columns that are read, in order, the labels among them.
-    rows : Rows or None
+    rows : Rows
         How records become rows of integers, once that is known (see `with_rows`).
     once : bool
         Whether the source can be read only once.
@@ -87,7 +87,7 @@ class Table:
     def __init__(self, source: Source, columns: tuple[str, ...], rows: Rows | None = None) -> None:
         self._source = source
         self.columns = columns
-        self.rows = rows
+        self._rows = rows
         self.drop_missing = False
         self._seen: dict[str, Any] = {}
 
@@ -159,6 +159,13 @@ class Table:
         return self._source.nameless
 
     @property
+    def rows(self) -> Rows:
+        """How records become rows of integers."""
+        if self._rows is None:
+            raise ValueError("Expected a table with a recipe for its rows; call with_rows first.")
+        return self._rows
+
+    @property
     def widths(self) -> Mapping[str, int]:
         """Columns that hold fixed-size lists of numbers."""
         return {k: v for k, v in self._source.widths.items() if k in self.columns}
@@ -195,8 +202,6 @@ class Table:
         what : str
             What the progress bar says.
         """
-        if self.rows is None:
-            raise ValueError("Expected a table with a recipe for its rows; call with_rows first.")
         work = Pass(self.rows, function, raw)
         request = self._request()
         if self._source.reduce is not None:
@@ -237,7 +242,6 @@ class Table:
             )
 
         def measured(batch: Any) -> FloatArray:
-            assert self.rows is not None
             parts = [on_host(function(block)) for block in self.rows.blocks(batch)]
             return np.hstack([np.empty((n_measures, 0)), *parts])
 
@@ -248,7 +252,6 @@ class Table:
 
     def blocks(self, *, raw: bool = False) -> Iterator[Block]:
         """The blocks of rows, in the table's order, in this process."""
-        assert self.rows is not None
         for batch in self.batches():
             yield from self.rows.raw_blocks(batch) if raw else self.rows.blocks(batch)
 
@@ -265,13 +268,11 @@ class Table:
         yield from track(self._source.read(request), what, self._source.n_rows, size=_length)
 
     def _request(self, more: tuple[str, ...] = ()) -> Request:
-        assert self.rows is not None
         n_numbers = len(self.rows.features.names)
         return Request((*self.rows.columns, *more), self.rows.levels, n_numbers)
 
     def _n_threads(self) -> int | None:
         """One thread where something else has threads: the product of wide rows, and a card."""
-        assert self.rows is not None
         wide = len(self.rows.features.names) > 1024
         return 1 if wide or self._source.device else None
 

@@ -69,7 +69,6 @@ def mix(agreement: Agreement, party: str, source: Any, secret: str | None = None
     keys = _Keys(agreement, secret)
     total = np.zeros((agreement.n_components, len(recipe.names) + 1))
     n_rows = 0
-    assert table.rows is not None
     for batch in table.batches(*more, what=f"Mixing the rows of {party}"):
         keys.add(batch)
         for block in table.rows.blocks(batch):
