@@ -146,9 +146,13 @@ class Target:
     @property
     def limits_noise(self) -> float:
         """The noise of those histograms where they have their share of the squared budget."""
+        return self.unit * self.limits / math.sqrt(octaves.SHARE) * ROUND_UP
+
+    @property
+    def unit(self) -> float:
+        """The noise on a number that one row moves by one."""
         assert self.epsilon is not None
-        unit = noise_multiplier(self.epsilon, self.delta)
-        return unit * self.limits / math.sqrt(octaves.SHARE) * ROUND_UP
+        return noise_multiplier(self.epsilon, self.delta)
 
     def least(
         self, calibrated: Callable[[float, float], float], family: Callable[[float], PrivacyLoss]
@@ -244,13 +248,11 @@ def mean_shift(
         noise = {name: _validate.positive(f"noise_scale[{name!r}]", given[name]) for name in parts}
         distance = math.sqrt(math.fsum((parts[name][0] / noise[name]) ** 2 for name in parts))
         return noise, shift_profile(distance)
-    assert target.epsilon is not None
-    unit = noise_multiplier(target.epsilon, target.delta)
     noise = {
-        name: unit * sensitivity / math.sqrt(share) * ROUND_UP
+        name: target.unit * sensitivity / math.sqrt(share) * ROUND_UP
         for name, (sensitivity, share) in parts.items()
     }
-    return noise, shift_profile(1.0 / unit)
+    return noise, shift_profile(1.0 / target.unit)
 
 
 # Parameters that the certificate does not repeat: promise and noise stand there anyway.
@@ -367,20 +369,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     @classmethod
     def from_certificate(cls, parameters: Mapping[str, Any], delta: float) -> Self:
         """The estimator that a certificate describes, with the noise that it states."""
-        return cls(**{**cls._own(parameters), "delta": delta})
-
-    @classmethod
-    def _own(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """The constructor's part of what a certificate says, if it says nothing unheard of."""
         known = set(cls._get_param_names())
-        own = {k: v for k, v in parameters.items() if k in known}
         unknown = parameters.keys() - known - {"size", "method", "label"}
         if unknown:
             raise ValueError(
                 f"Expected parameters of {cls.__name__}, got {', '.join(map(repr, unknown))}; "
                 "correct the certificate."
             )
-        return own
+        own = {name: value for name, value in parameters.items() if name in known}
+        return cls(**{**own, "delta": delta})
 
     @classmethod
     def from_release(cls, release: Release) -> Any:
@@ -396,10 +393,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 f"Expected a release of {cls.__name__}, got one of {release.mechanism}; "
                 "read its arrays instead."
             )
-        known = release.parameters
-        own = {k: v for k, v in known.items() if k in cls._get_param_names()}
-        model = cls(**{**own, "delta": release.guarantee.delta})
-        model.release_, model.noise_scale_ = release, known["noise_scale"]
+        model = cls.from_certificate(release.parameters, release.guarantee.delta)
+        model.release_, model.noise_scale_ = release, release.parameters["noise_scale"]
         model._restore()
         return model
 
@@ -427,6 +422,22 @@ def _is_private(limits: Any) -> bool:
     return isinstance(limits, str) and limits == PRIVATE
 
 
+def _is_pair(limits: Any) -> bool:
+    """Whether these are the limits of one column, or of all."""
+    return len(limits) == 2 and all(np.ndim(end) == 0 and not _is_private(end) for end in limits)
+
+
+def _by_name(names: Sequence[str], limits: Any, what: str) -> dict[str, Any]:
+    """The limits of columns in order; one pair stands for all."""
+    pairs = [tuple(limits)] * len(names) if _is_pair(limits) else list(limits)
+    if len(pairs) != len(names):
+        raise ValueError(
+            f"Expected one pair of limits for each of {len(names)} {what}, got {len(pairs)}; "
+            "list (low, high) for every column in order."
+        )
+    return dict(zip(names, pairs, strict=True))
+
+
 def _asked(name: str, value: Any) -> Any:
     if value is None:
         raise ValueError(f"Expected {name}, got none; say what is to be promised.")
@@ -439,10 +450,11 @@ class TableEstimator(PrivateEstimator):
 
     Parameters
     ----------
-    limits : mapping of str to (low, high), sequence of pairs, or "private", optional
-        The public limits of every numeric column, in the order of the columns for arrays. Values
-        are clipped to them, and everything is computed on columns scaled by them. "private",
-        also instead of a pair: nobody knows them, and a tenth of the squared budget finds them.
+    limits : mapping of str to (low, high), sequence of pairs, one pair, or "private", optional
+        The public limits of every numeric column, in the order of the columns for arrays; one pair
+        stands for all. Values are clipped to them, and everything is computed on columns scaled by
+        them. "private", also instead of a pair: nobody knows them, and a tenth of the squared
+        budget finds them.
     data_norm : float, optional
         A public bound on the Euclidean norm of a row; longer rows are scaled down to it. With
         `limits` it bounds the scaled row, intercept included. One of the two is needed.
@@ -460,9 +472,9 @@ class TableEstimator(PrivateEstimator):
     columns: Sequence[str] | None = None
     n_rows: int | None = None
     fit_intercept = False
-    # Whether the table is read again once its limits are known; what else is added up of its raw
-    # rows in the pass that finds them (see `_check_raw`).
-    _reads_again = True
+    # Whether rows have labels; whether the table is read again once its limits are known; what else
+    # is added up of its raw rows in the pass that finds them (see `_check_raw`).
+    _labelled, _reads_again = False, True
     _checked: ClassVar[tuple[Callable[[Block], Mapping[str, Any]], ...]] = ()
 
     def plan(self, size: Any = None) -> Plan:
@@ -502,7 +514,7 @@ class TableEstimator(PrivateEstimator):
         """Set the fitted attributes, from the release and the public recipe."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Read the table, spend the budget, release the answer.
 
         Parameters
@@ -520,9 +532,13 @@ class TableEstimator(PrivateEstimator):
             note = f"{plan.guarantee.note} {_EARLIER}".strip()
             plan = replace(plan, guarantee=replace(plan.guarantee, note=note))
         self._release(table, plan)
+        self._complete(rows)
+        return self
+
+    def _complete(self, rows: Rows) -> None:
+        """Set the fitted attributes."""
         self.n_features_in_ = len(rows.features.columns)
         self._finish(self._bounded(rows, self.release_.arrays, self.noise_scale_))
-        return self
 
     # One pass more where limits are to be found: it is all that is read before the payment. What
     # could fail there fails in that pass, which sees every value that later ones see.
@@ -559,9 +575,7 @@ class TableEstimator(PrivateEstimator):
         return octaves.found(rows, arrays, noise["limits"])
 
     def _restore(self) -> None:
-        rows = self._rows_declared(None)
-        self.n_features_in_ = len(rows.features.columns)
-        self._finish(self._bounded(rows, self.release_.arrays, self.noise_scale_))
+        self._complete(self._rows_declared(None))
 
     def _view(self, X: Any, y: Any = None) -> Table:
         """The table, with the recipe for its rows."""
@@ -630,13 +644,7 @@ class TableEstimator(PrivateEstimator):
                         "name, or add it to columns."
                     )
             return {name: self.limits[name] for name in wanted if name in self.limits}
-        pairs = list(self.limits)
-        if len(pairs) != len(names):
-            raise ValueError(
-                f"Expected one pair of limits for each of {len(names)} features, got {len(pairs)}; "
-                "list (low, high) for every column in order."
-            )
-        return dict(zip(names, pairs, strict=True))
+        return _by_name(names, self.limits, "features")
 
     def _label_limits(self, labels: Sequence[str]) -> dict[str, Any] | None:
         """The limits of the labels by name: `label_limits`, those in `limits`, or to be found."""
@@ -647,18 +655,17 @@ class TableEstimator(PrivateEstimator):
             return None
         if given is None or _is_private(given):
             return dict.fromkeys(labels, PRIVATE)
-        pairs = [given] if len(labels) == 1 and len(given) == 2 else list(given)
-        if len(pairs) != len(labels):
-            raise ValueError(
-                f"Expected one pair of limits for each of {len(labels)} labels, got {len(pairs)}; "
-                "list (low, high) for every label in order."
-            )
-        return dict(zip(labels, pairs, strict=True))
+        return _by_name(labels, given, "labels")
 
-    def _features(self, table: Table, without: Sequence[str] = ()) -> Columns:
+    def _features(self, table: Table, labels: Sequence[str] = ()) -> Columns:
         """How the features of a table become rows on the grid."""
-        names = [name for name in table.columns if name not in without]
-        return self._recipe(names, self._limits_of(names, without), table.widths)
+        if self._labelled and not labels:
+            raise ValueError(
+                "Expected labels, got none; pass them as y, or name their column in y. "
+                "This estimator requires y to be passed, but the target y is None."
+            )
+        names = [name for name in table.columns if name not in labels]
+        return self._recipe(names, self._limits_of(names, labels), table.widths)
 
     def _recipe(
         self, names: Sequence[str], limits: Any, widths: Mapping[str, int] | None = None
@@ -679,10 +686,15 @@ class TableEstimator(PrivateEstimator):
     def _declared(self, size: int | None = None) -> Columns:
         """The recipe of the features as far as parameters declare them, or for so many numbers."""
         names = self.columns
-        if names is None and isinstance(self.limits, Mapping):
-            names = [*self.limits, *(self.levels or {})]
+        if isinstance(self.limits, Mapping):
+            known = [*self.limits, *(self.levels or {})]
+            if names is None:
+                names = known
+            elif self._labelled:  # the label is among them
+                names = [name for name in names if name in known]
         if names is None:
-            if size is None and isinstance(self.limits, Sequence) and not _is_private(self.limits):
+            each = isinstance(self.limits, Sequence) and not _is_private(self.limits)
+            if size is None and each and not _is_pair(self.limits):
                 size = len(self.limits)
             if size is None:
                 raise ValueError(

@@ -196,6 +196,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
     True
     """
 
+    _labelled = True
     _checked = (unclassified,)
 
     classes: Sequence[Any] | None = None
@@ -310,17 +311,13 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
     # -- with the data -------------------------------------------------------------------------
 
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
-        if not labels:
-            raise ValueError(
-                "Expected labels, got none; pass them as y, or name their column in y. "
-                "This estimator requires y to be passed, but the target y is None."
-            )
+        features = self._features(table, labels)
         known = self._classes().tolist()
         if len(labels) == 1:
             classes = Columns(labels, {labels[0]: known})
         else:
             classes = Columns(labels, limits=dict.fromkeys(labels, (0.0, 1.0)), centred=False)
-        return Rows(self._features(table, labels), classes, weighted=False)
+        return Rows(features, classes, weighted=False)
 
     def _arrays(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Rows, and an indicator of each class."""
@@ -336,7 +333,6 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         return X, xp.stack(indicators, axis=1)
 
     def _public(self, data: Table) -> dict[str, Any]:
-        assert data.rows is not None
         assert data.rows.labels is not None
         return {
             **super()._public(data),
@@ -368,7 +364,6 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
 
     def _study(self, data: Table, plan: Plan) -> Any:
         """The moments; for a draw, its law."""
-        assert data.rows is not None
         assert data.rows.labels is not None
         one = int(np.round(data.rows.labels.scale[0]))
         everybody = data.moments["count"].times(np.array([one]))[0].times(np.array([one]))[0]
@@ -382,11 +377,9 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
     def _draw(self, studied: Any, plan: Plan, data: Table, rng: np.random.Generator) -> Arrays:
         """Noise in grid units, then units of rows of norm one."""
         noise, k = plan.noise_scale, len(self._classes())
-        assert data.rows is not None
         if plan.method == "posterior":
             arrays = drawn(studied[0], studied[1], plan, rng)
             return arrays | _in_table_units(_logits(plan.method, noise, k, arrays), data.rows)
-        assert isinstance(noise, dict)
         count = add_noise(studied["count"], noise["count"], rng)
         ask = _asking(data, k, plan, rng)
         if plan.method == "descent":
@@ -427,9 +420,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
             known = self._classes().astype(np.float64)
             values = _validate.floats("X", X, ndim=2)
             X, y = values[:, :-1], self._classes()[(values[:, -1] > known.mean()).astype(int)]
-        table, labels = self._open(X, y)
-        table = table.with_rows(self._rows(table, labels))
-        assert table.rows is not None
+        table = self._view(X, y)
         plan = self._planned(table.rows)
         if plan.method != "posterior":
             raise ValueError(
@@ -518,7 +509,6 @@ def _parts(method: str, n_classes: int) -> dict[str, tuple[float, float]]:
 def _asking(table: Table, n_classes: int, plan: Plan, rng: np.random.Generator) -> Ask:
     """Noisy gradients of a table, in units of rows of norm one."""
     basis, noise = class_basis(n_classes), plan.noise_scale
-    assert isinstance(noise, dict)
     weighted = plan.method == "newton"
     first = weighted_bound(n_classes) if weighted else _CLIP
 
@@ -626,7 +616,6 @@ def _imagined_loss(plan: Plan, n_classes: int, d: int, n_rows: int, signal: floa
     """Log loss above the best on an imagined table, whose labels are their own expectation."""
     rng = np.random.default_rng(0)
     noise, basis = plan.noise_scale, class_basis(n_classes)
-    assert isinstance(noise, dict)
     rows = rng.standard_normal((_IMAGINED, d))
     rows /= np.linalg.norm(rows, axis=1).max()
     truth = rng.standard_normal((d, n_classes - 1)) @ basis.T

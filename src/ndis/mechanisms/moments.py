@@ -13,7 +13,7 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -123,7 +123,7 @@ class SecondMoments(TableEstimator):
 
     # -- with the data -----------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Read the table, spend the budget, release the moments.
 
         Parameters

@@ -10,10 +10,10 @@ along one direction. docs/proofs/gaussian-process.md and docs/proofs/posteriors.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
@@ -147,6 +147,7 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
 
     levels: None = field(default=None, init=False)
     data_norm: None = field(default=None, init=False)
+    _labelled = True
     label_limits: Any = None
     method: str = "auto"
     kernel: Any = None
@@ -226,18 +227,6 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         return Forecast({name: (min(errors), max(errors))}, assumed)
 
     # -- with the data -----------------------------------------------------------------------
-
-    def fit(self, X: Any, y: Any = None) -> PrivateGaussianProcess:
-        """Read the table, spend the budget, release what predictions follow from.
-
-        Parameters
-        ----------
-        X : table
-            Anything that `ndis.tables.Table.open` opens.
-        y : array_like or str
-            Labels, or the name of the label's column.
-        """
-        return cast(PrivateGaussianProcess, super().fit(X, y))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predicted labels, from the release alone.
@@ -371,13 +360,10 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         return "inducing" if chosen == "auto" else chosen
 
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
-        if len(labels) != 1:
-            raise ValueError(
-                "This estimator requires y to be passed, but the target y is None."
-                if not labels
-                else f"Expected one label, got {len(labels)}; fit one process for each."
-            )
-        return self._with_label(self._features(table, labels), labels[0])
+        features = self._features(table, labels)
+        if len(labels) > 1:
+            raise ValueError(f"Expected one label, got {len(labels)}; fit one process for each.")
+        return self._with_label(features, labels[0])
 
     def _rows_declared(self, size: int | None) -> Rows:
         features = self._declared(size)
@@ -401,35 +387,16 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
             )
         return rows
 
-    def _declared(self, size: int | None = None) -> Columns:
-        if isinstance(self.limits, Mapping):
-            names = [name for name in self.columns or self.limits if name in self.limits]
-        else:
-            known = len(self.limits) if size is None and self._each() else size
-            if known is None:
-                raise ValueError(
-                    "Expected the number of features, got none; pass it, or name the columns in "
-                    "limits."
-                )
-            names = [f"x{index}" for index in range(_validate.count("size", known))]
-        return self._recipe(names, self._limits_of(names))
-
-    def _each(self) -> bool:
-        """Whether there are limits for each column, in order; one pair stands for all."""
-        return not isinstance(self.limits, Mapping) and np.ndim(self.limits) == 2
-
     def _limits_of(self, names: Sequence[str], labels: Sequence[str] = ()) -> Any:
-        if self.limits is None or isinstance(self.limits, Mapping | str) or self._each():
-            return super()._limits_of(names, labels)
-        return dict.fromkeys(names, tuple(self.limits))
-
-    def _recipe(self, names: Sequence[str], limits: Any, widths: Any = None) -> Columns:
-        if limits is None:
+        if self.limits is None:
             raise ValueError(
                 "Expected limits, the public least and largest value of every feature, got None; "
                 "take them from what the columns mean, not from the data."
             )
-        return Columns(names, {}, limits, widths=widths or {})
+        return super()._limits_of(names, labels)
+
+    def _placed(self) -> tuple[bool, bool]:
+        return False, True
 
     def _kernel(self, rows: Rows) -> Any:
         if self.kernel is None:

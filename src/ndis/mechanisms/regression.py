@@ -159,6 +159,7 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     n_rounds: int | str = "auto"
     max_rounds: int = MAX_ROUNDS
     fit_intercept: bool = True
+    _labelled = True
 
     # -- before the data ---------------------------------------------------------------------
 
@@ -254,7 +255,6 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
                 "the table itself, or take method='noisy-gram', which reads it once."
             )
         if plan.method in SKETCHES:
-            assert table.rows is not None
             studied: Any = self._sketching(table.rows).study(table)
         else:
             centred = bool(self.fit_intercept)
@@ -264,7 +264,6 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         return studied
 
     def _draw(self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator) -> Arrays:
-        assert table.rows is not None
         if not isinstance(plan.noise_scale, Mapping):
             made = self._sketching(table.rows).with_noise(plan.noise_scale)
             drawn = made.draw(studied, rng)
@@ -351,9 +350,7 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
                 f"Expected method='gaussian-limit', got method={self.method!r}; audit others by "
                 "samples."
             )
-        opened, labels = self._open(X, y)
-        table = opened.with_rows(self._rows(opened, labels))
-        assert table.rows is not None
+        table = self._view(X, y)
         return self._sketching(table.rows), table
 
     def _finish(self, rows: Rows) -> None:
@@ -497,14 +494,7 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         return _validate.count("n_rounds", self.n_rounds), most
 
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
-        if not labels:
-            raise ValueError(
-                "Expected labels, got none; pass them as y, or name their column in y. "
-                "This estimator requires y to be passed, but the target y is None."
-            )
-        names = [name for name in table.columns if name not in labels]
-        features = self._recipe(names, self._limits_of(names, labels), table.widths)
-        return self._both(features, labels)
+        return self._both(self._features(table, labels), labels)
 
     def _rows_declared(self, size: int | None, label: Any = None) -> Rows:
         labels = [label] if isinstance(label, str) else list(label or [])
@@ -522,16 +512,11 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         """Features and labels; a record's labels shrink with it if that keeps the relation."""
         return Rows(features, self._labels(labels), weighted=not self.fit_intercept)
 
-    def _recipe(
-        self, names: Sequence[str], limits: Any, widths: Mapping[str, int] | None = None
-    ) -> Columns:
-        levels = {name: known for name, known in (self.levels or {}).items() if name in names}
-        wide = {name: width for name, width in (widths or {}).items() if name in names}
+    def _placed(self) -> tuple[bool, bool]:
         # A constant is added to the sums themselves, where it costs next to nothing; but a sketch
         # is of whole rows.
         centred = bool(self.fit_intercept)
-        intercept = centred and self.method in SKETCHES
-        return Columns(names, levels, limits, self.data_norm, intercept, centred, wide)
+        return centred and self.method in SKETCHES, centred
 
     def _labels(self, names: Sequence[str]) -> Columns:
         limits = self._label_limits(names)
@@ -546,7 +531,6 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         return Columns(names, limits=limits, norm=bound, centred=bool(self.fit_intercept))
 
     def _public(self, data: Table) -> dict[str, Any]:
-        assert data.rows is not None
         assert data.rows.labels is not None
         return {**super()._public(data), "label": list(data.rows.labels.columns)}
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.calibration import noise_multiplier, shift_profile
+from ndis.calibration import shift_profile
 from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.mechanisms.base import Forecast, Plan, PrivateEstimator
@@ -117,9 +117,7 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         names = _named(features) if isinstance(features, int) else list(features)
         columns = self._dealt([*names, LABEL])
         limits = self._limits([*names, LABEL])
-        assert target.epsilon is not None
-        moved = shift_profile(1.0 / noise_multiplier(target.epsilon, target.delta))
-        promise = target.promise(moved, self.relation)
+        promise = target.promise(shift_profile(1.0 / target.unit), self.relation)
         return Agreement(
             n_rows,
             {party: {name: limits[name] for name in held} for party, held in columns.items()},

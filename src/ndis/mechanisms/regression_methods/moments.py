@@ -28,7 +28,6 @@ def sensitivity_of(n_features: int) -> float:
 
 def study(table: Table) -> ExactSum:
     """The exact moments, in one pass."""
-    assert table.rows is not None
     constant = constant_of(len(table.rows.features.names)) * GRID_NORM
     return table.sum(JointGram(constant), what="Reading second moments")["gram"]
 

@@ -596,7 +596,6 @@ def draw(
     max_rounds: int,
 ) -> tuple[Descent, dict[str, FloatArray]]:
     """Everything that is released, in order, and where it leads."""
-    assert table.rows is not None
     assert table.rows.labels is not None
     d, K = len(table.rows.features.names), len(table.rows.labels.names)
     released: dict[str, FloatArray] = {}
@@ -641,6 +640,5 @@ def gradients_of(descent: Descent, looking: bool) -> PullSum:
 
 def study(table: Table, intercept: bool) -> dict[str, ExactSum]:
     """Exact sums, or moments without an intercept: the pass in which all that can fail fails."""
-    assert table.rows is not None
     first = totals if intercept else CutMoments(n_cuts(len(table.rows.features.names)))
     return table.sum(first, what="Reading the table")
