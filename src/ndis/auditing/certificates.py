@@ -14,7 +14,8 @@ import numpy as np
 
 from ndis.calibration import meets
 from ndis.loss import PrivacyLoss
-from ndis.mechanisms.recompute import Implied, implied
+from ndis.mechanisms.base import Plan
+from ndis.mechanisms.recompute import implied
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
@@ -143,16 +144,16 @@ def _against_parameters(release: Release) -> list[Check]:
     arrays = {name: array.shape for name, array in release.arrays.items()}
     return [
         _guarded(whats[0], lambda what: _implied_loss(what, release, found)),
-        _decide(whats[1], found.shapes in (None, arrays), "they are others than these imply"),
+        _decide(whats[1], found.shapes == arrays, "they are others than these imply"),
         _decide(
             "the relation follows from the parameters",
-            found.relation in (None, release.guarantee.relation),
-            f"they imply {found.relation}",
+            found.guarantee.relation == release.guarantee.relation,
+            f"they imply {found.guarantee.relation}",
         ),
     ]
 
 
-def _implied_loss(what: str, release: Release, found: Implied) -> Check:
+def _implied_loss(what: str, release: Release, found: Plan) -> Check:
     promise = release.guarantee
     if promise.loss is None:
         return Check(what, UNKNOWN, "the certificate has no loss")

@@ -15,7 +15,7 @@ from the release). docs/how-to-add-a-mechanism.md has an example.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -240,12 +240,7 @@ def mean_shift(
         others = {name: (moved, left * share) for name, (moved, share) in parts.items()}
         parts = {**others, "limits": (target.limits, octaves.SHARE if parts else 1.0)}
     if given is not None:
-        if not isinstance(given, Mapping) or set(given) != set(parts):
-            raise ValueError(
-                f"Expected noise_scale to name {', '.join(parts)}, got {given!r}; "
-                "pass a dict with the noise of each."
-            )
-        noise = {name: _validate.positive(f"noise_scale[{name!r}]", given[name]) for name in parts}
+        noise = chosen_noise(given, parts)
         distance = math.sqrt(math.fsum((parts[name][0] / noise[name]) ** 2 for name in parts))
         return noise, shift_profile(distance)
     noise = {
@@ -253,6 +248,25 @@ def mean_shift(
         for name, (sensitivity, share) in parts.items()
     }
     return noise, shift_profile(1.0 / target.unit)
+
+
+def chosen_noise(given: Noise, parts: Collection[str]) -> dict[str, float]:
+    """The noise of each part, as the caller has chosen it."""
+    if not isinstance(given, Mapping) or set(given) != set(parts):
+        raise ValueError(
+            f"Expected noise_scale to name {', '.join(parts)}, got {given!r}; "
+            "pass a dict with the noise of each."
+        )
+    return {name: _validate.positive(f"noise_scale[{name!r}]", given[name]) for name in parts}
+
+
+def require_rows(n_rows: int, max_rows: int) -> None:
+    """Refuse a table that is longer than was declared."""
+    if n_rows > max_rows:
+        raise ValueError(
+            f"Expected at most max_rows={max_rows} rows, as declared public, got more; "
+            "raise max_rows, or hand over fewer rows."
+        )
 
 
 # Parameters that the certificate does not repeat: promise and noise stand there anyway.
@@ -399,8 +413,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return model
 
     def _restore(self) -> None:
-        """Set the fitted attributes of `from_release`."""
-        raise NotImplementedError
+        """Set the fitted attributes of `from_release`, where there are more than the release."""
 
     @property
     def guarantee_(self) -> Guarantee:

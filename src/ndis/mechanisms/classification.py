@@ -24,10 +24,18 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.gaussian import Gaussian
 from ndis.mechanisms import classification_posterior
-from ndis.mechanisms.base import Arrays, Forecast, Noise, Plan, TableEstimator, mean_shift
+from ndis.mechanisms.base import (
+    Arrays,
+    Forecast,
+    Noise,
+    Plan,
+    TableEstimator,
+    mean_shift,
+    require_rows,
+)
 from ndis.mechanisms.classification_newton import Newton, Point, class_basis, weighted_bound
 from ndis.mechanisms.classification_posterior import Posterior
-from ndis.mechanisms.posterior import drawn, noised, require_rows
+from ndis.mechanisms.posterior import drawn, noised
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import (
     GRID_NORM,

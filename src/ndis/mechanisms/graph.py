@@ -20,10 +20,11 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from ndis import _validate
 from ndis._validate import FloatArray
@@ -172,10 +173,18 @@ class PrivateGraph(PrivateEstimator):
         )  # fmt: skip
 
     def _size(self, size: int | None) -> int:
-        n = size if self.nodes is None else len(labels(self.nodes))
-        if n is None:
-            raise _no_nodes()
+        n = len(self._labels) if size is None or self.nodes is not None else size
         return _validate.count("nodes", n, 2)
+
+    @property
+    def _labels(self) -> Sequence[Node]:
+        """The public nodes."""
+        if self.nodes is None:
+            raise ValueError(
+                "Expected the public nodes of the graph, got none: which nodes have edges is no "
+                "public fact; pass nodes, their number or their list."
+            )
+        return labels(self.nodes)
 
     def _cut_size(self, n: int) -> int:
         s = n // 2 if self.cut_size is None else _validate.count("cut_size", self.cut_size)
@@ -231,9 +240,7 @@ class PrivateGraph(PrivateEstimator):
 
     def _members(self) -> list[NDArray[np.int64]]:
         """The positions of the nodes of each declared set."""
-        if self.nodes is None:
-            raise _no_nodes()
-        known = labels(self.nodes)
+        known = self._labels
         members = places(known, self.sets)
         if not members or self.n_cuts not in (None, len(members)):
             raise ValueError(
@@ -245,7 +252,7 @@ class PrivateGraph(PrivateEstimator):
 
     def _declared_sets(self) -> NDArray[np.bool_]:
         self._members()
-        return masks(labels(cast(Any, self.nodes)), self.sets)
+        return masks(self._labels, self.sets)
 
     def _cut_error(self, plan: Plan, n: int, s: int, cut: float = 0.0) -> float:
         noise = plan.noise_scale
@@ -268,8 +275,6 @@ class PrivateGraph(PrivateEstimator):
         y : None
             Ignored, for scikit-learn's sake.
         """
-        if self.nodes is None:
-            raise _no_nodes()
         plan = self.plan()
         if plan.method == "answers" and self.sets is None:
             raise ValueError(
@@ -277,11 +282,10 @@ class PrivateGraph(PrivateEstimator):
                 "n_cuts out."
             )
         self._release(X, plan)
-        self._restore()
         return self
 
     def _study(self, data: Any, plan: Plan) -> Edges:
-        return read_edges(data, nodes=cast(Any, self.nodes), weight=self.weight)
+        return read_edges(data, nodes=self._labels, weight=self.weight)
 
     def _draw(self, edges: Edges, plan: Plan, data: Any, rng: np.random.Generator) -> Arrays:
         noise = plan.noise_scale
@@ -297,16 +301,12 @@ class PrivateGraph(PrivateEstimator):
         return {"answers": add(integers, rng=rng) / UNIT}
 
     def _public(self, data: Any) -> dict[str, Any]:
-        named = labels(cast(Any, self.nodes))
+        named = self._labels
         shown = len(named) if isinstance(named, range) else list(named)
         known: dict[str, Any] = {"nodes": shown, "weight": self.weight}
         if self.sets is not None:
             known["sets"] = [[named[place] for place in part] for part in self._members()]
         return {**super()._public(data), **known}
-
-    def _restore(self) -> None:
-        self.method_ = str(self.release_.parameters["method"])
-        self._labels = labels(cast(Any, self.nodes))
 
     @property
     def relation(self) -> NeighbourRelation:
@@ -365,10 +365,12 @@ class PrivateGraph(PrivateEstimator):
         value, standard_error : ndarray of shape (k,)
         """
         arrays, noise = self._arrays(), self.noise_scale_
-        inside = _checked(masks(self._labels, sets))
+        inside = masks(self._labels, sets)
+        sizes, n = inside.sum(axis=1), inside.shape[1]
+        if np.any((sizes == 0) | (sizes == n)):
+            raise _no_cut()
         if "answers" in arrays:
             return self._answered(inside, arrays["answers"], noise)
-        sizes, n = inside.sum(axis=1), len(self._labels)
         if "responses" in arrays:
             weights = self._weights()
             value = np.array([float(np.sum(weights[mask][:, ~mask])) for mask in inside])
@@ -528,10 +530,7 @@ class PrivateGraph(PrivateEstimator):
     # -- parts -------------------------------------------------------------------------------
 
     def _arrays(self) -> dict[str, FloatArray]:
-        if not hasattr(self, "release_"):
-            raise ValueError(
-                "Expected a fitted PrivateGraph, got one that has released nothing; call fit first."
-            )
+        check_is_fitted(self, "release_")
         return dict(self.release_.arrays)
 
     def _factor(self) -> FloatArray:
@@ -539,8 +538,8 @@ class PrivateGraph(PrivateEstimator):
         arrays = self._arrays()
         if "factor" not in arrays:
             raise ValueError(
-                f"Expected a sketch, got a release by {self.method_}; release it with "
-                "method='sketch'."
+                f"Expected a sketch, got a release by {self.release_.parameters['method']}; "
+                "release it with method='sketch'."
             )
         return np.asarray(arrays["factor"] - arrays["factor"].mean(axis=0))
 
@@ -629,22 +628,8 @@ def pure_loss(epsilon: float) -> PrivacyLoss:
     return Profile([loss, loss])
 
 
-def _checked(inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    sizes = inside.sum(axis=1)
-    if np.any((sizes == 0) | (sizes == inside.shape[1])):
-        raise _no_cut()
-    return inside
-
-
 def _no_cut() -> ValueError:
     return ValueError(
         "Expected sets with some but not all nodes, got an empty set or the set of all; "
         "their cut is 0."
-    )
-
-
-def _no_nodes() -> ValueError:
-    return ValueError(
-        "Expected the public nodes of the graph, got none: which nodes have edges is no public "
-        "fact; pass nodes, their number or their list."
     )

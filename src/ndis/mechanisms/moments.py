@@ -85,7 +85,7 @@ class SecondMoments(TableEstimator):
 
     def _parts(self, recipe: Columns) -> dict[str, tuple[float, float]]:
         """How far one row moves each sum, and its share of the squared budget."""
-        length = length_of(recipe)
+        length = recipe.norm
         matrix, sums = length**2, length
         if self._shifts():
             sums = row_shift(recipe)
@@ -149,14 +149,14 @@ class SecondMoments(TableEstimator):
     def _draw(self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator) -> Arrays:
         noise, arrays = plan.noise_scale, {}
         recipe = table.rows.features
-        grid = GRID_NORM / length_of(recipe)  # grid units of the longest row
+        grid = GRID_NORM / recipe.norm  # grid units of the longest row
         if "norms" in noise:
             arrays["norms"] = add_noise(studied, noise["norms"], rng)
-            radius = best_radius(arrays["norms"], noise, length_of(recipe), len(recipe.names))
+            radius = best_radius(arrays["norms"], noise, recipe.norm, len(recipe.names))
             arrays["radius"] = np.array(radius)
             table = table.with_rows(Rows(replace(recipe, norm=radius)))
             studied, recipe = table.moments, replace(recipe, norm=radius)
-        unit = length_of(recipe) / GRID_NORM
+        unit = recipe.norm / GRID_NORM
         if "sketch" in noise:
             ridge = (grid * noise["sketch"]) ** 2 * ROUND_UP
             columns = draw_sketch(studied["gram"], ridge, plan.shapes["sketch"][1], rng)
@@ -183,9 +183,9 @@ class SecondMoments(TableEstimator):
         cut = 1.0
         if "radius" in arrays:
             radius = float(arrays["radius"])
-            cut = radius / length_of(recipe)
+            cut = radius / recipe.norm
             recipe = replace(recipe, norm=radius)
-        self.radius_ = length_of(recipe)
+        self.radius_ = recipe.norm
         # A row in the table's own units is middle + width z.
         self._middle, self._width = recipe.middle, GRID_NORM / (self.radius_ * recipe.scale)
         public = self.release_.parameters.get("n_rows")
@@ -240,15 +240,15 @@ class SecondMoments(TableEstimator):
                 "Expected the radius where a norm is bought and none elsewhere, got the opposite; "
                 "what is released is one Gaussian at a given radius."
             )
-        longest = length_of(rows.features)
+        longest = rows.features.norm
         means, scales = [], []
         if radius is not None:
             norms = table.sum(count_norms)["norms"]
             means.append(norms.value)
             scales.append(np.full(NORM_BINS, noise["norms"]))
             rows = Rows(replace(rows.features, norm=radius))
-        cut = length_of(rows.features) / longest
-        sums, unit = table.with_rows(rows).moments, length_of(rows.features) / GRID_NORM
+        cut = rows.features.norm / longest
+        sums, unit = table.with_rows(rows).moments, rows.features.norm / GRID_NORM
         if "sketch" in noise:
             if len(noise) > 1:
                 raise ValueError(
@@ -357,7 +357,7 @@ class PrivateCovariance(SecondMoments):
         target, r = self._target(), _validate.count("n_components", self.n_components)
         recipe = rows.features
         beside = {name: part for name, part in self._parts(recipe).items() if name != "matrix"}
-        length, reach = length_of(recipe), row_shift(recipe) if self._shifts() else None
+        length, reach = recipe.norm, row_shift(recipe) if self._shifts() else None
         # With less than this, doubles could not tell the noise from the matrix.
         n_rows = MOST_ROWS if self.n_rows is None else _validate.count("n_rows", self.n_rows)
         least = math.sqrt(least_ridge(n_rows * length**2, len(recipe.names))) * ROUND_UP
@@ -394,7 +394,7 @@ class PrivateCovariance(SecondMoments):
             About how many rows the table has.
         """
         rows, n = self._rows_declared(size), _validate.count("n_rows", n_rows)
-        plan, length = self._plan(rows), length_of(rows.features)
+        plan, length = self._plan(rows), rows.features.norm
         noise, widths = plan.noise_scale, (GRID_NORM / (length * rows.features.scale)) ** 2
         low = high = self._least_error(plan)
         if plan.method == "sketch":
@@ -482,7 +482,7 @@ class PrivateCovariance(SecondMoments):
         """The loss of `output_law` for every removal of a row, present first; for auditors."""
         table = self._view(X)
         plan = self._plan(table.rows)
-        noise, unit = plan.noise_scale, length_of(table.rows.features) / GRID_NORM
+        noise, unit = plan.noise_scale, table.rows.features.norm / GRID_NORM
         if "norms" in noise:
             raise ValueError(
                 "Expected norm='declared', got 'private', which is no Gaussian as a whole; audit "
@@ -645,19 +645,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
         return np.asarray(self.mean_ + self.scale_ * (coordinates @ self.components_))
 
 
-def length_of(recipe: Columns) -> float:
-    """The norm that no row exceeds, in scaled units."""
-    assert recipe.norm is not None
-    return float(recipe.norm)
-
-
 def row_shift(recipe: Columns) -> float:
     """How far a row on the grid moves, in scaled units, when it moves by 1 in the table's own.
 
     Clipping to a box and scaling down to a ball bring no two rows farther apart; on the grid both
     rows are rounded.
     """
-    length, steps = length_of(recipe), _GRID_STEPS * math.sqrt(len(recipe.names))
+    length, steps = recipe.norm, _GRID_STEPS * math.sqrt(len(recipe.names))
     reach = (float(np.max(recipe.scale)) + steps) * length / GRID_NORM
     return float(min(reach, 2.0 * length) * ROUND_UP)
 

@@ -396,15 +396,6 @@ def drawn(mean: FloatArray, cov: FloatArray, plan: Plan, rng: np.random.Generato
     return {"draws": draw_gaussian(mean, cov, plan.noise_scale, n_draws, rng)}
 
 
-def require_rows(n_rows: int, max_rows: int) -> None:
-    """Refuse a table that is longer than was declared."""
-    if n_rows > max_rows:
-        raise ValueError(
-            f"Expected at most {max_rows} rows, as declared public by max_rows, got more; "
-            "raise max_rows, or hand over fewer rows."
-        )
-
-
 def _at(name: str, bound: Bound, added_variance: float) -> float:
     value = bound(added_variance) if callable(bound) else bound
     return _validate.non_negative(name, value)

@@ -34,6 +34,7 @@ from ndis.mechanisms.base import (
     TableEstimator,
     Target,
     mean_shift,
+    require_rows,
 )
 from ndis.mechanisms.kernels import (
     default_kernel,
@@ -43,7 +44,7 @@ from ndis.mechanisms.kernels import (
     made,
     proven_variance,
 )
-from ndis.mechanisms.posterior import SMALLEST, drawn, least_draw_noise, noised, require_rows
+from ndis.mechanisms.posterior import SMALLEST, drawn, least_draw_noise, noised
 from ndis.mechanisms.spectrum import Spectrum
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import GRID_NORM, Columns, Rows, Table

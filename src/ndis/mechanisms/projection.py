@@ -20,8 +20,16 @@ from ndis.calibration import ROUND_UP
 from ndis.gaussian import Gaussian
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.mechanisms import projection_methods as methods
-from ndis.mechanisms.base import Arrays, Forecast, Noise, Plan, TableEstimator
-from ndis.mechanisms.sketch import Sketch
+from ndis.mechanisms.base import (
+    Arrays,
+    Forecast,
+    Noise,
+    Plan,
+    TableEstimator,
+    chosen_noise,
+    require_rows,
+)
+from ndis.mechanisms.sketch import Sketch, own_units
 from ndis.randomness import draw_sketch
 from ndis.tables import GRID_NORM, MOST_ROWS, ExactSum, Rows, Table, leverages
 
@@ -121,10 +129,10 @@ class PrivateProjection(TableEstimator):
 
     def _ridge(self, rows: Rows) -> tuple[Noise, PrivacyLoss]:
         """The noise of method "ridge", and its loss; that of limits to be found is part of both."""
-        norm, target, leverage = _norm(rows), self._target(rows), self.leverage
+        norm, target, leverage = rows.features.norm, self._target(rows), self.leverage
         if leverage is not None:
             leverage = _validate.probability("leverage", leverage)
-        given = self._given(("sketch", "limits")) if target.limits else self._given(())
+        given = self._given(*(("sketch", "limits") if target.limits else ()))
         beside, found = None, {}
         if target.limits:
             found = {"limits": target.limits_noise if given is None else given["limits"]}
@@ -141,17 +149,13 @@ class PrivateProjection(TableEstimator):
             return scale, Profile.both(loss)
         return {"sketch": scale, **found}, Profile.both(loss + beside)
 
-    def _given(self, names: tuple[str, ...]) -> dict[str, float] | None:
+    def _given(self, *names: str) -> dict[str, float] | None:
         """The noise that the caller has chosen: of these parts, or a number for the sketch."""
-        given = self.noise_scale
-        if given is None:
+        if self.noise_scale is None:
             return None
-        if not names and not isinstance(given, Mapping):
-            return {"sketch": _validate.positive("noise_scale", given)}
-        if not isinstance(given, Mapping) or set(given) != set(names):
-            what = f"a dict of {' and '.join(names)}" if names else "a number"
-            raise ValueError(f"Expected noise_scale to be {what}, got {given!r}; pass that.")
-        return {k: _validate.positive(f"noise_scale[{k!r}]", given[k]) for k in names}
+        if not names:
+            return {"sketch": _validate.positive("noise_scale", self.noise_scale)}
+        return chosen_noise(self.noise_scale, names)
 
     def _ptr(self, rows: Rows) -> tuple[dict[str, float], PrivacyLoss]:
         """The noise of method "ptr", and its loss."""
@@ -160,14 +164,14 @@ class PrivateProjection(TableEstimator):
                 f"Expected leverage or private limits with method='ridge', got method="
                 f"{self.method!r}; leave one of them out."
             )
-        norm, target = _norm(rows), self._target()
+        norm, target = rows.features.norm, self._target()
         if target.risk is not None:
             raise ValueError(
                 "Expected epsilon for method='ptr', whose test may fail with a share of delta, got "
                 "a target; use method='ridge'."
             )
         moved = methods.eigenvalue_sensitivity(len(rows.features.names), self.max_rows)
-        noise = self._given(("sketch", "test"))
+        noise = self._given("sketch", "test")
         if noise is None:
             assert target.epsilon is not None
             sketch, test = methods.best_division(target.epsilon, target.delta, self.n_components)
@@ -210,7 +214,7 @@ class PrivateProjection(TableEstimator):
                 test = self._test(plan, rows)
                 ridge = test.ridge_above(moment - test.slack)
             else:
-                ridge = methods.grid_ridge(_of_sketch(plan.noise_scale) / _norm(rows))
+                ridge = methods.grid_ridge(_of_sketch(plan.noise_scale) / rows.features.norm)
             return 1.0 + ridge / moment
 
         errors = {"relative error of the Gram matrix": math.sqrt((d + 1.0) / r)}
@@ -232,7 +236,7 @@ class PrivateProjection(TableEstimator):
         """The Gram matrix and, for "ptr", its least eigenvalue."""
         gram = data.moments["gram"]
         self._check_rows(data.n_rows)
-        methods.check_rows(data, self.max_rows)
+        require_rows(data.n_rows, self.max_rows)
         methods.check_leverages(data, self.leverage)
         if plan.method != "ptr":
             return gram, 0.0
@@ -242,19 +246,26 @@ class PrivateProjection(TableEstimator):
         self, studied: tuple[ExactSum, float], plan: Plan, data: Table, rng: np.random.Generator
     ) -> Arrays:
         gram, least = studied
-        unit = _norm(data.rows) / GRID_NORM
+        unit = data.rows.features.norm / GRID_NORM
         if plan.method == "ptr":
             ridge = self._test(plan, data.rows).draw(least, rng)
             sketch = unit * draw_sketch(gram, ridge, self.n_components, rng)
             return {"sketch": sketch, "ridge": np.array(ridge * unit**2)}
-        ridge = methods.grid_ridge(_of_sketch(plan.noise_scale) / _norm(data.rows))
+        ridge = methods.grid_ridge(_of_sketch(plan.noise_scale) / data.rows.features.norm)
         return {"sketch": unit * draw_sketch(gram, ridge, self.n_components, rng)}
 
     def _finish(self, rows: Rows) -> None:
-        self.sketch_ = Sketch.from_release(self.release_, rows.features)
+        arrays, units = self.release_.arrays, own_units(rows.features)
+        ridge = float(arrays.get("ridge", _of_sketch(self.noise_scale_) ** 2))
+        self.sketch_ = Sketch(
+            units @ arrays["sketch"],
+            rows.features.names,
+            ridge * (units @ units.T),
+            self.release_.parameters.get("n_rows"),
+        )
 
     def _test(self, plan: Plan, rows: Rows) -> methods.LeastEigenvalueTest:
-        norm, noise = _norm(rows), plan.noise_scale
+        norm, noise = rows.features.norm, plan.noise_scale
         d, delta = len(rows.features.names), plan.guarantee.delta
         return methods.LeastEigenvalueTest.of(
             noise["sketch"] / norm, noise["test"] / norm**2, delta, d, self.max_rows
@@ -280,7 +291,7 @@ class PrivateProjection(TableEstimator):
         table = self._audited(X)
         matrix = table.moments["gram"].value
         ridged = matrix + self._grid_ridge(table) * np.eye(len(matrix))
-        return Gaussian(np.zeros(len(matrix)), (_norm(table.rows) / GRID_NORM) ** 2 * ridged)
+        return Gaussian(np.zeros(len(matrix)), (table.rows.features.norm / GRID_NORM) ** 2 * ridged)
 
     def removal_losses(self, X: Any) -> QuadraticLoss:
         """The loss of one column for every row of X, row present first (see `output_copies`).
@@ -305,15 +316,8 @@ class PrivateProjection(TableEstimator):
 
     def _grid_ridge(self, table: Table) -> float:
         """The ridge of method "ridge", on the grid."""
-        return methods.grid_ridge(_of_sketch(self._ridge(table.rows)[0]) / _norm(table.rows))
+        return methods.grid_ridge(_of_sketch(self._ridge(table.rows)[0]) / table.rows.features.norm)
 
 
 def _of_sketch(noise: Noise) -> float:
     return float(noise["sketch"] if isinstance(noise, Mapping) else noise)
-
-
-def _norm(rows: Rows) -> float:
-    """The bound on the norm of a row."""
-    norm = rows.features.norm
-    assert norm is not None
-    return norm

@@ -131,14 +131,6 @@ def above_floor(ratio: float, floor: float, given: float | None) -> float:
     return math.sqrt(floor) / float(GRID_NORM) * ROUND_UP
 
 
-def check_rows(table: Table, max_rows: int) -> None:
-    """Refuse a table with more rows than the public cap."""
-    if table.n_rows > max_rows:
-        raise ValueError(
-            f"Expected at most max_rows={max_rows} rows, got more; raise max_rows, a public cap."
-        )
-
-
 def check_leverages(table: Table, joint: float | None, first: float | None = None) -> None:
     """Refuse, to its owner, a table outside the declared set; warn of rows at its border.
 

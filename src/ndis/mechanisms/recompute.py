@@ -10,39 +10,18 @@ computed whose size depends on them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from ndis.guarantee import NeighbourRelation
-from ndis.loss import PrivacyLoss
-from ndis.release import Shapes
+from ndis.mechanisms.base import Plan
 
 HOMES = {
-    "MultiPartyPart": "ndis.mechanisms.multiparty.releasing",
-    "MultiPartyRegression": "ndis.mechanisms.multiparty.releasing",
+    "MultiPartyPart": "ndis.mechanisms.multiparty.regression",
+    "MultiPartyRegression": "ndis.mechanisms.multiparty.regression",
 }
 
 
-@dataclass(frozen=True)
-class Implied:
-    """What parameters imply: the worst-case loss, who is protected, the arrays of the release.
-
-    Attributes
-    ----------
-    loss : PrivacyLoss
-    relation : NeighbourRelation or None
-        None where the caller chose it, and the parameters do not know it.
-    shapes : mapping of str to tuple of int, or None
-        None where any shape will do.
-    """
-
-    loss: PrivacyLoss
-    relation: NeighbourRelation | None = None
-    shapes: Shapes | None = None
-
-
-def implied(mechanism: str, parameters: Mapping[str, Any], delta: float) -> Implied | None:
+def implied(mechanism: str, parameters: Mapping[str, Any], delta: float) -> Plan | None:
     """What the parameters of a release imply; None for a mechanism that nobody can recompute.
 
     Examples
@@ -55,11 +34,11 @@ def implied(mechanism: str, parameters: Mapping[str, Any], delta: float) -> Impl
     True
     """
     if mechanism in HOMES:
-        found: Implied = import_module(HOMES[mechanism]).recompute(mechanism, parameters)
+        found: Plan = import_module(HOMES[mechanism]).recompute(mechanism, parameters)
         return found
     library = import_module("ndis")
     estimator = getattr(library, mechanism, None) if mechanism in library.__all__ else None
     if not hasattr(estimator, "from_public"):
         return None
-    plan = estimator.from_public(parameters, delta)  # type: ignore[union-attr]
-    return Implied(plan.loss, plan.guarantee.relation, plan.shapes)
+    plan: Plan = estimator.from_public(parameters, delta)  # type: ignore[union-attr]
+    return plan

@@ -12,7 +12,6 @@ so T M is a sketch of the table in its own units, with N = ridge T T^T.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -25,8 +24,6 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.release import Release
 from ndis.tables import GRID_NORM, Columns
-
-MECHANISM = "PrivateProjection"
 
 
 class Estimate(NamedTuple):
@@ -95,36 +92,12 @@ class Sketch:
         object.__setattr__(self, "ridge", ridge if ridge.ndim else float(ridge))
 
     @classmethod
-    def from_release(cls, release: Release, recipe: Columns | None = None) -> Sketch:
-        """The sketch in a release of `PrivateProjection`.
+    def from_release(cls, release: Release) -> Sketch:
+        """The sketch in a release of `PrivateProjection`."""
+        from ndis.mechanisms.projection import PrivateProjection
 
-        Parameters
-        ----------
-        release : Release
-        recipe : Columns, optional
-            How records became rows; by default as the release's parameters say.
-        """
-        if release.mechanism != MECHANISM:
-            raise ValueError(
-                f"Expected a release of {MECHANISM}, got one of {release.mechanism}; "
-                "read its arrays instead."
-            )
-        if recipe is None:
-            from ndis.mechanisms.projection import PrivateProjection
-
-            sketch: Sketch = PrivateProjection.from_release(release).sketch_
-            return sketch
-        known = release.parameters
-        noise = known["noise_scale"]
-        scale = float(noise["sketch"] if isinstance(noise, Mapping) else noise)
-        ridge = float(release.arrays["ridge"]) if known["method"] == "ptr" else scale**2
-        units = own_units(recipe)
-        return cls(
-            units @ release.arrays["sketch"],
-            recipe.names,
-            ridge * (units @ units.T),
-            known.get("n_rows"),
-        )
+        sketch: Sketch = PrivateProjection.from_release(release).sketch_
+        return sketch
 
     @classmethod
     def load(cls, path: str | Path) -> Sketch:
@@ -348,7 +321,6 @@ class Sketch:
 
 def own_units(recipe: Columns) -> FloatArray:
     """The matrix T that takes a row of the scaled table to the table's own units."""
-    assert recipe.norm is not None
     units = np.diag((GRID_NORM / recipe.norm) / recipe.scale)
     if recipe.intercept:
         units[:, 0] += recipe.middle * units[0, 0]

@@ -72,7 +72,7 @@ class Columns:
     columns: Sequence[str]
     levels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     limits: Limits | None = None
-    norm: float | None = None
+    norm: Any = None  # a float as soon as it is made
     intercept: bool = False
     centred: bool = True
     widths: Mapping[str, int] = field(default_factory=dict)

@@ -22,7 +22,7 @@ import numpy as np
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.calibration import ROUND_UP, meets, noise_multiplier, shift_profile
+from ndis.calibration import ROUND_UP, noise_multiplier, shift_profile
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.tables import Columns
 
@@ -251,12 +251,8 @@ def _promise(
 ) -> Guarantee:
     """The epsilon that was asked for, which is met; else the one that is true at this delta."""
     loss = shift_profile(shift)
-    if asked is not None:
-        return Guarantee(asked, delta, relation, "proven", loss)
-    found, margin = max(float(loss.epsilon(delta)), 1e-12), 2.0**-50
-    while not meets(loss, (1.0 + margin) * found, delta):
-        margin *= 2.0
-    return Guarantee((1.0 + margin) * found, delta, relation, "proven", loss)
+    epsilon = float(loss.epsilon(delta)) if asked is None else asked
+    return Guarantee(epsilon, delta, relation, "proven", loss)
 
 
 def _checked_parties(parties: Mapping[str, Limits], key: str | None) -> dict[str, Limits]:

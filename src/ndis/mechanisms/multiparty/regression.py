@@ -19,6 +19,7 @@ from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.mechanisms.base import Forecast, Plan, PrivateEstimator
 from ndis.mechanisms.multiparty.agreement import SPREAD, Agreement
 from ndis.mechanisms.multiparty.releasing import (
+    PART,
     Mixed,
     draw_all,
     mix,
@@ -299,11 +300,21 @@ def _named(n_features: int) -> list[str]:
     return [f"x{index}" for index in range(_validate.count("features", n_features))]
 
 
-def _plan(agreement: Agreement) -> Plan:
+def recompute(mechanism: str, parameters: Mapping[str, Any]) -> Plan:
+    """What the agreement of a part, or of all parts together, implies."""
+    agreement = Agreement.from_dict(parameters["agreement"])
+    if agreement.fingerprint != parameters["fingerprint"]:
+        raise ValueError("Expected an agreement that matches its fingerprint, got another.")
+    return _plan(agreement, parameters["party"] if mechanism == PART else None)
+
+
+def _plan(agreement: Agreement, party: str | None = None) -> Plan:
+    """What one party releases, or all of them together."""
+    parties = agreement.parties if party is None else [party]
     return Plan(
         method="mixed rows",
-        noise_scale={party: agreement.noise_scale(party) for party in agreement.parties},
-        guarantee=agreement.joint_guarantee(),
-        shapes=shapes(agreement, agreement.columns),
+        noise_scale={name: agreement.noise_scale(name) for name in parties},
+        guarantee=agreement.joint_guarantee() if party is None else agreement.guarantee(party),
+        shapes=shapes(agreement, [c for name in parties for c in agreement.party_columns(name)]),
         reason="Rows that are mixed by public signs need as little noise as one row.",
     )

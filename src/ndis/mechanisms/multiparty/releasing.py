@@ -17,7 +17,6 @@ from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee
 from ndis.mechanisms.multiparty.agreement import Agreement
 from ndis.mechanisms.publish import ask, publish
-from ndis.mechanisms.recompute import Implied
 from ndis.randomness import RandomState, add_noise, sign_product
 from ndis.release import Release, Shapes
 from ndis.tables import Rows, Table
@@ -145,20 +144,6 @@ def shapes(agreement: Agreement, columns: Sequence[str]) -> Shapes:
     """The arrays of a release of these columns."""
     k = agreement.n_components
     return {"rows": (k, len(columns)), "ones": (k,)}
-
-
-def recompute(mechanism: str, parameters: Mapping[str, Any]) -> Implied:
-    """What the agreement of a part, or of all parts together, implies."""
-    agreement = Agreement.from_dict(parameters["agreement"])
-    if agreement.fingerprint != parameters["fingerprint"]:
-        raise ValueError("Expected an agreement that matches its fingerprint, got another.")
-    if mechanism == PART:
-        columns = agreement.party_columns(parameters["party"])
-        promise = agreement.guarantee(parameters["party"])
-    else:
-        columns, promise = agreement.columns, agreement.joint_guarantee()
-    assert promise.loss is not None
-    return Implied(promise.loss, promise.relation, shapes(agreement, columns))
 
 
 def output_law(agreement: Agreement, party: str, source: Any) -> Gaussian:

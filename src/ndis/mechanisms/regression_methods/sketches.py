@@ -23,11 +23,10 @@ from ndis.gaussian import Gaussian
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.loss.least_squares import LeastSquaresLoss, TriangleLoss, removal_loss
 from ndis.loss.student import SketchAndSolveLoss
-from ndis.mechanisms.base import Arrays, Target
+from ndis.mechanisms.base import Arrays, Target, require_rows
 from ndis.mechanisms.projection_methods import (
     above_floor,
     check_leverages,
-    check_rows,
     excess,
     grid_ridge,
     least_grid_ridge,
@@ -210,7 +209,7 @@ class Sketched(SketchMethod):
     def study(self, table: Table) -> ExactSum:
         """The joint Gram matrix; a table outside the declared set is refused to its owner."""
         moments = joint_gram(table)
-        check_rows(table, self.max_rows)
+        require_rows(table.n_rows, self.max_rows)
         check_leverages(table, self.joint_leverage, self.leverage)
         return moments
 
