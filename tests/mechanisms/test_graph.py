@@ -448,7 +448,7 @@ def test_cut_of_nothing_or_everything(inside) -> None:
 
 def test_bad_questions() -> None:
     estimator = private(10)
-    with pytest.raises(ValueError, match="fitted PrivateGraph"):
+    with pytest.raises(ValueError, match="not fitted yet"):
         estimator.cut([0])
     estimator.fit(nx.path_graph(10))
     with pytest.raises(ValueError, match="sets of nodes of the graph"):
