@@ -71,7 +71,7 @@ def reproduce(
     asked = [room.EXPERIMENTS[name] for name in chosen]
     minutes = sum(e.time(quick, full) for e in asked)
     if not as_json:
-        echo(f"About {minutes:g} min on two cores, less what is done already.", err=True)
+        echo(f"About {minutes:.2g} min of processor time, less what is done.", err=True)
     outcomes = []
     for number, outcome in enumerate(runs, 1):
         outcomes.append(outcome)

@@ -31,7 +31,7 @@ class Experiment:
     module : str
         Where its ``run`` is.
     minutes, quick_minutes : float
-        About how long it takes on two cores.
+        About how long it takes, in processor time (``papers/tests/times.json`` has measurements).
     files : tuple of str
         Official files that it can use in addition to the data at hand.
     full_minutes : float or None

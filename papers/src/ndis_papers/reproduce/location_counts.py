@@ -101,7 +101,7 @@ def mechanisms() -> dict[str, Noise]:
         "MGM": additive.matrix_gaussian(0.5, 1e-7, change),
         "rank-one, published": rank_one,
         "analytic, as private as rank-one": additive.analytic(1e-5, equal, change),
-        "rank-one, true": RankOneGaussianMechanism(0.5, 1e-2, change, calibration="true"),
+        "rank-one, exact": RankOneGaussianMechanism(0.5, 1e-2, change, calibration="true"),
     }
 
 

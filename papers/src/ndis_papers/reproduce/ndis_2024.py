@@ -35,6 +35,8 @@ from ndis_papers.sketches import (
     relative_ridge,
 )
 
+# The data of figures 6 and 10.
+IN_FIGURES = ("flight", "songs")
 # Printed values of tables 1 and 3: ratio of distances and (mis)defined correlation. "none" is a
 # random projection without a mechanism.
 PROJECTION = {
@@ -124,27 +126,46 @@ def correlation(sketch: FloatArray, gram: FloatArray) -> float:
     return float(np.corrcoef(gram.ravel(), (sketch @ sketch.T).ravel())[0, 1])
 
 
-def draw_inherent(folder: str | Path, known: Mapping[str, FloatArray]) -> list[Row]:
-    """Figures 6 and 10: the privacy that a projection has without any noise, for r and for 1."""
+def draw_inherent(
+    folder: str | Path,
+    known: Mapping[str, FloatArray],
+    files: Mapping[str, str | Path] | None = None,
+) -> list[Row]:
+    """Figures 6 and 10: the privacy that a projection has without any noise, for r and for 1.
+
+    Each curve reaches a little beyond delta = 1/n, the dashed line.
+    """
+    from matplotlib.figure import Figure
+
     result: list[Row] = []
     for figure_name, number in (("figure_6", None), ("figure_10", 1)):
-        losses = {}
-        for name, rows in known.items():
-            r = components(name, len(rows)) if number is None else number
-            largest = float(leverages(rows).max())
-            losses[f"{name}, r = {r}"] = loss = Profile.both(
-                QuadraticLoss.from_leverage(largest, r)
-            )
-            result.append(
-                {
-                    "figure": figure_name,
-                    "data": name,
-                    "components": r,
-                    "largest_leverage": largest,
-                    "log10_delta_at_1": float(loss.log_delta(EPSILON)) / math.log(10),
-                }
-            )
-        save(plots.curve(losses, np.linspace(0.0, 2.0, 101)), folder, figure_name)
+        with plots.style():
+            picture = Figure(figsize=(10.0, 4.2), layout="constrained")
+            panels = picture.subplots(1, len(IN_FIGURES))
+            for axes, name in zip(panels, IN_FIGURES, strict=True):
+                rows = known[name]
+                r, goal = number or components(name, len(rows)), 1 / len(rows)
+                largest = float(leverages(rows).max())
+                loss = Profile.both(QuadraticLoss.from_leverage(largest, r))
+                enough = float(loss.epsilon(goal))
+                grid = np.linspace(0.0, 1.3 * enough, 101)
+                axes.semilogy(grid, loss.delta(grid))
+                axes.axhline(goal, color="#888888", linestyle="--", linewidth=1.0)
+                made_up = "" if source(name, files) == "official" else " (made up)"
+                axes.set_title(f"{name}{made_up}, r = {r}")
+                axes.set_xlabel("epsilon (dashed: delta = 1/n)")
+                result.append(
+                    {
+                        "figure": figure_name,
+                        "data": name,
+                        "components": r,
+                        "largest_leverage": largest,
+                        "epsilon_at_1_over_n": enough,
+                        "log10_delta_at_1": float(loss.log_delta(EPSILON)) / math.log(10),
+                    }
+                )
+            panels[0].set_ylabel("delta")
+            save(picture, folder, figure_name)
     return result
 
 
@@ -177,7 +198,7 @@ def run(
         row["source"] = source(row["data"], files)
         if row["source"] != "official":
             row["remark"] = "not to be compared: the table is made up"
-    results["inherent"] = draw_inherent(folder, known)
+    results["inherent"] = draw_inherent(folder, known, files)
     results["printed_consistency"] = printed_consistency()
     for name, table in results.items():
         write_rows(folder, name, table)
