@@ -39,7 +39,7 @@ def line(d: int) -> Iterable[float]:
     blocks = [Block(np.rint(part), labels) for part in rows]
     k = min(d, 8) + 2
     vectors = np.rint(rng.standard_normal((d, k)) * 2.0**30 / np.sqrt(d))
-    pull = Pull(vectors, np.full(k, 2.0**-52), np.zeros(k), 1.0, 1.0, 1e-9)
+    pull = Pull(vectors, 2.0**-52, np.full(2, 2.0**-52), np.zeros(2), 1.0, 1.0, 1e-9)
 
     def products(block: Block) -> Any:
         return block.times(vectors), block.squares(), block.combine(labels)

@@ -99,17 +99,18 @@ def test_exact_products_are_those_of_rational_arithmetic() -> None:
     assert integers(table.moments["gram"]) == [x for row in exact for x in row]
 
 
-def a_pull(d: int, n_labels: int) -> Pull:
-    """A metric with one direction of its own, away from zero; coefficients that matter."""
+def a_pull(d: int, n_labels: int) -> tuple[Pull, np.ndarray]:
+    """A metric with one direction of its own, and its centre; coefficients that matter."""
     rng = np.random.default_rng(8)
     direction, mean = np.linalg.qr(rng.normal(size=(d, d)))[0][:, 0], rng.normal(size=d) / (4 * d)
     direction = direction * math.sqrt(1.0 - 0.25 / 4.0)  # of weight 1/2 where others have 2
     slopes = rng.normal(size=(d, n_labels)) / d
     unit = 2.0**30
-    vectors = np.rint(np.column_stack([direction, mean, slopes]) * unit)
-    shifts = np.concatenate([[mean @ direction], [mean @ mean / 2], np.full(n_labels, 0.1)])
-    factors = np.full(n_labels + 2, 1.0 / unit / GRID_NORM)
-    return Pull(vectors, factors, shifts, 4.0, 0.01, 1e-6)
+    centre = mean - direction * (direction @ mean)
+    vectors = np.rint(np.column_stack([direction, centre, slopes]) * unit)
+    shifts = np.append(centre @ mean, np.full(n_labels, 0.1))
+    factors = np.append(2.0, np.ones(n_labels)) / unit / GRID_NORM
+    return Pull(vectors, 1.0 / unit / GRID_NORM, factors, shifts, 4.0, 0.01, 1e-6), mean
 
 
 def test_clipped_gradients_are_exact_and_bounded() -> None:
@@ -118,12 +119,12 @@ def test_clipped_gradients_are_exact_and_bounded() -> None:
     names = [f"x{i}" for i in range(4)]
     rows = Rows(Columns(names, norm=2.0), Columns(["y0", "y1", "y2"], norm=1.5))
     table = Table.open(X, labels=Y).with_rows(rows)
-    pull, unit = a_pull(4, 3), GRID_NORM / 2.0
+    (pull, mean), unit = a_pull(4, 3), GRID_NORM / 2.0
     whole, counts = np.zeros((5, 3), dtype=object), np.zeros(64)
     for block in table.blocks():
         left, size, length = pull.measure(block)
         x = block.features / GRID_NORM
-        centred = x - pull.vectors[:, 1:2] / 2.0**30
+        centred = x - mean[:, None]
         along = pull.vectors[:, 0] / 2.0**30 @ centred
         squared = 4.0 * (np.sum(centred**2, axis=0) - along**2) + 0.01
         np.testing.assert_allclose(length, np.sqrt(squared), rtol=1e-4)
@@ -147,7 +148,7 @@ def test_a_row_moves_clipped_gradients_by_at_most_the_clip() -> None:
     rng = np.random.default_rng(4)
     names = [f"x{i}" for i in range(4)]
     rows = Rows(Columns(names, norm=2.0), Columns(["y0", "y1"], norm=1.5))
-    pull, unit, longest = a_pull(4, 2), GRID_NORM / 2.0, 0.0
+    (pull, _), unit, longest = a_pull(4, 2), GRID_NORM / 2.0, 0.0
     for clip in (0.01, 0.3):
         X = rng.normal(size=(500, 4)) * 10.0 ** rng.uniform(-3, 2, (500, 1))
         Y = rng.normal(size=(500, 2)) * 10.0 ** rng.uniform(-3, 2, (500, 1))
@@ -230,7 +231,7 @@ def test_sparse_rows_give_the_sums_of_dense_ones() -> None:
             # Centred values lie on a grid that is moved by less than half a step.
             tolerance = 0.0 if not recipe.middle.any() else 9000 * 2.0 * GRID_NORM
             np.testing.assert_allclose(ours.moments[name].value, total.value, atol=tolerance)
-        gradient = PullSum(a_pull(len(recipe.names), 1), (0.5,), GRID_NORM / 2.0)
+        gradient = PullSum(a_pull(len(recipe.names), 1)[0], (0.5,), GRID_NORM / 2.0)
         for sums, name in ((gradient, "gradient"), (CutMoments(1), "grams")):
             left, right = (t.sum(sums)[name].value for t in (ours, expected))
             np.testing.assert_allclose(left, right, atol=9000 * 4.0 * GRID_NORM)
@@ -309,7 +310,7 @@ def test_a_card_gives_the_bits_of_the_processor(recipe: str, monkeypatch) -> Non
     features = Columns(names, limits=limits, norm=2.0 if limits is None else None, intercept=True)
     rows = Rows(features, Columns(["y0", "y1"], norm=1.0))
     here = Table.open(X, labels=Y).with_rows(rows)
-    pull = a_pull(7, 2)
+    pull = a_pull(7, 2)[0]
     for labels in (strict.asarray(Y), Y):
         there = Table.open(strict.asarray(X), labels=labels).with_rows(rows)
         for function in (

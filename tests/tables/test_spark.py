@@ -81,7 +81,7 @@ def test_the_same_bits_as_in_memory(frame: Any, n_partitions: int) -> None:
 def test_gradients_are_summed_by_the_executors(frame: Any) -> None:
     rows = Rows(Columns(["speed", "a.b`c"], norm=3.0), Columns(["stops"], limits={"stops": (0, 4)}))
     vectors = np.array([[3.0, 1.0, 2.0], [-5.0, 0.0, 7.0]]) * 2.0**20
-    pull = Pull(vectors, np.full(3, 2.0**-42), np.array([0.1, 0.2, 0.3]), 2.0, 0.1, 0.0)
+    pull = Pull(vectors, 2.0**-42, np.full(2, 2.0**-42), np.array([0.2, 0.3]), 2.0, 0.1, 0.0)
     gradient = PullSum(pull, (0.2, 0.1), 2.0**19)
     ours, expected = (
         Table.open(source, ["speed", "a.b`c", "stops"]).with_rows(rows).sum(gradient)["gradient"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping
@@ -187,15 +188,18 @@ class Pull:
 
     A row x (in units of 2^20) has the length |z|, |z|^2 = w^2 (|x - m|^2 - sum (u (x - m))^2) +
     c^2: w is the largest weight of the metric, and each u, of norm below one, takes from it in its
-    own direction. Vectors are integers, so that their products with rows are exact; what follows is
+    own direction. That is w^2 (|x|^2 - sum (u x)^2 - 2 v x + s) + c^2 with v = m - sum u (u m) and
+    s = v m. Vectors are integers, so that their products with rows are exact; what follows is
     elementwise and in a fixed order, so that it depends on the row alone.
 
     Parameters
     ----------
     vectors : ndarray of shape (n_features, n_directions + 1 + n_labels)
-        Integers, of norm at most 2^32: the directions u, the centre m, the coefficients.
-    factors, shifts : ndarray of shape (n_directions + 1 + n_labels,)
-        A product times its factor less its shift is u (x - m), x m - m^2/2, a prediction.
+        Integers, of norm at most 2^32: the directions u, v, the coefficients.
+    direction : float
+        A product with a direction times this is u x.
+    factors, shifts : ndarray of shape (1 + n_labels,)
+        Another product times its factor less its shift is 2 v x - s, or a prediction.
     weight, constant : float
         w^2, and c^2 with what covers all that is rounded.
     more : float
@@ -203,36 +207,50 @@ class Pull:
     """
 
     vectors: FloatArray
+    direction: float
     factors: FloatArray
     shifts: FloatArray
     weight: float
     constant: float
     more: float
 
+    @functools.cached_property
+    def _constants(self) -> FloatArray:
+        # What is added to squares of products is brought to their units, and they to those of x.
+        square = self.direction**2
+        scalars = [self.factors[0] / square, square, self.shifts[0], self.weight, self.constant]
+        each = np.concatenate([scalars, [self.more], self.factors[1:], self.shifts[1:]])
+        return np.asarray(each[:, None])
+
     def measure(self, block: Block) -> tuple[Any, Any, Any]:
         """Residuals in units of 2^20, their lengths, and an upper bound on |z|."""
         products = block.times(block.beside(self.vectors))
-        constants = self.factors[:, None], self.shifts[:, None], self.weight, self.constant
+        constants = block.beside(self._constants)
         left, size, length = fused(_pulled, block.features)(
-            block.xp,
-            products,
-            block.squares(),
-            block.labels,
-            [block.beside(np.atleast_1d(constant)) for constant in (*constants, self.more)],
+            block.xp, products, block.squares(), block.labels, constants
         )
         return left, size, length
 
 
 def _pulled(xp: Any, products: Any, squares: Any, labels: Any, constants: Any) -> tuple[Any, ...]:
-    factors, shifts, weight, constant, more = constants
     n = products.shape[0] - 1 - labels.shape[0]
-    products = products * factors - shifts
-    rest = squares * 2.0**-40 - 2.0 * products[n, :]
+    taken = products[n, :] * constants[0, :]
     for index in range(n):
-        rest = rest - products[index, :] * products[index, :]
-    z = xp.sqrt(xp.clip(rest, 0.0, None) * weight + constant)
-    left = labels * (1.0 / GRID_NORM) - products[n + 1 :, :]
-    return left, _lengths(xp, left), z / _BELOW + more
+        taken += products[index, :] * products[index, :]
+    taken *= constants[1, :]
+    rest = squares * 2.0**-40
+    rest -= taken
+    rest += constants[2, :]
+    z = xp.clip(rest, 0.0, None)
+    z *= constants[3, :]
+    z += constants[4, :]
+    z = xp.sqrt(z)
+    z *= 1.0 / _BELOW
+    z += constants[5, :]
+    left = labels * (1.0 / GRID_NORM)
+    left -= products[n + 1 :, :] * constants[6 : 6 + labels.shape[0], :]
+    left += constants[6 + labels.shape[0] :, :]
+    return left, _lengths(xp, left), z
 
 
 @dataclass(frozen=True)
@@ -257,7 +275,7 @@ class PullSum:
         if self.top is not None:
             terms["products"] = tally(xp, size * length, self.top, float(np.sqrt(2.0)))
         half = 0.5 * math.sqrt(left.shape[0])  # for rounding
-        inverse, share = self.unit * _BELOW / length, 1.0 / xp.clip(size, 1e-300, None)
+        inverse, share = self.unit * _BELOW / length, 1.0 / (size + 1e-300)
         ladder = []
         for clip in self.clips:
             room = xp.clip(inverse * clip, None, GRID_NORM * _BELOW)

@@ -319,23 +319,26 @@ class Curvature:
 
         A direction takes (1 - w_u^2/w^2) of its square, w the largest weight. Vectors of integers
         are off by sqrt(d)/2 of 2^32, so that each product is off by at most e = sqrt(d) 2^-32 with
-        what is rounded after it. Of |z|^2 = w^2 (|x - m|^2 - sum a_u^2) + c^2, with |a_u| <= 2 and
-        at most eight directions, that is less than w^2 (5 * 8 + 3) e < w^2 sqrt(d) 2^-26.
+        what is rounded after it. Of |z|^2 = w^2 (|x|^2 - sum a_u^2 - 2 v x + s) + c^2, with
+        |a_u| <= 1 and at most eight directions, that is less than w^2 (3 * 8 + 3) e, and so than
+        w^2 sqrt(d) 2^-26.
         """
         d, own = len(self.mean), self.own
         slopes, constants = self.slopes(theta)
         taken = np.sqrt(np.maximum(1.0 - (self.metric[:-1][own] / self.most) ** 2, 0.0))
         directions = self.vectors[:, own] * taken
-        wanted = np.column_stack([directions, self.mean, slopes])
+        centre = self.mean - directions @ (self.mean @ directions)
+        wanted = np.column_stack([directions, centre, slopes])
         length = np.linalg.norm(wanted, axis=0)
-        unit = np.where(
-            length > 0, (VECTOR_NORM - math.sqrt(d)) / np.where(length > 0, length, 1), 1.0
-        )
-        shifts = [self.mean @ directions, [0.5 * (self.mean @ self.mean)], -constants]
+        length[: len(taken)] = 1.0  # which none exceeds
+        unit = (VECTOR_NORM - math.sqrt(d)) / np.where(length > 0, length, 1.0)
+        factors = 1.0 / (unit[len(taken) :] * GRID_NORM)
+        factors[0] *= 2.0
         return Pull(
             np.rint(wanted * unit),
-            1.0 / (unit * GRID_NORM),
-            np.concatenate(shifts),
+            1.0 / ((VECTOR_NORM - math.sqrt(d)) * GRID_NORM),
+            factors,
+            np.append(self.mean @ centre, -constants),
             self.most**2,
             float(self.metric[-1]) ** 2 + self.most**2 * math.sqrt(d) * 2.0**-25,
             self.most * (d + 1) * 2.0**-31,
