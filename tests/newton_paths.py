@@ -16,24 +16,19 @@ from ndis.tables.sums import CutMoments
 def statistics(
     table: Table,
     released: Mapping[str, Any],
+    setting: newton.Setting,
     noise: newton.Noise,
-    *,
-    intercept: bool,
-    n_rounds: int | str,
 ) -> list[np.ndarray]:
     """Every exact sum, in units of its noise; clips and coefficients are those of the release."""
-    assert table.rows.labels is not None
-    d, K = len(table.rows.features.names), len(table.rows.labels.names)
-    studied, parts, centre = newton.study(table, intercept), [], 0.0
-    if intercept:
+    studied, parts, centre = newton.study(table, setting.intercept), [], 0.0
+    K = setting.n_labels
+    if setting.intercept:
         half = studied["count"].value * 2.0**19
         row = np.append(studied["sums"].value, half) / (math.sqrt(1.25) * 2.0**20)
         parts = [row / noise.centre]
         centre = newton.centre_of(released["centre"], noise.centre)
-        studied = table.sum(CutMoments(newton.n_cuts(d), centre))
-    path = newton.Descent(
-        released["norms"], noise, d, K, intercept, n_rounds, newton.MAX_ROUNDS, centre
-    )
+        studied = table.sum(CutMoments(newton.n_cuts(setting.n_features), centre))
+    path = newton.Descent(setting, noise, released["norms"], centre)
     parts.append(studied["norms"].value / noise.norms)
     last = math.floor(path.constant * GRID_NORM / path.cut)
     gram = newton.augmented(studied, path.rung, last).value / (2.0**40 + last**2)

@@ -156,10 +156,8 @@ def regression_moments(rng: np.random.Generator, asked: Claimed) -> Iterator[Con
             if kind == "noisy-gram":
                 parts = [moments.study(table).value.ravel() / GRID_NORM**2 / noise["moments"]]
             else:
-                parts = statistics(
-                    table, path, newton.Noise(**noise), intercept=model.fit_intercept,
-                    n_rounds=model.n_rounds,
-                )  # fmt: skip
+                setting = newton.Setting(d, 1, model.fit_intercept, model.n_rounds)
+                parts = statistics(table, path, setting, newton.Noise(**noise))
             # A symmetric matrix counts twice off the diagonal, where the variance is half.
             return moments_law([(part, 1.0) for part in parts])
 
@@ -258,9 +256,8 @@ def test_drawn_moments_have_the_noise_that_is_audited(kind: str) -> None:
         own = newton.Noise(**noise)
         seen, spreads, slopes = [], [], []
         for draw in draws:
-            path = newton.Descent(draw["norms"], own, 2, 1, False, 2, 20)
+            path = newton.Descent.again(newton.Setting(2, 1, False, 2), own, draw)
             spreads.append(draw["hessian"] / (path.cut**2 + path.constant**2) / own.hessian)
-            path.run(draw)
             slopes.append(draw["gradients"][-1, :, 0] / (path.clip * path.scale))
             seen.append(draw["products"][:2] / own.look())
         np.testing.assert_allclose(np.std(seen, axis=0)[:, 20:60], 1.0, rtol=0.25)

@@ -127,11 +127,11 @@ def opened(X: np.ndarray, Y: np.ndarray) -> Table:
     return Table.open(X, [*names, *labels], labels=Y).with_rows(rows)
 
 
-def shift_of(noise: newton.Noise, one: Table, two: Table, released: dict, rounds: Any) -> float:
+def shift_of(
+    setting: newton.Setting, noise: newton.Noise, one: Table, two: Table, released: dict
+) -> float:
     """The squared distance between two tables along the path of a release, in its noise."""
-    here, there = (
-        statistics(table, released, noise, intercept=True, n_rounds=rounds) for table in (one, two)
-    )
+    here, there = (statistics(table, released, setting, noise) for table in (one, two))
     return sum(float(np.sum((a - b) ** 2)) for a, b in zip(here, there, strict=True))
 
 
@@ -141,7 +141,7 @@ def test_newton_spends_what_it_says_on_every_path(epsilon: float, d: int) -> Non
     """Clips and rounds depend on what was released; the squared shift never exceeds the total."""
     rng = np.random.default_rng(1)
     unit = noise_multiplier(epsilon, 1e-6)
-    shares = newton.shares(intercept=True)
+    shares = newton.Setting(d, 2, intercept=True).shares
     noise = newton.Noise(**{name: unit / math.sqrt(share) for name, share in shares.items()})
     X = rng.standard_normal((600, d)) + rng.choice([0.0, 1.0])
     X *= 10.0 ** rng.uniform(-2, 0, (600, 1)) / np.linalg.norm(X, axis=1, keepdims=True)
@@ -153,17 +153,11 @@ def test_newton_spends_what_it_says_on_every_path(epsilon: float, d: int) -> Non
         more = opened(np.vstack([X, x]), np.vstack([Y, y]))
         table = more if i % 2 else whole
         n_rounds: Any = "auto" if i < 3 else 5
-        descent, released = newton.draw(
-            table,
-            newton.study(table, intercept=True),
-            noise,
-            rng,
-            intercept=True,
-            n_rounds=n_rounds,
-            max_rounds=20,
-        )
+        setting = newton.Setting(d, 2, True, n_rounds)
+        studied = newton.study(table, intercept=True)
+        descent, released = newton.draw(table, studied, setting, noise, rng)
         rounds.add(descent.n_rounds)
-        spent = shift_of(noise, whole, more, released, n_rounds)
+        spent = shift_of(setting, noise, whole, more, released)
         assert spent <= unit**-2.0 * (1 + 1e-9)
         most = max(most, spent * unit**2)
     assert most > 0.5

@@ -18,10 +18,9 @@ from ndis.gaussian import Gaussian
 from ndis.loss import QuadraticLoss
 from ndis.mechanisms.base import Arrays, Forecast, Plan, TableEstimator, mean_shift
 from ndis.mechanisms.regression_methods import moments, newton
-from ndis.mechanisms.regression_methods.newton import LOOKS, MAX_ROUNDS
+from ndis.mechanisms.regression_methods.newton import MAX_ROUNDS
 from ndis.mechanisms.regression_methods.sketches import SKETCHES, Sketched, sketching
 from ndis.tables import GRID_NORM, MOST_ROWS, Columns, Rows, Table
-from ndis.tables.sums import BINS
 
 # An eigenvalue is known if it exceeds the largest that noise alone has by this factor.
 _KNOWN = 1.5
@@ -189,16 +188,9 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
             shapes = {**made.shapes, "coef": (d - bool(self.fit_intercept),), "intercept": ()}
             return Plan(method, made.noise_scale, made.guarantee, shapes, _REASONS[method])
         if method == "newton":
-            shares = newton.shares(bool(self.fit_intercept))
-            parts = {name: (1.0, share) for name, share in shares.items()}
-            most = newton.most_rounds(*self._rounds())
-            shapes |= {"centre": (d + 1,)} if self.fit_intercept else {}
-            shapes |= {
-                "norms": (BINS,),
-                "hessian": (d + 1, d + 1),
-                "products": (len(LOOKS), BINS),
-                "gradients": (most, d + 1, K),
-            }
+            setting = self._setting(rows)
+            parts = {name: (1.0, share) for name, share in setting.shares.items()}
+            shapes |= setting.shapes
         else:
             parts = {"moments": (moments.sensitivity_of(d), 1.0)}
             shapes["moments"] = (d + 1 + K, d + 1 + K)
@@ -268,22 +260,14 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
             made = self._sketching(table.rows).with_noise(plan.noise_scale)
             drawn = made.draw(studied, rng)
             return {**drawn, **self._from_sketch(drawn["coef"], table.rows)}
-        noise = {name: scale for name, scale in plan.noise_scale.items() if name != "limits"}
-        released: dict[str, FloatArray] = {}
+        released: dict[str, FloatArray]
         if plan.method == "newton":
-            n_rounds, max_rounds = self._rounds()
-            found, released = newton.draw(
-                table,
-                studied,
-                newton.Noise(**noise),
-                rng,
-                intercept=bool(self.fit_intercept),
-                n_rounds=n_rounds,
-                max_rounds=max_rounds,
-            )
+            setting = self._setting(table.rows)
+            noise = newton.Noise(**{name: plan.noise_scale[name] for name in setting.shares})
+            found, released = newton.draw(table, studied, setting, noise, rng)
         else:
-            released["moments"] = moments.draw(studied, noise["moments"], rng)
-            found = self._found(released, noise, table.rows)
+            released = {"moments": moments.draw(studied, plan.noise_scale["moments"], rng)}
+            found = self._found(released, plan.noise_scale, table.rows)
         return {**_in_units(*found.curvature.slopes(found.theta), table.rows, self), **released}
 
     def _restore(self) -> None:
@@ -471,15 +455,13 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
 
     def _found(self, arrays: Mapping[str, Any], noise: Mapping[str, float], rows: Rows) -> Any:
         """What the released sums lead to: post-processing, done again from a release."""
-        assert rows.labels is not None
-        d, K, intercept = len(rows.features.names), len(rows.labels.names), bool(self.fit_intercept)
-        if "moments" in arrays:
-            return moments.Solution(np.asarray(arrays["moments"]), noise["moments"], d, intercept)
-        own = newton.Noise(**{name: noise[name] for name in newton.shares(intercept)})
-        centre = newton.centre_of(np.asarray(arrays["centre"]), own.centre) if intercept else 0.0
-        norms = np.asarray(arrays["norms"])
-        start = newton.Descent(norms, own, d, K, intercept, *self._rounds(), centre)
-        return start.run({name: np.asarray(array) for name, array in arrays.items()})
+        known = {name: np.asarray(array) for name, array in arrays.items()}
+        if "moments" in known:
+            d, intercept = len(rows.features.names), bool(self.fit_intercept)
+            return moments.Solution(known["moments"], noise["moments"], d, intercept)
+        setting = self._setting(rows)
+        own = newton.Noise(**{name: noise[name] for name in setting.shares})
+        return newton.Descent.again(setting, own, known)
 
     # -- parts -------------------------------------------------------------------------------
 
@@ -487,11 +469,21 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         name = _validate.one_of("method", self.method, ["auto", *METHODS])
         return "newton" if name == "auto" else name
 
-    def _rounds(self) -> tuple[int | str, int]:
-        most = _validate.count("max_rounds", self.max_rounds, newton.MIN_ROUNDS)
-        if isinstance(self.n_rounds, str):
-            return _validate.one_of("n_rounds", self.n_rounds, ["auto"]), most
-        return _validate.count("n_rounds", self.n_rounds), most
+    def _setting(self, rows: Rows) -> newton.Setting:
+        """What "newton" knows beforehand."""
+        assert rows.labels is not None
+        n_rounds = self.n_rounds
+        if isinstance(n_rounds, str):
+            _validate.one_of("n_rounds", n_rounds, ["auto"])
+        else:
+            n_rounds = _validate.count("n_rounds", n_rounds)
+        return newton.Setting(
+            len(rows.features.names),
+            len(rows.labels.names),
+            bool(self.fit_intercept),
+            n_rounds,
+            _validate.count("max_rounds", self.max_rounds, newton.MIN_ROUNDS),
+        )
 
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
         return self._both(self._features(table, labels), labels)

@@ -65,21 +65,40 @@ _ONE = 0.5
 _MOVED = math.hypot(1.0, _ONE) * ROUND_UP
 
 
-def shares(intercept: bool) -> dict[str, float]:
-    """What each part takes of D^2."""
-    taken = {"centre": CENTRE} if intercept else {}
-    taken |= {"norms": NORMS, "hessian": HESSIAN}
-    return {**taken, "rounds": 1.0 - sum(taken.values())}
+@dataclass(frozen=True)
+class Setting:
+    """What is public before anything is released."""
+
+    n_features: int
+    n_labels: int
+    intercept: bool
+    n_rounds: int | str = "auto"
+    max_rounds: int = MAX_ROUNDS
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """What each part takes of D^2."""
+        taken = {"centre": CENTRE} if self.intercept else {}
+        taken |= {"norms": NORMS, "hessian": HESSIAN}
+        return {**taken, "rounds": 1.0 - sum(taken.values())}
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of what is released."""
+        d = self.n_features + 1
+        most = self.max_rounds if isinstance(self.n_rounds, str) else self.n_rounds
+        return {
+            **({"centre": (d,)} if self.intercept else {}),
+            "norms": (BINS,),
+            "hessian": (d, d),
+            "products": (len(LOOKS), BINS),
+            "gradients": (most, d, self.n_labels),
+        }
 
 
 def n_cuts(n_features: int) -> int:
     """How many cuts the ladder has: fewer where there are very many columns."""
     return int(min(max(_MOST_SUMS // n_features**2, 4), _CUTS))
-
-
-def most_rounds(n_rounds: int | str, max_rounds: int) -> int:
-    """How many gradients there are at most."""
-    return max_rounds if isinstance(n_rounds, str) else n_rounds
 
 
 class Histogram:
@@ -382,37 +401,33 @@ class Descent:
 
     Parameters
     ----------
+    setting : Setting
+    noise : Noise
     norms : ndarray
         The noisy histogram of row norms, about the centre.
-    noise : Noise
-    n_features, n_labels : int
-    intercept : bool
-    n_rounds : int or "auto"
-    max_rounds : int
     centre : ndarray of shape (n_features,), or 0.0
         The centre, see `centre_of`.
     """
 
     curvature: Curvature
+    label_square: float  # about the mean square of a vector of labels
+    residual_variance: float  # and of residuals
 
     def __init__(
         self,
-        norms: FloatArray,
+        setting: Setting,
         noise: Noise,
-        n_features: int,
-        n_labels: int,
-        intercept: bool,
-        n_rounds: int | str,
-        max_rounds: int,
+        norms: FloatArray,
         centre: FloatArray | float = 0.0,
     ) -> None:
-        self.noise, self._d, self._K, self._intercept = noise, n_features, n_labels, intercept
-        self._centre = centre
+        self.noise, self._d, self._K = noise, setting.n_features, setting.n_labels
+        self._intercept, self._centre = setting.intercept, centre
         self._norms = Histogram(norms, 1.0, noise.norms)
-        rows, d = self._norms.total, n_features
+        rows, d, n_rounds = self._norms.total, self._d, setting.n_rounds
         if isinstance(n_rounds, str):
-            paying = MIN_ROUNDS if self._norms.empty else rows * self._mu() / math.sqrt(d)
-            n_rounds = int(min(max(paying, MIN_ROUNDS), max_rounds))
+            mu = math.sqrt(noise.norms**-2.0 + noise.hessian**-2.0 + noise.rounds**-2.0)
+            paying = MIN_ROUNDS if self._norms.empty else rows * mu / math.sqrt(d)
+            n_rounds = int(min(max(paying, MIN_ROUNDS), setting.max_rounds))
         self.n_rounds = n_rounds
         self.looks = [t for t in LOOKS if t < n_rounds]
         self.gradient_scale = noise.gradient(len(self.looks))
@@ -423,14 +438,10 @@ class Descent:
         self.cut = 2.0 ** (-self.rung / 2)
         self._square = self._norms.mean_square(self.cut)
         self.constant = math.sqrt(self._square / d)  # as long as a column
-        self.theta = np.zeros((d + 1, n_labels))
-        self.points = np.zeros((0, d + 1, n_labels))
+        self.theta = np.zeros((d + 1, self._K))
+        self.points = np.zeros((0, d + 1, self._K))
         self.gradients, self.variances = self.points, np.zeros(0)
         self.clip = math.inf
-
-    def _mu(self) -> float:
-        n = self.noise
-        return math.sqrt(n.norms**-2.0 + n.hessian**-2.0 + n.rounds**-2.0)
 
     def bend(self, hessian: FloatArray) -> None:
         """The noisy Hessian of cut rows."""
@@ -475,14 +486,16 @@ class Descent:
         lever, rows, K = self.curvature.lever, self._norms.total, self._K
         seen = Histogram(products, self.top, self.noise.look(), math.sqrt(lever))
         if first:
-            self._y2 = 0.25 if seen.empty else min(seen.mean_square(self.top) / lever, 1.0)
-            self._unit = self._y2 / self._square / K  # variance if the columns explain everything
-            self._sigma2 = self._y2
+            self.label_square = 0.25 if seen.empty else min(seen.mean_square(self.top) / lever, 1.0)
+            self._unit = (
+                self.label_square / self._square / K
+            )  # variance if the columns explain everything
+            self.residual_variance = self.label_square
         wanted = 0.5 * math.sqrt(lever) if first else self.clip
         if not seen.empty:
-            self._sigma2 = seen.mean_square(self.top) / lever
+            self.residual_variance = seen.mean_square(self.top) / lever
             found = seen.quantile(self.gradient_scale * math.sqrt((self._d + 1) * K))
-            least = math.sqrt(_NEGLIGIBLE * self._sigma2 * rows / (self._d * K))
+            least = math.sqrt(_NEGLIGIBLE * self.residual_variance * rows / (self._d * K))
             wanted = max(found, least / self.gradient_scale)
         rung = max(int(np.count_nonzero(ladder >= wanted)) - 1, 0)
         self.clip = float(ladder[rung])
@@ -502,9 +515,9 @@ class Descent:
         self.gradients = np.concatenate([self.gradients, along[None]])
         self.variances = np.append(self.variances, (self.scale * self.clip) ** 2)
         here, variance = self.known(self.theta)
-        sampling = self._sigma2 / self._K * bend.values[:, None]
+        sampling = self.residual_variance / self._K * bend.values[:, None]
         self.theta = bend.step(
-            self.theta, here, variance + sampling, self._unit, self._y2 / self._K
+            self.theta, here, variance + sampling, self._unit, self.label_square / self._K
         )
 
     def known(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -512,28 +525,21 @@ class Descent:
         return self.curvature.combine(self.points, self.gradients, self.variances, theta)
 
     @property
-    def residual_variance(self) -> float:
-        """About the mean square of a residual vector."""
-        return self._sigma2
-
-    @property
-    def label_square(self) -> float:
-        """About the mean square of a vector of labels."""
-        return self._y2
-
-    @property
     def growth(self) -> float:
         """By which share the Hessian of whole rows is larger than that of cut ones."""
         return max(self._norms.mean_square(1.0) / self._square - 1.0, 0.0)
 
-    def run(self, released: Mapping[str, FloatArray]) -> Descent:
+    @classmethod
+    def again(cls, setting: Setting, noise: Noise, released: Mapping[str, FloatArray]) -> Descent:
         """All of it again, from a release."""
-        self.bend(released["hessian"])
-        for t in range(self.n_rounds):
-            if t in self.looks:
-                self.look(released["products"][self.looks.index(t)])
-            self.learn(released["gradients"][t])
-        return self
+        centre = centre_of(released["centre"], noise.centre) if setting.intercept else 0.0
+        descent = cls(setting, noise, released["norms"], centre)
+        descent.bend(released["hessian"])
+        for t in range(descent.n_rounds):
+            if t in descent.looks:
+                descent.look(released["products"][descent.looks.index(t)])
+            descent.learn(released["gradients"][t])
+        return descent
 
 
 def cut_gram(
@@ -591,31 +597,25 @@ def _integers(values: FloatArray | ExactSum) -> Any:
 def draw(
     table: Table,
     studied: Mapping[str, ExactSum],
+    setting: Setting,
     noise: Noise,
     rng: np.random.Generator,
-    *,
-    intercept: bool,
-    n_rounds: int | str,
-    max_rounds: int,
 ) -> tuple[Descent, dict[str, FloatArray]]:
     """Everything that is released, in order, and where it leads."""
-    assert table.rows.labels is not None
-    d, K = len(table.rows.features.names), len(table.rows.labels.names)
-    released: dict[str, FloatArray] = {}
-    centre = np.zeros(d)
-    if intercept:
+    released = {name: np.zeros(shape) for name, shape in setting.shapes.items()}
+    d, K, centre = setting.n_features, setting.n_labels, np.zeros(setting.n_features)
+    if setting.intercept:
         scale = noise.centre * _MOVED
         sums = add_noise(studied["sums"], scale * GRID_NORM, rng) / GRID_NORM
         count = add_noise(studied["count"], scale / _ONE, rng)
         released["centre"] = np.append(sums, count)
         centre = centre_of(released["centre"], noise.centre)
         studied = table.sum(CutMoments(n_cuts(d), centre), what="Reading norms")
-    norms = add_noise(studied["norms"], noise.norms, rng)
-    descent = Descent(norms, noise, d, K, intercept, n_rounds, max_rounds, centre)
-    hessian = cut_gram(descent, studied, rng)
-    descent.bend(hessian)
-    most = most_rounds(n_rounds, max_rounds)
-    products, gradients = np.zeros((len(LOOKS), BINS)), np.zeros((most, d + 1, K))
+    released["norms"] = add_noise(studied["norms"], noise.norms, rng)
+    descent = Descent(setting, noise, released["norms"], centre)
+    released["hessian"] = cut_gram(descent, studied, rng)
+    descent.bend(released["hessian"])
+    products, gradients = released["products"], released["gradients"]
     for t in range(descent.n_rounds):
         looking, rung = t in descent.looks, 0
         pulls = gradients_of(descent, looking)
@@ -627,8 +627,7 @@ def draw(
         total = sums["gradient"][:, rung * K : (rung + 1) * K]
         gradients[t] = clipped_gradient(descent, total, pulls.unit, rng)
         descent.learn(gradients[t])
-    later = {"norms": norms, "hessian": hessian, "products": products, "gradients": gradients}
-    return descent, {**released, **later}
+    return descent, released
 
 
 def gradients_of(descent: Descent, looking: bool) -> PullSum:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from typing import Any, Self
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -34,8 +35,8 @@ from ndis.mechanisms.projection_methods import (
     least_sketch_ratio,
     room,
 )
-from ndis.mechanisms.regression_methods.base import SketchMethod, solve
 from ndis.randomness import draw_limit, draw_sketch, draw_solution
+from ndis.release import Shapes
 from ndis.tables import GRID_NORM, MOST_ROWS, ExactSum, Table, joint_gram, leverages
 
 # The squared norm of a whole row, features and label.
@@ -131,8 +132,39 @@ def triangle_loss(
     )
 
 
-class Sketched(SketchMethod):
-    """What the methods share: the public floor, the declared set, the checks of a table."""
+class Sketched(ABC):
+    """A method that adds a ridge to rows [x, y] and releases a sketch of them, or its solution.
+
+    Everything is in grid units over 2^20: features of norm at most 1, intercept included, and one
+    label of at most 1 in absolute value, so that a whole row has norm at most sqrt(2).
+
+    Parameters
+    ----------
+    target : Target
+    n_features : int
+        Intercept included.
+    n_components : int, optional
+        Columns of the sketch; the method's own number if not given.
+    noise_scale : float, optional
+        The noise, where the caller has chosen it.
+    leverage, joint_leverage : float, optional
+        What no row exceeds in any table of a declared set: its leverage among the features, and
+        with the label. The noise follows from them, never from the table at hand.
+    max_rows : int
+        A public cap on the number of rows.
+
+    Attributes
+    ----------
+    n_components : int
+    noise_scale : float
+        The root of the ridge.
+    guarantee : Guarantee
+        With the worst-case loss; relative to the set, if one was declared.
+    shapes : dict of str to tuple of int
+        Of what `draw` returns.
+    """
+
+    name: ClassVar[str]
 
     def __init__(
         self,
@@ -160,7 +192,7 @@ class Sketched(SketchMethod):
             above_floor(self.noise_scale, floor, noise_scale)
         loss = Profile.both(self._loss(self.noise_scale, target))
         self.guarantee = target.promise(loss, "add-remove", *self._basis())
-        self.shapes = {"coef": (self.n_features,)}
+        self.shapes: Shapes = {"coef": (self.n_features,)}
 
     def _components(self, asked: int | None) -> int:
         """As many components as make the sketch's own error small beside the noise."""
@@ -179,13 +211,17 @@ class Sketched(SketchMethod):
             return "proven", ""
         return "relative", f"The set: tables in which no row has {' or '.join(declared)}."
 
+    @abstractmethod
     def _calibrate(self, target: Target) -> float:
         """The least noise; may be below the floor in a declared set."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _loss(self, ratio: float, target: Target) -> PrivacyLoss:
         """The worst case, row present first."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def draw(self, moments: ExactSum, rng: np.random.Generator) -> Arrays:
+        """What is released, from what was studied: "coef" in label units for each feature unit."""
 
     def _of_kind(self, kind: type[TriangleLoss], ratio: float) -> TriangleLoss:
         sizes = self.n_features, self.n_components
@@ -241,6 +277,12 @@ class Sketched(SketchMethod):
     def _coefficients(self, draw: Any, moments: ExactSum, rng: np.random.Generator) -> Arrays:
         grid = _FINER / math.sqrt(self.n_components)
         return {"coef": np.asarray(draw(moments, self.ridge, self.n_components, grid, rng))}
+
+
+def solve(second_moments: FloatArray) -> FloatArray:
+    """Coefficients of the last column on the others, from second moments; least norm if many."""
+    X = second_moments[:-1, :-1]
+    return np.asarray(np.linalg.lstsq(X, second_moments[:-1, -1], rcond=None)[0])
 
 
 class SketchedMoments(Sketched):
