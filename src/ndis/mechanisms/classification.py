@@ -341,7 +341,6 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         return X, xp.stack(indicators, axis=1)
 
     def _public(self, data: Table) -> dict[str, Any]:
-        assert data.rows.labels is not None
         return {
             **super()._public(data),
             "classes": self._classes().tolist(),
@@ -372,7 +371,6 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
 
     def _study(self, data: Table, plan: Plan) -> Any:
         """The moments; for a draw, its law."""
-        assert data.rows.labels is not None
         one = int(np.round(data.rows.labels.scale[0]))
         everybody = data.moments["count"].times(np.array([one]))[0].times(np.array([one]))[0]
         self._check_raw({"unclassified": everybody - data.moments["squares"]})

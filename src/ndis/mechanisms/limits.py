@@ -83,11 +83,8 @@ class PrivateLimits(TableEstimator):
         )
 
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
-        features = self._features(table, labels)
-        return Rows(features, self._labels(labels))
-
-    def _labels(self, labels: Sequence[str]) -> Columns | None:
-        return Columns(labels, limits=self._label_limits(labels)) if labels else None
+        found = Columns(labels, limits=self._label_limits(labels)) if labels else None
+        return Rows(self._features(table, labels), found)
 
     def _plan(self, rows: Rows) -> Plan:
         target = self._target(rows)
@@ -107,9 +104,8 @@ class PrivateLimits(TableEstimator):
         return {}
 
     def _finish(self, rows: Rows) -> None:
-        assert rows.features.limits is not None
-        self.limits_ = dict(rows.features.limits)
+        self.limits_ = dict(rows.features.limits or {})
         self.label_limits_ = None
-        if rows.labels is not None and rows.labels.limits is not None:
+        if rows.labels is not None:
             pairs = list(rows.labels.limits.values())
             self.label_limits_ = pairs[0] if len(pairs) == 1 else pairs

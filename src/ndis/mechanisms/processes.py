@@ -320,7 +320,6 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
 
     def _finish(self, rows: Rows) -> None:
         self._fitted = rows
-        assert rows.labels is not None
         self._middle = float(rows.labels.middle[0])
         arrays = self.release_.arrays
         if self._method() == "posterior":
@@ -332,23 +331,19 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         self.noise_variance_ = float(self._unit(rows) ** 2 * self._weights.left)
 
     def _public(self, data: Table) -> dict[str, Any]:
-        rows = data.rows
-        assert rows is not None
-        assert rows.labels is not None
-        assert rows.labels.limits is not None
-        (label,) = rows.labels.columns
-        public = {
-            **super()._public(data),
-            "query_points": None,
+        rows, (label,) = data.rows, data.rows.labels.columns
+        public = super()._public(data) | {
             "columns": list(rows.features.columns),
             "limits": dict(rows.features.limits or {}),
             "label": label,
             "label_limits": rows.labels.limits[label],
-            "kernel": None if self.kernel is None else described(made(self.kernel)),
         }
+        if self.kernel is not None:
+            public["kernel"] = described(made(self.kernel))
+        public.pop("query_points", None)
         if self._method() == "posterior":
             public["query_points"] = self._posterior(rows).points.tolist()
-        return {name: value for name, value in public.items() if value is not None}
+        return public
 
     # -- parts -------------------------------------------------------------------------------
 
@@ -401,7 +396,6 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
 
     def _kernel(self, rows: Rows) -> Any:
         if self.kernel is None:
-            assert rows.labels is not None
             return default_kernel(rows.features, _half(rows.labels))
         return made(self.kernel)
 
@@ -410,7 +404,6 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
 
     def _unit(self, rows: Rows) -> float:
         """One unit of the scaled label."""
-        assert rows.labels is not None
         return float(GRID_NORM / rows.labels.scale[0])
 
     def _phi(self, inputs: FloatArray, rows: Rows) -> FloatArray:
@@ -444,7 +437,6 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
     def _posterior(self, rows: Rows) -> Posterior:
         """The law of the process at the query points, as far as parameters tell."""
         columns, labels = rows.features, rows.labels
-        assert labels is not None
         kernel, bound = self._kernel(rows), _half(labels)
         given = self.noise_variance
         largest = proven_variance(kernel, columns.low, columns.high)
@@ -500,7 +492,6 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
     def _records(self, records: FloatArray, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """Inputs in the units of the table, and labels about their middle, from grid integers."""
         columns, labels = rows.features, rows.labels
-        assert labels is not None
         inputs = columns.middle + (records[:-1] / columns.scale[:, None]).T
         return np.clip(inputs, columns.low, columns.high), records[-1] / labels.scale[0]
 

@@ -176,7 +176,6 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
 
     def _plan(self, rows: Rows) -> Plan:
         method, target = self._method(), self._target(rows)
-        assert rows.labels is not None
         d, K = len(rows.features.names), len(rows.labels.names)
         one = K == 1
         shapes: dict[str, tuple[int, ...]] = {
@@ -281,7 +280,6 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     def _from_sketch(self, theta: FloatArray, rows: Rows) -> Arrays:
         """Coefficients and intercept in the table's own units; with one, its column comes first."""
         features, label = rows.features, rows.labels
-        assert label is not None
         coef = theta * features.scale / label.scale[0]
         if not self.fit_intercept:
             return {"coef": coef, "intercept": np.array(0.0)}
@@ -423,7 +421,6 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         squared = bend.vectors**2
         errors = np.sqrt(squared @ variance[:-1])
         # The intercept is where the fitted line meets zero in the table's units.
-        assert rows.labels is not None
         d, K = errors.shape
         unit = rows.features.scale[:, None] / rows.labels.scale[None, :]
         zero = bend.mean + rows.features.middle * rows.features.scale / GRID_NORM
@@ -523,7 +520,6 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         return Columns(names, limits=limits, norm=bound, centred=bool(self.fit_intercept))
 
     def _public(self, data: Table) -> dict[str, Any]:
-        assert data.rows.labels is not None
         return {**super()._public(data), "label": list(data.rows.labels.columns)}
 
     @classmethod
@@ -537,7 +533,6 @@ def _in_units(
 ) -> Arrays:
     """Coefficients and intercept in the table's own units, from those of the grid."""
     features, labels = rows.features, rows.labels
-    assert labels is not None
     coef = slopes * features.scale[:, None] / labels.scale[None, :]
     intercept = labels.middle + constants * GRID_NORM / labels.scale - features.middle @ coef
     if not model.fit_intercept:

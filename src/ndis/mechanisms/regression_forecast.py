@@ -34,7 +34,6 @@ def forecast(
     model: PrivateLeastSquares, plan: Plan, rows: Rows, n_rows: int, explained: tuple[float, float]
 ) -> Forecast:
     """The range of what R^2 loses, over imagined tables."""
-    assert rows.labels is not None
     n = min(n_rows, _ROWS)
     if isinstance(plan.noise_scale, Mapping):
         noise: Noise = {name: scale * n / n_rows for name, scale in plan.noise_scale.items()}

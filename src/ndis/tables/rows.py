@@ -359,7 +359,7 @@ class Rows:
     """
 
     features: Columns
-    labels: Columns | None = None
+    labels: Any = None  # Columns, which estimators with labels rely on, or None
     weighted: bool = True
     drop_missing: bool = False
 
