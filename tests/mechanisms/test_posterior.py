@@ -10,7 +10,7 @@ from ndis.loss import Profile, from_dict
 from ndis.loss.cumulant_bound import CumulantBound
 from ndis.loss.posteriors import Envelope, RankOneUpdate
 from ndis.mechanisms.base import Target
-from ndis.mechanisms.posterior import MOST, SMALLEST, least_envelope_noise
+from ndis.mechanisms.posterior import MOST, SMALLEST, Draws
 from ndis.randomness import least_ridge
 from posterior_pairs import linear_regression, linear_removals, worst_log_delta
 from samplers import LEVEL, accepts_gaussian
@@ -107,7 +107,7 @@ def test_noise_is_private_and_the_least_for_its_pair(epsilon, n_draws, kind) -> 
         eta = kind.get("eta", math.inf) / variance
         return Envelope(variance**-0.5, 0.3 / variance, eta, kind.get("rank"))
 
-    noise, found = least_envelope_noise(Target(epsilon, 1e-6), envelope, n_draws=n_draws)
+    noise, found = Draws(Target(epsilon, 1e-6), n_draws).least_of(envelope)
     assert meets(found, epsilon, 1e-6)
     less = envelope((0.99 * noise) ** 2)
     loss = less.bound if less.rank is None else less.dominating
@@ -116,7 +116,7 @@ def test_noise_is_private_and_the_least_for_its_pair(epsilon, n_draws, kind) -> 
 
 
 def test_without_a_mean_shift_the_pair_is_attained() -> None:
-    noise, _ = least_envelope_noise(Target(1.0, 1e-6), lambda v: Envelope(0.0, 1.0 / v, rank=2))
+    noise, _ = Draws(Target(1.0, 1e-6)).least_of(lambda v: Envelope(0.0, 1.0 / v, rank=2))
     attained = QuadraticLoss.from_log_ratios([1.0 / noise**2] * 2)
     assert attained.log_delta(1.0) == pytest.approx(math.log(1e-6), abs=1e-6)
 
@@ -128,7 +128,7 @@ def test_split_costs_little_against_the_worst_pair_of_the_envelope() -> None:
     def envelope(variance: float) -> Envelope:
         return Envelope(variance**-0.5, math.log1p(0.2 / (variance + 0.8)), rank=1)
 
-    noise, _ = least_envelope_noise(Target(1.0, 1e-5), envelope)
+    noise, _ = Draws(Target(1.0, 1e-5)).least_of(envelope)
     at = envelope((noise / 1.05) ** 2)
     worst = QuadraticLoss(-math.expm1(at.kappa), at.mean_shift**2, 1.0)
     assert Profile.both(worst).delta(1.0) > 1e-5

@@ -15,14 +15,13 @@ from functools import lru_cache
 import flint
 import numpy as np
 from flint import arb, arb_mat
-from scipy.optimize import minimize_scalar
 
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
-from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+from ndis.loss import PrivacyLoss, QuadraticLoss
 from ndis.loss.posteriors import Envelope
 from ndis.mechanisms.base import Target
-from ndis.mechanisms.posterior import SMALLEST, least_draw_noise
+from ndis.mechanisms.posterior import SMALLEST, Draws
 from ndis.tables import GRID_NORM, ExactSum, Scores, Table
 from ndis.tables.sums import FINER
 
@@ -112,37 +111,10 @@ def least_noise(
         math.sqrt(2.0 * _HIDDEN * posterior.covariance_error),
     )
     start = 4.0 * posterior.mean_sensitivity / max(target.epsilon or 1.0, 0.1)
-
-    def calibrated(split: float) -> tuple[float, PrivacyLoss]:
-        return least_draw_noise(
-            target,
-            lambda variance: posterior.loss(variance, split),
-            n_draws=posterior.n_draws,
-            start=start,
-            floor=floor,
-            given=given,
-        )
-
-    def badness(logit: float, noise: float) -> float:
-        pair = posterior.envelope(noise**2).dominating(_share(logit))
-        both = Profile.both(posterior.n_draws * pair)
-        if target.epsilon is None:
-            return float(both.epsilon(target.delta))
-        return float(both.log_delta(target.epsilon))
-
-    split = 0.5
-    for _ in range(2):  # the split for the noise, and the noise for the split
-        noise, _loss = calibrated(split)
-        options = {"xatol": 1e-4}
-        found = minimize_scalar(
-            badness, args=(noise,), bounds=(-14.0, 14.0), method="bounded", options=options
-        )
-        split = _share(float(found.x))
-    return calibrated(split)
-
-
-def _share(logit: float) -> float:
-    return 1.0 / (1.0 + math.exp(-logit))
+    draws = Draws(target, posterior.n_draws, start, floor, given)
+    return draws.least_divided(
+        posterior.loss, lambda variance, share: posterior.envelope(variance).dominating(share)
+    )
 
 
 def law(table: Table, posterior: Posterior) -> tuple[FloatArray, FloatArray]:

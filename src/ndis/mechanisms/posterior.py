@@ -45,22 +45,13 @@ Bound = float | Callable[[float], float]
 # -- the least noise -------------------------------------------------------------------------
 
 
-def least_draw_noise(
-    target: Target,
-    worst_case: Callable[[float], PrivacyLoss],
-    *,
-    n_draws: int = 1,
-    start: float = 1.0,
-    floor: float = 1e-9,
-    given: float | None = None,
-) -> tuple[float, PrivacyLoss]:
-    """The least noise on draws whose worst case is known as a function of the noise variance.
+@dataclass(frozen=True)
+class Draws:
+    """Independent draws that are to be released, and what their noise has to achieve.
 
     Parameters
     ----------
     target : Target
-    worst_case : callable
-        Maps the added noise variance to a loss, record present first; more noise, less loss.
     n_draws : int
         Independent draws that are released.
     start : float
@@ -69,120 +60,141 @@ def least_draw_noise(
         The noise is no less than this: some laws are private as they are.
     given : float, optional
         The noise, where the caller has chosen it.
-
-    Returns
-    -------
-    noise_scale : float
-    loss : PrivacyLoss
-        The worst case of the whole release, both directions.
-
-    Examples
-    --------
-    >>> from ndis import QuadraticLoss
-    >>> from ndis.mechanisms.base import Target
-    >>> from ndis.mechanisms.posterior import least_draw_noise
-    >>> noise, _ = least_draw_noise(
-    ...     Target(1.0, 1e-5), lambda v: QuadraticLoss.from_shift(v**-0.5), floor=0.1
-    ... )
-    >>> f"{noise:.3f}"
-    '3.731'
     """
 
-    def family(noise: float) -> Profile:
-        return Profile.both(n_draws * worst_case(min(noise, 1e150) ** 2))
+    target: Target
+    n_draws: int = 1
+    start: float = 1.0
+    floor: float = 1e-9
+    given: float | None = None
 
-    if given is not None:
-        noise = _validate.positive("noise_scale", given)
-        if noise < floor:
+    def __post_init__(self) -> None:
+        given = self.given
+        if given is not None and _validate.positive("noise_scale", given) < self.floor:
             raise ValueError(
-                f"Expected a noise_scale of at least {floor:g}, a thousandth of the law's spread, "
-                f"got {noise:g}; with less the noise cannot be told beside the law."
-            )
-        return noise, family(noise)
-    assert target.epsilon is not None
-    if meets(family(floor), target.epsilon, target.delta):
-        return floor * ROUND_UP, family(floor)
-    noise, loss = target.least_noise(family, max(start, floor))
-    return max(floor, noise) * ROUND_UP, loss
-
-
-def least_envelope_noise(
-    target: Target,
-    envelope: Callable[[float], Envelope],
-    *,
-    n_draws: int = 1,
-    start: float = 1.0,
-    floor: float = 1e-9,
-    given: float | None = None,
-) -> tuple[float, PrivacyLoss]:
-    """The least noise that an envelope needs, by its dominating pair or by its bound.
-
-    Parameters
-    ----------
-    target : Target
-    envelope : callable
-        Maps the added noise variance to an `Envelope`; more noise, smaller envelope.
-    n_draws, start, floor, given
-        As in `least_draw_noise`.
-
-    Returns
-    -------
-    noise_scale : float
-    loss : PrivacyLoss
-        Both directions; the narrower law comes first.
-
-    Examples
-    --------
-    >>> from ndis.mechanisms.base import Target
-    >>> from ndis.mechanisms.posterior import Envelope, least_envelope_noise
-    >>> noise, _ = least_envelope_noise(
-    ...     Target(1.0, 1e-5), lambda v: Envelope(v**-0.5, 0.1 / v, rank=1)
-    ... )
-    >>> f"{noise:.3f}"
-    '4.038'
-    """
-    first = envelope((start if given is None else given) ** 2)
-    kinds: list[Callable[[Envelope, float], PrivacyLoss]] = []
-    if first.rank is not None:
-        kinds.append(Envelope.dominating)
-    if math.isfinite(first.eta) and (first.rank is None or first.eta < first.rank * first.kappa):
-        kinds.append(Envelope.bound)
-    if not kinds:
-        raise ValueError(
-            "Expected eta or rank, got neither; say how far, or in how many directions, "
-            "the covariance can change."
-        )
-
-    def searched(kind: Callable[[Envelope, float], PrivacyLoss]) -> tuple[float, PrivacyLoss]:
-        def least(split: float, start: float) -> tuple[float, PrivacyLoss]:
-            def worst_case(variance: float) -> PrivacyLoss:
-                return kind(envelope(variance), split)
-
-            return least_draw_noise(
-                target, worst_case, n_draws=n_draws, start=start, floor=floor, given=given
+                f"Expected a noise_scale of at least {self.floor:g}, a thousandth of the law's "
+                f"spread, got {given:g}; with less the noise cannot be told beside the law."
             )
 
-        def badness(noise: float, logit: float) -> float:
-            loss = Profile.both(n_draws * kind(envelope(noise**2), _share(logit)))
-            if target.epsilon is None:
-                return float(loss.epsilon(target.delta))
-            return float(loss.log_delta(target.epsilon))
+    def loss(self, worst_case: Callable[[float], PrivacyLoss], noise: float) -> Profile:
+        """The loss of the whole release, both directions."""
+        return Profile.both(self.n_draws * worst_case(min(noise, 1e150) ** 2))
 
-        noise, split = start if given is None else given, 0.5
-        divided = first.mean_shift > 0 and first.kappa > 0
-        for _ in range(_ROUNDS if divided and given is None else int(divided)):
-            noise, _ = least(split, noise)
-            bounds = (-_LOGIT, _LOGIT)
-            found = minimize_scalar(
-                partial(badness, noise), bounds=bounds, method="bounded", options={"xatol": 1e-4}
+    def least(
+        self, worst_case: Callable[[float], PrivacyLoss], start: float | None = None
+    ) -> tuple[float, PrivacyLoss]:
+        """The least noise if the worst case is known as a function of the noise variance.
+
+        Parameters
+        ----------
+        worst_case : callable
+            Maps the added noise variance to a loss, record present first; more noise, less loss.
+        start : float, optional
+            Another noise scale to begin with.
+
+        Returns
+        -------
+        noise_scale : float
+        loss : PrivacyLoss
+            The worst case of the whole release, both directions.
+
+        Examples
+        --------
+        >>> from ndis import QuadraticLoss
+        >>> from ndis.mechanisms.base import Target
+        >>> from ndis.mechanisms.posterior import Draws
+        >>> draws = Draws(Target(1.0, 1e-5), floor=0.1)
+        >>> noise, _ = draws.least(lambda v: QuadraticLoss.from_shift(v**-0.5))
+        >>> f"{noise:.3f}"
+        '3.731'
+        """
+        family = partial(self.loss, worst_case)
+        if self.given is not None:
+            return self.given, family(self.given)
+        assert self.target.epsilon is not None
+        if meets(family(self.floor), self.target.epsilon, self.target.delta):
+            return self.floor * ROUND_UP, family(self.floor)
+        noise, loss = self.target.least_noise(family, max(start or self.start, self.floor))
+        return max(self.floor, noise) * ROUND_UP, loss
+
+    def least_divided(
+        self,
+        worst_case: Callable[[float, float], PrivacyLoss],
+        rough: Callable[[float, float], PrivacyLoss] | None = None,
+    ) -> tuple[float, PrivacyLoss]:
+        """The same where the worst case divides itself into shares, which are searched for.
+
+        Parameters
+        ----------
+        worst_case : callable
+            Maps the added noise variance and a share in (0, 1), any of which will do, to a loss.
+        rough : callable, optional
+            About the same, to search the best share by.
+        """
+        rough = rough or worst_case
+
+        def badness(logit: float) -> float:
+            loss = self.loss(lambda variance: rough(variance, _share(logit)), noise)
+            if self.target.epsilon is None:
+                return float(loss.epsilon(self.target.delta))
+            return float(loss.log_delta(self.target.epsilon))
+
+        def least() -> tuple[float, PrivacyLoss]:
+            return self.least(lambda variance: worst_case(variance, share), noise)
+
+        noise, share = self.start, 0.5
+        for _ in range(_ROUNDS if self.given is None else 1):
+            noise, _ = least()
+            bounds, options = (-_LOGIT, _LOGIT), {"xatol": 1e-4}
+            found = minimize_scalar(badness, bounds=bounds, method="bounded", options=options)
+            share = _share(float(found.x))
+        return least()
+
+    def least_of(self, envelope: Callable[[float], Envelope]) -> tuple[float, PrivacyLoss]:
+        """The least noise that an envelope needs, by its dominating pair or by its bound.
+
+        Parameters
+        ----------
+        envelope : callable
+            Maps the added noise variance to an `Envelope`; more noise, smaller envelope.
+
+        Returns
+        -------
+        noise_scale : float
+        loss : PrivacyLoss
+            Both directions; the narrower law comes first.
+
+        Examples
+        --------
+        >>> from ndis.mechanisms.base import Target
+        >>> from ndis.mechanisms.posterior import Draws, Envelope
+        >>> draws = Draws(Target(1.0, 1e-5))
+        >>> noise, _ = draws.least_of(lambda v: Envelope(v**-0.5, 0.1 / v, rank=1))
+        >>> f"{noise:.3f}"
+        '4.038'
+        """
+        first = envelope((self.start if self.given is None else self.given) ** 2)
+        kinds: list[Callable[[Envelope, float], PrivacyLoss]] = []
+        if first.rank is not None:
+            kinds.append(Envelope.dominating)
+        narrow = first.rank is None or first.eta < first.rank * first.kappa
+        if math.isfinite(first.eta) and narrow:
+            kinds.append(Envelope.bound)
+        if not kinds:
+            raise ValueError(
+                "Expected eta or rank, got neither; say how far, or in how many directions, "
+                "the covariance can change."
             )
-            split = _share(float(found.x))
-        return least(split, noise)
 
-    found = [searched(kind) for kind in kinds]
-    if given is not None:
-        return min(found, key=lambda pair: float(pair[1].epsilon(target.delta)))
-    return min(found, key=lambda pair: pair[0])
+        def least(kind: Callable[[Envelope, float], PrivacyLoss]) -> tuple[float, PrivacyLoss]:
+            if first.mean_shift > 0 and first.kappa > 0:
+                return self.least_divided(lambda v, share: kind(envelope(v), share))
+            return self.least(lambda v: kind(envelope(v), 0.5))
+
+        found = [least(kind) for kind in kinds]
+        if self.given is not None:
+            return min(found, key=lambda pair: float(pair[1].epsilon(self.target.delta)))
+        return min(found, key=lambda pair: pair[0])
 
 
 def _share(logit: float) -> float:
@@ -290,15 +302,12 @@ class GaussianOutput(PrivateEstimator):
         """What `fit` will do; needs no data."""
         target, n_draws, spread = self._target(), self.output_copies, self._spread()
         reverse = _validate.one_of("wider", self.wider, SIDES) == "present"
-        given = self.noise_scale
-        if given is not None:
-            given = _validate.positive("noise_scale", given)
-        common: Any = {"n_draws": n_draws, "floor": SMALLEST * spread, "given": given}
+        draws = Draws(target, n_draws, floor=SMALLEST * spread, given=self.noise_scale)
         if self.worst_case is not None:
-            noise, loss = least_draw_noise(target, self.worst_case, **common)
+            noise, loss = draws.least(self.worst_case)
             how = "One pair that dominates all neighbours was declared."
         else:
-            noise, loss = least_envelope_noise(target, self.envelope, **common)
+            noise, loss = draws.least_of(self.envelope)
             how = "Bounds on what one record does to the law were declared."
             loss = loss.reversed() if reverse else loss
         note = "It rests on what the algorithm's owner declared that one record can do."

@@ -44,7 +44,7 @@ from ndis.mechanisms.kernels import (
     made,
     proven_variance,
 )
-from ndis.mechanisms.posterior import SMALLEST, drawn, least_draw_noise, noised
+from ndis.mechanisms.posterior import SMALLEST, Draws, drawn, noised
 from ndis.mechanisms.spectrum import Spectrum
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import GRID_NORM, Columns, Rows, Table
@@ -690,6 +690,4 @@ def _least_noise(
     update: RankOneUpdate, target: Target, n_draws: int, given: float | None
 ) -> tuple[float, PrivacyLoss]:
     size = math.sqrt(update.prior_norm)
-    return least_draw_noise(
-        target, update.loss, n_draws=n_draws, start=size, floor=SMALLEST * size, given=given
-    )
+    return Draws(target, n_draws, size, SMALLEST * size, given).least(update.loss)
