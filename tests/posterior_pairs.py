@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from ndis import GaussianOutput, QuadraticLoss
 from ndis.loss.posteriors import RankOneUpdate
-from ndis.mechanisms.posterior import require_rows
+from ndis.mechanisms.base import require_rows
 
 
 def linear_regression(

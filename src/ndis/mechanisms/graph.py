@@ -51,7 +51,7 @@ _MOST_NODES = 10_000
 _BLOCK = 1 << 23
 
 
-class Spectrum(NamedTuple):
+class Eigenvalues(NamedTuple):
     """Eigenvalues, and bounds that hold for all of them at once."""
 
     value: FloatArray
@@ -490,7 +490,7 @@ class PrivateGraph(PrivateEstimator):
             error = math.sqrt(2.0 / (freedom - 2)) * resistance
         return Estimate(np.asarray(resistance), np.asarray(error))
 
-    def spectrum(self, k: int, *, level: float = 0.95) -> Spectrum:
+    def spectrum(self, k: int, *, level: float = 0.95) -> Eigenvalues:
         """The k largest eigenvalues of the Laplacian, with bounds; of a sketch.
 
         Parameters
@@ -525,7 +525,7 @@ class PrivateGraph(PrivateEstimator):
         reach = (math.sqrt(n - 1) + math.sqrt(2.0 * math.log(2.0 / doubt))) / math.sqrt(r)
         above = values / (1.0 - reach) ** 2 if reach < 1 else np.full(k, np.inf)
         noise = self.noise_scale_
-        return Spectrum(values - noise, values / (1.0 + reach) ** 2 - noise, above - noise)
+        return Eigenvalues(values - noise, values / (1.0 + reach) ** 2 - noise, above - noise)
 
     # -- parts -------------------------------------------------------------------------------
 

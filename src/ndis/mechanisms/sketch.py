@@ -176,18 +176,11 @@ class Sketch:
         array([[0., 3.],
                [3., 0.]])
         """
-        d = len(self.columns)
-        first, second = np.triu_indices(d, 1)
-        differences = np.zeros((first.size, d))
-        differences[np.arange(first.size), first] = 1.0
-        differences[np.arange(first.size), second] = -1.0
-        ridged = np.mean((differences @ self.matrix) ** 2, axis=1)
-        squared = ridged - np.sum((differences @ self._noise()) * differences, axis=1)
-        spread = ridged * np.sqrt(2.0 / self.n_components)
-        value, error = np.zeros((d, d)), np.zeros((d, d))
-        value[first, second] = value[second, first] = squared
-        error[first, second] = error[second, first] = spread
-        return Estimate(value, error)
+        ridged, noise = (
+            np.diag(matrix)[:, np.newaxis] + np.diag(matrix) - 2.0 * matrix
+            for matrix in (self._second_moments(), self._noise())
+        )
+        return Estimate(ridged - noise, ridged * np.sqrt(2.0 / self.n_components))
 
     def least_squares(self, target: str, *, debias: bool = True) -> Estimate:
         """Coefficients of the regression of one column on all others.
