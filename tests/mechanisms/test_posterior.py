@@ -313,5 +313,5 @@ def test_linear_regression_enforces_its_bounds() -> None:
     law = private.output_law(np.column_stack([X, np.where(y > 0.5, 7.0, y)]))
     same = private.output_law(np.column_stack([X, np.where(y > 0.5, 1.0, y)]))
     assert np.array_equal(law.mean, same.mean)
-    with pytest.raises(ValueError, match="at most 40 rows"):
+    with pytest.raises(ValueError, match="at most max_rows=40 rows"):
         private.fit(np.zeros((41, 3)))
