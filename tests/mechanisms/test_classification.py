@@ -267,7 +267,7 @@ def test_classes_are_declared(tmp_path: Any) -> None:
         ({"method": "lbfgs"}, "method"),
         ({"method": "posterior", "classes": [0, 1, 2]}, "two classes"),
         ({"method": "posterior", "lam": 0.0}, "lam"),
-        ({"method": "posterior", "max_rows": 5}, "at most 5 rows"),
+        ({"method": "posterior", "max_rows": 5}, "at most max_rows=5 rows"),
         ({"method": "posterior", "limits": "private", "data_norm": None}, "public"),
     ],
 )
