@@ -486,43 +486,22 @@ class _Standard:
         )
 
 
-class _BallCumulant:
-    """K(s) in ball arithmetic: a `certified.Cumulant`."""
+@dataclass(frozen=True)
+class _BallCumulant(certified.Cumulant):
+    """K(s) in ball arithmetic."""
 
-    def __init__(self, law: _Standard) -> None:
-        self.rows = [
-            (arb(w), arb(n), arb(nc))
-            for w, n, nc in zip(
-                law.weights.tolist(), law.dofs.tolist(), law.noncentralities.tolist(), strict=True
-            )
-        ]
-        self.variance = arb(law.sigma) ** 2
+    law: _Standard
 
-    def cumulant(self, s: arb) -> arb:
-        total = self.variance * s * s / 2
-        for w, n, nc in self.rows:
-            scale = 1 - 2 * s * w
-            total += nc * s * w / scale - n / 2 * scale.log()
-        return total
-
-    def slope(self, s: arb) -> arb:
-        total = self.variance * s
-        for w, n, nc in self.rows:
-            scale = 1 - 2 * s * w
-            total += w * (n + nc / scale) / scale
-        return total
-
-    def expansion(self, c: arb) -> list[tuple[arb, arb, arb]]:
-        triples = [] if self.variance == 0 else [(0 * c, 0 * c, self.variance)]
-        for w, n, nc in self.rows:
-            scale = 1 - 2 * c * w
-            if not scale > 0:
-                raise ArithmeticError("The contour left the strip of convergence.")
-            triples.append((n, -2 * w / scale, 4 * nc * w**2 / scale**3))
-        return triples
+    def at_zero(self) -> tuple[arb, list[tuple[arb, arb, arb]]]:
+        """The mean, and the triples of the normal part and of the others."""
+        variance, slope = arb(self.law.sigma) ** 2, arb(0)
+        triples = [] if variance == 0 else [(arb(0), arb(0), variance)]
+        parts = (self.law.weights, self.law.dofs, self.law.noncentralities)
+        for w, n, nc in zip(*(map(arb, part.tolist()) for part in parts), strict=True):
+            slope += w * (n + nc)
+            triples.append((n, -2 * w, 4 * nc * w**2))
+        return slope, triples
 
     def growth(self, t: float) -> arb:
-        return -arb(t) if self.variance == 0 else arb("nan")
-
-    def doubt(self, c: arb) -> None:
-        return None  # the stored numbers are the law
+        """Without a normal part K itself grows like a logarithm, exactly."""
+        return -arb(t) if self.law.sigma == 0 else arb("nan")

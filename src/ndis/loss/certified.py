@@ -13,12 +13,13 @@ What is enclosed is the integral of the function that a `Cumulant` holds or, whe
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any
 
 import flint
 import numpy as np
@@ -52,23 +53,44 @@ def precision(bits: int) -> Iterator[None]:
         flint.ctx.prec = before
 
 
-class Cumulant(Protocol):
-    """A cumulant function in ball arithmetic."""
+class Cumulant(ABC):
+    """A quadratic cumulant function in ball arithmetic: a slope and triples (n, q, g), at 0.
+
+    K(s) = slope s + sum of -n/2 log1pmx(q s) + g/2 s^2/(1 + q s), as in `contour`.
+    """
+
+    @abstractmethod
+    def at_zero(self) -> tuple[arb, list[tuple[arb, arb, arb]]]:
+        """The slope and the triples."""
 
     def cumulant(self, s: arb) -> arb:
         """K(s) inside the strip of convergence."""
+        slope, triples = self.at_zero()
+        return slope * s + _total(
+            (n * (q * s - (1 + q * s).log()) + g * s * s / (1 + q * s)) / 2 for n, q, g in triples
+        )
 
     def slope(self, s: arb) -> arb:
         """K'(s)."""
+        slope, triples = self.at_zero()
+        return slope + _total(
+            s * (n * q * q + g * (2 + q * s) / (1 + q * s)) / (1 + q * s) / 2 for n, q, g in triples
+        )
 
     def expansion(self, c: arb) -> list[tuple[arb, arb, arb]]:
-        """The triples (n, q, g) of `contour.Local` around c."""
+        """The triples around c."""
+        triples = self.at_zero()[1]
+        scales = _positive([1 + q * c for _, q, _ in triples])
+        return [(n, q / D, g / D**3) for (n, q, g), D in zip(triples, scales, strict=True)]
 
     def growth(self, t: float) -> arb:
         """The coefficient of s in K(s) - s t at infinity; NaN where a Gaussian part decides."""
+        slope, triples = self.at_zero()
+        return slope - t + _total((n * q + (g / q if g != 0 else g)) / 2 for n, q, g in triples)
 
     def doubt(self, c: arb) -> Doubt | None:
         """How far the function meant may be from this one; None where this is the one meant."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -121,7 +143,7 @@ class Doubt:
 
 
 @dataclass(frozen=True)
-class LossCumulant:
+class LossCumulant(Cumulant):
     """Lambda(s) of a loss.
 
     For each direction the sign of its excess, z = |excess|, the shift h, the count n, and the
@@ -130,39 +152,18 @@ class LossCumulant:
 
     rows: list[tuple[int, arb, arb, arb, arb, arb, arb]]
 
-    def cumulant(self, s: arb) -> arb:
-        """Lambda(s)."""
-        return _total(
-            (n * (u * z.log1p() - (u * z).log1p()) + h * u * (u - 1) / (1 + u * z)) / 2
-            for u, _, z, h, n in self._at(s)
-        )
-
-    def slope(self, s: arb) -> arb:
-        """Lambda'(s)."""
-        return _total(
-            sign
-            * (n * (z.log1p() - z / (1 + u * z)) + h * (2 * u - 1 + u * u * z) / (1 + u * z) ** 2)
-            / 2
-            for u, sign, z, h, n in self._at(s)
-        )
-
-    def expansion(self, c: arb) -> list[tuple[arb, arb, arb]]:
-        """The triples (n, q, g) around c."""
-        return [
-            (n if z != 0 else z, sign * z / D, h * (1 + z) / D**3)
-            for (_, sign, z, h, n), D in zip(self._at(c), self._scales(c), strict=True)
-            if z != 0 or h != 0
-        ]
-
-    def growth(self, t: float) -> arb:
-        """The coefficient of s in Lambda(s) - s t at infinity."""
-        return (
-            _total(
-                sign * (n * z.log1p() + (h / z if h != 0 else h)) / 2
-                for _, sign, z, h, n in self._at(arb(0))
-            )
-            - t
-        )
+    def at_zero(self) -> tuple[arb, list[tuple[arb, arb, arb]]]:
+        """The mean of the loss, and the triples of the directions."""
+        slope, triples = arb(0), []
+        for sign, z, h, n, *_ in self.rows:
+            log, wide = z.log1p(), 1 + z
+            if sign > 0:
+                slope += (n * (z - log) + h) / 2
+                triples.append((n, -z, h * wide))
+            else:
+                slope += (n * (log - z / wide) + h / wide) / 2
+                triples.append((n if z != 0 else z, z / wide, h / wide**2))
+        return slope, triples
 
     def doubt(self, c: arb) -> Doubt | None:
         """What the errors do to Lambda around c."""
@@ -189,8 +190,8 @@ class LossCumulant:
             ),
             whole=2 * _total((h.sqrt() + g) ** 2 for _, _, h, *_, g in self.rows) / (1 - error),
             branches=[
-                (sign * z / D, z - 4 * error * (1 + z))
-                for (_, sign, z, _, _), D in zip(self._at(c), scales, strict=True)
+                (-z / D if sign > 0 else z / D, z - 4 * error * (1 + z))
+                for (sign, z, *_), D in zip(self.rows, scales, strict=True)
             ],
         )
 
@@ -208,17 +209,9 @@ class LossCumulant:
         pulls = _total((h.sqrt() + g) ** 2 / z for _, z, h, *_, g in self.rows)
         return (logs + pulls / (1 - share)) / 2
 
-    def _at(self, s: arb) -> Iterator[tuple[arb, int, arb, arb, arb]]:
-        """The variable u, the sign of du/ds, z, h and n of each direction."""
-        for sign, z, h, n, *_ in self.rows:
-            yield (-s, -1, z, h, n) if sign > 0 else (1 + s, 1, z, h, n)
-
     def _scales(self, c: arb) -> list[arb]:
         """D(c) = 1 + u z of each direction, in units of its smaller variance."""
-        scales = [1 + u * z for u, _, z, _, _ in self._at(c)]
-        if not all(D > 0 for D in scales):
-            raise ArithmeticError("The contour left the strip of convergence.")
-        return scales
+        return _positive([1 + (-c if sign > 0 else 1 + c) * z for sign, z, *_ in self.rows])
 
     def _error(self) -> arb:
         return _largest(e + f for *_, e, f, _ in self.rows)
@@ -587,6 +580,12 @@ def _log1pmx(x: acb, analytic: bool) -> acb:
     centre = x.mid()
     around = arb(0, (abs(x / (1 + x)) * abs(x - centre)).abs_upper())
     return (1 + centre).log() - centre + acb(around, around)
+
+
+def _positive(scales: list[arb]) -> list[arb]:
+    if not all(D > 0 for D in scales):
+        raise ArithmeticError("The contour left the strip of convergence.")
+    return scales
 
 
 def _total(values: Iterable[arb]) -> arb:
