@@ -148,16 +148,6 @@ def test_a_guarantee_with_a_hole_gets_one_sentence() -> None:
             Guarantee.from_dict(stored)
 
 
-def test_other_dialects() -> None:
-    assert guarantee().zcdp() == pytest.approx(0.5, rel=1e-12)
-    assert guarantee(delta=float(SHIFT.delta(1.0))).gdp() == pytest.approx(1.0, rel=1e-9)
-    sketch = Profile.both(QuadraticLoss.from_leverage(0.1, 10))
-    assert math.isinf(guarantee(loss=sketch).zcdp())
-    for read in (Guarantee.zcdp, Guarantee.gdp):
-        with pytest.raises(ValueError, match="carries its loss"):
-            read(guarantee(loss=None))
-
-
 @given(st.floats(0.01, 1.0), st.integers(2, 4), st.floats(0.05, 0.5))
 def test_a_group_is_covered(eps: float, size: int, distance: float) -> None:
     one = QuadraticLoss.from_shift(distance)

@@ -479,7 +479,8 @@ def _integers(matrix: FloatArray) -> list[list[int]]:
 
 def _check_semi_definite(matrix: FloatArray, scale: float) -> None:
     """Refuse what has a negative eigenvalue beyond rounding."""
-    slack = _tolerance(len(matrix), scale)
+    # Below this an eigenvalue is indistinguishable from 0.
+    slack = 8.0 * len(matrix) * float(np.finfo(np.float64).eps) * scale
     try:
         # The factorisation is ten times as fast as the eigenvalues, which a message needs.
         np.linalg.cholesky(matrix + slack * np.eye(len(matrix)))
@@ -490,11 +491,6 @@ def _check_semi_definite(matrix: FloatArray, scale: float) -> None:
                 f"Expected cov to be positive semi-definite, got a least eigenvalue of "
                 f"{smallest:.3g}; check how it was computed."
             ) from None
-
-
-def _tolerance(d: int, scale: float) -> float:
-    """Below this an eigenvalue of a d x d matrix of that norm is indistinguishable from 0."""
-    return 8.0 * d * float(np.finfo(np.float64).eps) * scale
 
 
 def _mean(mean: ArrayLike) -> FloatArray:

@@ -231,40 +231,15 @@ class Guarantee:
         >>> f"{promised.risk():.4f} {promised.risk(false_positive=0.01):.4f}"
         '0.0995 0.0189'
         """
+        self.must_hold()
+        return measure(self._worst(), **question)
+
+    def must_hold(self) -> None:
+        """Refuse what nobody may rely on: a refuted claim, or noise from a known seed."""
         if self.basis == "refuted" or not self.private:
             raise ValueError(
                 f"Expected a guarantee that holds, got one that does not: {self.sentences()[0]}"
             )
-        return measure(self._worst(), **question)
-
-    def zcdp(self) -> float:
-        """The rho of zero-concentrated DP, sup over orders of renyi(alpha)/alpha; often infinite.
-
-        A sketch's Renyi divergences end at a finite order, so it has no finite rho.
-
-        Examples
-        --------
-        >>> from ndis import Guarantee, Profile, QuadraticLoss
-        >>> loss = Profile.both(QuadraticLoss.from_shift(1.0))
-        >>> round(Guarantee(1.0, 0.2, "replace", "proven", loss).zcdp(), 12)
-        0.5
-        """
-        if self.loss is None:
-            raise ValueError(
-                "Expected a guarantee that carries its loss, got one without; "
-                "only (epsilon, delta) is known of it."
-            )
-        orders = 1.0 + np.geomspace(1e-6, 1e8, 400)
-        return float(np.max(np.asarray(self.loss.renyi(orders)) / orders))
-
-    def gdp(self) -> float:
-        """The mu of the Gaussian mechanism with the same epsilon at this delta."""
-        if self.loss is None:
-            raise ValueError(
-                "Expected a guarantee that carries its loss, got one without; "
-                "only (epsilon, delta) is known of it."
-            )
-        return self.loss.gdp_mu(self.delta)
 
     def for_group(self, size: int) -> Guarantee:
         """The guarantee for groups of `size` neighbours (the triangle inequality of delta).

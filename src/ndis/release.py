@@ -318,10 +318,7 @@ class Release:
         {'epsilon': 1.0, 'delta': 1e-06}
         """
         promise = self.guarantee
-        if promise.basis == "refuted" or not promise.private:
-            raise ValueError(
-                f"Expected a guarantee that holds, got one that does not: {promise.sentences()[0]}"
-            )
+        promise.must_hold()
         needed = (*_ABOUT, "registry_authors")
         known = {"data_product_type": "Summary statistics", **about}
         missing = [name for name in needed if not known.get(name)]

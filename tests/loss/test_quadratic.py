@@ -186,7 +186,6 @@ def test_gdp_and_trivial_losses() -> None:
     assert disjoint.delta(1000.0) == 1.0
     assert disjoint.epsilon(0.5) == math.inf
     assert disjoint.delta_bounds(3.0) == (1.0, 1.0)
-    assert QuadraticLoss.from_shift(0.4).gdp_mu(1e-8) == pytest.approx(0.4, rel=1e-9)
 
 
 @given(losses())

@@ -76,8 +76,8 @@ class RadialLoss(PrivacyLoss):
     '0.211605'
     """
 
-    __slots__ = ("dimension", "spread")
-
+    kind = "radial"
+    stored = ("dimension", "spread")
     exactness = "exact"
 
     def __init__(self, dimension: int, spread: float) -> None:
@@ -160,30 +160,6 @@ class RadialLoss(PrivacyLoss):
             return upper[j] + share * (upper[j + 1] - upper[j])
 
         return above
-
-    def __eq__(self, other: object) -> bool:
-        """Equal dimension and spread."""
-        return isinstance(other, RadialLoss) and (self.dimension, self.spread) == (
-            other.dimension,
-            other.spread,
-        )
-
-    def __hash__(self) -> int:
-        """Hash of dimension and spread."""
-        return hash((self.dimension, self.spread))
-
-    def __repr__(self) -> str:
-        """Name dimension and spread."""
-        return f"RadialLoss(dimension={self.dimension}, spread={self.spread:g})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The stored numbers, exactly."""
-        return {"kind": "radial", "dimension": self.dimension, "spread": self.spread.hex()}
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> RadialLoss:
-        """Read what `to_dict` wrote."""
-        return cls(stored["dimension"], float.fromhex(stored["spread"]))
 
 
 @functools.lru_cache(maxsize=64)

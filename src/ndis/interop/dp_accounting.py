@@ -133,7 +133,7 @@ def _tables(loss: PrivacyLoss, accuracy: float, step: float) -> tuple[TabulatedL
     epsilons: FloatArray = step * np.arange(math.ceil(high / step) + 1, dtype=np.float64)
     margin = 1.0 + _rounding(step, 2.0 * epsilons.size)
     present, absent = (
-        _at_most_one(_deltas(direction, epsilons, end) * margin)
+        np.minimum(_deltas(direction, epsilons, end) * margin, 1.0)  # delta <= 1 is a theorem
         for direction, end in zip(pair, ends, strict=True)
     )
 
@@ -169,10 +169,6 @@ def _rounding(step: float, points: float) -> float:
     """
     unit = 0.5 * float(np.finfo(np.float64).eps)
     return 2.0 * unit * (16.0 * (1.0 + 1.0 / step) + points + 8.0)
-
-
-def _at_most_one(deltas: FloatArray) -> FloatArray:
-    return np.minimum(deltas, 1.0)  # delta <= 1 is a theorem
 
 
 def _mass_function(table: TabulatedLoss) -> Any:
@@ -258,11 +254,7 @@ def event_of(guarantee: Guarantee) -> LossDpEvent:
             "Expected a guarantee that carries its loss, got one without; "
             "only (epsilon, delta) is known of it."
         )
-    if guarantee.basis == "refuted" or not guarantee.private:
-        raise ValueError(
-            "Expected a guarantee that holds, got a refuted claim or noise from a known seed; "
-            "an accountant must not count it."
-        )
+    guarantee.must_hold()
     return LossDpEvent(guarantee.loss, guarantee.relation)
 
 
@@ -385,8 +377,8 @@ def from_opacus(accountant: Any) -> Profile:
     >>> from types import SimpleNamespace
     >>> from ndis.interop.dp_accounting import from_opacus
     >>> seen = SimpleNamespace(history=[(2.0, 1.0, 3), (4.0, 1.0, 4)])
-    >>> f"{from_opacus(seen).gdp_mu(1e-6):.6f}"
-    '1.000000'
+    >>> f"{from_opacus(seen).delta(1.0):.6f}"
+    '0.126937'
     """
     book = LossAccountant()
     for noise, rate, steps in accountant.history:

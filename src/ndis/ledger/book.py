@@ -434,8 +434,8 @@ class Ledger:
         ...     with Ledger.create(path, 4.0, 1e-6, "add-remove") as ledger:
         ...         for _ in range(4):
         ...             _ = ledger.spend(Guarantee(1.3, 1e-6, "add-remove", "proven", loss), "toy")
-        ...         round(float(ledger.total().gdp_mu(1e-6)), 6)
-        0.6
+        ...         f"{ledger.total().delta(1.0):.6f}"
+        '0.018966'
         """
         rules, _, entries = self._all()
         return rules.total([entry.guarantee for entry in entries])

@@ -41,11 +41,7 @@ def directions(guarantee: Guarantee, step: float = math.inf) -> Directions:
 
 
 def _distinct(losses: Iterable[PrivacyLoss]) -> tuple[PrivacyLoss, ...]:
-    different: list[PrivacyLoss] = []
-    for loss in losses:
-        if loss not in different:
-            different.append(loss)
-    return tuple(different)
+    return tuple(dict.fromkeys(losses))
 
 
 def meets_alone(guarantee: Guarantee, epsilon: float, delta: float) -> bool:
@@ -58,16 +54,11 @@ def meets_alone(guarantee: Guarantee, epsilon: float, delta: float) -> bool:
 
 def compose(parts: Sequence[tuple[Guarantee, int]], step: float) -> Profile:
     """The exact total of releases that were fixed in advance, each made so many times."""
-    ways = [[directions(given, step)[way] for given, _ in parts] for way in (0, 1)]
-    times = [count for _, count in parts]
-    return Profile(
-        [
-            reduce(add, (k * one_pair(losses) for losses, k in zip(way, times, strict=True)))
-            for way in ways
-        ]
+    total: Profile = reduce(
+        add, (times * Profile(map(_worst, directions(given, step))) for given, times in parts)
     )
+    return total
 
 
-def one_pair(losses: tuple[PrivacyLoss, ...]) -> PrivacyLoss:
-    """One loss that dominates the largest of several: that loss itself, or a table of them."""
-    return losses[0] if len(losses) == 1 else Profile(losses).dominating()
+def _worst(losses: tuple[PrivacyLoss, ...]) -> PrivacyLoss:
+    return losses[0] if len(losses) == 1 else Profile(losses)

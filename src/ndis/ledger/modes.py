@@ -11,7 +11,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -117,10 +117,7 @@ class Mode(ABC):
         """The loss of these releases, added up as if they had been planned."""
         if not guarantees:
             return Profile.both(QuadraticLoss(0.0, 0.0, 0.0))
-        parts = {fingerprint(guarantee): guarantee for guarantee in guarantees}
-        times = Counter(map(fingerprint, guarantees))
-        used = [(guarantee, times[key]) for key, guarantee in parts.items()]
-        return compose(used, self.epsilon / _CELLS)
+        return compose(list(_counted(guarantees).values()), self.epsilon / _CELLS)
 
     def promised(self) -> Profile | None:
         """The loss of all releases, past and future, where more is known than the budget."""
@@ -201,15 +198,10 @@ class Adaptive(Mode):
         alone = len(guarantees) == 1 and meets_alone(guarantees[0], self.epsilon, self.delta)
         return None if alone or self.filter.admits(stored) else "more was spent than the budget"
 
-    def _costs(self, guarantees: Iterable[Guarantee]) -> list[FloatArray]:
-        known: dict[str, FloatArray] = {}
-        costs = []
-        for guarantee in guarantees:
-            key = fingerprint(guarantee)
-            if key not in known:
-                known[key] = self.filter.cost(guarantee)
-            costs.append(known[key])
-        return costs
+    def _costs(self, guarantees: Sequence[Guarantee]) -> list[FloatArray]:
+        keys = [fingerprint(guarantee) for guarantee in guarantees]
+        known = {key: self.filter.cost(given) for key, (given, _) in _counted(guarantees).items()}
+        return [known[key] for key in keys]
 
 
 @dataclass(frozen=True)
@@ -225,9 +217,7 @@ class Planned(Mode):
     @classmethod
     def of(cls, epsilon: float, delta: float, guarantees: Sequence[Guarantee]) -> Planned:
         """A plan; refused if its exact total is not proven to be within the budget."""
-        times = Counter(fingerprint(guarantee) for guarantee in guarantees)
-        parts = {fingerprint(guarantee): guarantee for guarantee in guarantees}
-        plan = cls(epsilon, delta, {key: (parts[key], times[key]) for key in parts})
+        plan = cls(epsilon, delta, _counted(guarantees))
         if not guarantees:
             raise ValueError("Expected at least one release in the plan, got none; list them.")
         if not plan.fits():
@@ -339,6 +329,13 @@ def _as_gaussian(epsilon: float, delta: float) -> Remaining:
     """The Gaussian release that is (epsilon, delta)-private and no better."""
     noise = least_noise(lambda scale: QuadraticLoss.from_shift(1.0 / scale), epsilon, delta)
     return Remaining(epsilon, delta, 1.0 / noise)
+
+
+def _counted(guarantees: Sequence[Guarantee]) -> dict[str, tuple[Guarantee, int]]:
+    """The different guarantees by fingerprint, and how often each comes."""
+    keys = [fingerprint(guarantee) for guarantee in guarantees]
+    times = Counter(keys)
+    return {key: (each, times[key]) for key, each in zip(keys, guarantees, strict=True)}
 
 
 def fingerprint(guarantee: Guarantee) -> str:

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.loss import curves
+from ndis.loss import curves, kinds
 
 if TYPE_CHECKING:
     from ndis.loss.tabulated import TabulatedLoss
@@ -62,6 +63,10 @@ class PrivacyLoss(ABC):
     """
 
     quick: bool = False
+    # The name under which a kind is stored, and the constructor's parameters that tell two apart;
+    # without them a loss is equal to itself alone, and its table is stored.
+    kind: ClassVar[str] = ""
+    stored: ClassVar[tuple[str, ...]] = ()
 
     def _repr_html_(self) -> str:
         """A few points of the curve, where they are quick to find."""
@@ -154,9 +159,37 @@ class PrivacyLoss(ABC):
         """The shape of a batch of losses; () for a single one."""
         return ()
 
+    # -- the same loss, and storage --------------------------------------------------------------
+
+    def _key(self) -> tuple[Any, ...]:
+        values = [getattr(self, name) for name in self.stored]
+        arrays = ((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values)
+        return (type(self), *arrays) if values else (id(self),)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal stored parameters."""
+        return isinstance(other, PrivacyLoss) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        """Hash of the stored parameters."""
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        """Name the stored parameters."""
+        given = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.stored)
+        return f"{type(self).__name__}({given})"
+
     def to_dict(self) -> dict[str, Any]:
         """A JSON-able description from which `ndis.loss.from_dict` rebuilds the loss exactly."""
-        return self.dominating().to_dict()
+        if not self.kind:
+            return self.dominating().to_dict()
+        given = {name: kinds.encoded(getattr(self, name)) for name in self.stored}
+        return {"kind": self.kind, **given}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(**{name: kinds.decoded(stored[name]) for name in cls.stored if name in stored})
 
     # -- composition ---------------------------------------------------------------------------
 
@@ -280,34 +313,3 @@ class PrivacyLoss(ABC):
         if self.infinite_mass > 0:
             return np.full(order.shape, np.inf)[()]
         return self.finite_cumulant(order - 1.0) / (order - 1.0)
-
-    def gdp_mu(self, delta: float) -> float:
-        """The mu of the Gaussian mechanism that has the same epsilon at this delta, rounded up.
-
-        A summary in the language of Gaussian differential privacy at one point of the curve,
-        not a dominating bound over all of it.
-
-        Examples
-        --------
-        >>> from ndis import QuadraticLoss
-        >>> round(QuadraticLoss.from_shift(0.75).gdp_mu(1e-6), 6)
-        0.75
-        """
-        from scipy.optimize import brentq
-
-        from ndis.loss.quadratic import QuadraticLoss
-
-        wanted = _validate.probability("delta", delta)
-        eps = float(self.epsilon(wanted))
-        if math.isinf(eps):
-            return math.inf
-
-        def gap(log_mu: float) -> float:
-            return float(QuadraticLoss.from_shift(math.exp(log_mu)).log_delta(eps)) - math.log(
-                wanted
-            )
-
-        low, high = -40.0, 12.0
-        if gap(low) > 0:
-            return math.exp(low)
-        return math.exp(brentq(gap, low, high, xtol=1e-14) + 1e-11)

@@ -230,7 +230,16 @@ def log_delta_bounds(loss: Any, eps: float) -> tuple[float, float]:
         return _trivial(eps)
     terms = LossCumulant(rows)
     support = _beyond_support(terms, eps)
-    return support if support is not None else _either_side(terms, loss, eps)
+    if support is not None:
+        return support
+    low, high = _either_side(terms, loss, eps)
+    top = float(terms.supremum().upper())
+    if low == -math.inf and top < math.inf:
+        # So near the end of the support errors may hide it. A little earlier they do not, and
+        # delta falls.
+        earlier = (eps - abs(top) * 2.0**-k for k in (43, 33, 23, 13))
+        high = min(high, *(_either_side(terms, loss, each)[1] for each in earlier))
+    return low, high
 
 
 def _either_side(terms: LossCumulant, loss: Any, eps: float) -> tuple[float, float]:

@@ -42,7 +42,8 @@ class CumulantBound(PrivacyLoss):
     '0.1269 <= 0.2468'
     """
 
-    __slots__ = ("loss",)
+    kind = "cumulant-bound"
+    stored = ("loss",)
 
     def __init__(self, loss: QuadraticLoss) -> None:
         if loss.batch_shape:
@@ -53,6 +54,7 @@ class CumulantBound(PrivacyLoss):
 
     exactness: Exactness = "upper bound"
     quick = True
+    infinite_mass = 0.0
 
     def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:
         """The bound above, rounded up; below nothing is known."""
@@ -78,11 +80,6 @@ class CumulantBound(PrivacyLoss):
         """The bound on the cumulant, which is what is known."""
         return self.loss.finite_cumulant(s)
 
-    @property
-    def infinite_mass(self) -> float:
-        """No loss is infinite."""
-        return 0.0
-
     def supremum(self) -> Any:
         """The largest loss that the bounding pair can have, rounded up.
 
@@ -102,21 +99,3 @@ class CumulantBound(PrivacyLoss):
 
     def _times(self, times: int) -> CumulantBound:
         return CumulantBound(times * self.loss)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CumulantBound) and self.loss == other.loss
-
-    def __hash__(self) -> int:
-        return hash(("cumulant-bound", self.loss))
-
-    def __repr__(self) -> str:
-        return f"CumulantBound({self.loss!r})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The bounding pair's own description."""
-        return {"kind": "cumulant-bound", "loss": self.loss.to_dict()}
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> CumulantBound:
-        """Read what `to_dict` wrote."""
-        return cls(QuadraticLoss.from_dict(stored["loss"]))

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from ndis.loss.base import PrivacyLoss
 
@@ -43,6 +45,24 @@ def from_dict(stored: Mapping[str, Any]) -> PrivacyLoss:
     kind = stored.get("kind")
     loss: PrivacyLoss = _class(kind).from_dict(stored)
     return loss
+
+
+def encoded(value: Any) -> Any:
+    """A parameter of a loss as JSON: doubles, exactly, as hexadecimal text."""
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, np.ndarray | tuple):
+        return [encoded(each) for each in value]
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+def decoded(stored: Any) -> Any:
+    """Read what `encoded` wrote."""
+    if isinstance(stored, str):
+        return float.fromhex(stored)
+    if isinstance(stored, list):
+        return [decoded(each) for each in stored]
+    return from_dict(stored) if isinstance(stored, dict) else stored
 
 
 def _class(kind: Any) -> Any:

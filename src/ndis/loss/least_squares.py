@@ -53,6 +53,8 @@ _KNOTS, _TABLE_END, _TABLE_TOLERANCE = 48, 1e-14, 0.02
 TABLE_FLOOR = math.log(1e-20)
 # A bound on a cumulant is at most this much above one that is attained, relatively.
 _CUMULANT_TOLERANCE = 1e-3
+# Squares of less are no doubles.
+_LEAST_EXCESS = 1e-100
 # Changing one variance within a cell may cost e^-STEP_COST of delta.
 STEP_COST = 7.0
 
@@ -114,9 +116,8 @@ class TriangleLoss(PrivacyLoss):
         t/(1-t), where less than s is known of a row's leverage among the features alone.
     """
 
-    __slots__ = ("backwards", "excess", "feature_excess", "n_components", "n_features")
-
-    kind: ClassVar[str]
+    stored = ("excess", "n_features", "n_components", "backwards", "feature_excess")
+    infinite_mass = 0.0
     # The certified supremum is at most this much (in ln delta) above a delta that is attained.
     tolerance: ClassVar[float]
     # ln of a delta below which no tolerance is kept.
@@ -132,15 +133,26 @@ class TriangleLoss(PrivacyLoss):
         backwards: bool = False,
         feature_excess: float = math.inf,
     ) -> None:
-        self.excess = _validate.positive("excess", excess)
+        self.excess = float(_validate.floats_within("excess", excess, _LEAST_EXCESS, math.inf))
         self.n_features = _validate.count("n_features", n_features)
         self.n_components = _validate.count("n_components", n_components)
         self.backwards = bool(backwards)
-        self.feature_excess = (
-            math.inf
-            if feature_excess == math.inf
-            else _validate.positive("feature_excess", feature_excess)
-        )
+        self.feature_excess = math.inf
+        if feature_excess != math.inf:
+            least = _validate.floats_within(
+                "feature_excess", feature_excess, _LEAST_EXCESS, math.inf
+            )
+            self.feature_excess = float(least)
+        if self.n_components < self.least_components:
+            raise ValueError(
+                f"Expected at least as many components as features, got n_components="
+                f"{self.n_components} and {self.n_features} features; take more components."
+            )
+
+    @property
+    def least_components(self) -> int:
+        """The least r for which there is a law."""
+        return 1
 
     # -- one member, and all members with leverages in a cell -----------------------------------
 
@@ -148,9 +160,9 @@ class TriangleLoss(PrivacyLoss):
     def log_delta_at(self, q: ArrayLike, p: ArrayLike, epsilon: ArrayLike) -> FloatArray:
         """Ln delta(epsilon) of members of the family, in this loss's direction."""
 
+    @abstractmethod
     def attained_at(self, q: ArrayLike, p: ArrayLike, epsilon: ArrayLike) -> FloatArray:
         """The same, rounded down."""
-        return self.log_delta_at(q, p, epsilon) - math.log1p(SAFETY)
 
     @abstractmethod
     def cell_bounds(
@@ -257,11 +269,6 @@ class TriangleLoss(PrivacyLoss):
         """
         order = _validate.floats_within("s", s, 0.0, math.inf, closed=False)
         return self._largest_cumulants(order.reshape(-1)).reshape(order.shape)[()]
-
-    @property
-    def infinite_mass(self) -> float:
-        """No member has infinite losses."""
-        return 0.0
 
     # -- the search ----------------------------------------------------------------------------
 
@@ -390,49 +397,11 @@ class TriangleLoss(PrivacyLoss):
 
     def _log_deltas(self, pairs: QuadraticLoss, epsilon: FloatArray) -> FloatArray:
         """Ln delta of a batch of references, or upper bounds."""
-        return _log_delta(pairs, epsilon, 1)
+        return np.asarray(pairs.log_delta(epsilon))
 
     def table_log_deltas(self, eps: FloatArray) -> FloatArray:
         """Upper bounds on ln delta at epsilons >= 0, for the table that composes."""
         return self.bounds_within(eps, table_tolerance(eps), TABLE_FLOOR)[1]
-
-    def __eq__(self, other: object) -> bool:
-        """Equal parameters."""
-        return isinstance(other, TriangleLoss) and self.to_dict() == other.to_dict()
-
-    def __hash__(self) -> int:
-        """Hash of the parameters."""
-        return hash((self.kind, *self.to_dict().values()))
-
-    def __repr__(self) -> str:
-        """Name the parameters."""
-        return (
-            f"{type(self).__name__}(excess={self.excess:g}, n_features={self.n_features}, "
-            f"n_components={self.n_components}, backwards={self.backwards}, "
-            f"feature_excess={self.feature_excess:g})"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The parameters, exactly."""
-        return {
-            "kind": self.kind,
-            "excess": self.excess.hex(),
-            "n_features": self.n_features,
-            "n_components": self.n_components,
-            "backwards": self.backwards,
-            "feature_excess": self.feature_excess.hex(),
-        }
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(
-            float.fromhex(stored["excess"]),
-            stored["n_features"],
-            stored["n_components"],
-            stored["backwards"],
-            float.fromhex(stored["feature_excess"]),
-        )
 
 
 class LeastSquaresLoss(TriangleLoss):
@@ -447,15 +416,21 @@ class LeastSquaresLoss(TriangleLoss):
     (True, True)
     """
 
-    __slots__ = ()
     kind = "least-squares"
     tolerance = 5e-3
     edge_is_worst = True
 
     def log_delta_at(self, q: ArrayLike, p: ArrayLike, epsilon: ArrayLike) -> FloatArray:
         """Ln delta(epsilon) of `removal_loss` in this loss's direction."""
+        return np.asarray(self._members(q, p).log_delta(epsilon))
+
+    def attained_at(self, q: ArrayLike, p: ArrayLike, epsilon: ArrayLike) -> FloatArray:
+        """Proven by ball arithmetic."""
+        return np.asarray(self._members(q, p).log_delta_bounds(epsilon)[0])
+
+    def _members(self, q: ArrayLike, p: ArrayLike) -> QuadraticLoss:
         loss = removal_loss(q, p, self.n_features, self.n_components)
-        return _log_delta(loss.reversed() if self.backwards else loss, epsilon, 0)
+        return loss.reversed() if self.backwards else loss
 
     def cell_bounds(
         self, cells: FloatArray, epsilon: ArrayLike, log_scale: ArrayLike
@@ -518,30 +493,6 @@ def quick_bounds(loss: QuadraticLoss, epsilon: FloatArray) -> FloatArray:
     # What rounding can do to sums of this size.
     slack = 1e-9 * (1.0 + np.abs(value).max(axis=1))
     return np.asarray(np.minimum(value.min(axis=1) + slack, 0.0))
-
-
-def _log_delta(loss: QuadraticLoss, epsilon: ArrayLike, side: int) -> FloatArray:
-    """Ln delta of a batch; where only bounds can be had, the lower (0) or the upper (1) one."""
-    try:
-        return np.asarray(loss.log_delta(epsilon))
-    except ArithmeticError:
-        shape = np.broadcast_shapes(np.shape(epsilon), loss.batch_shape)
-        eps = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), shape)
-        each = np.broadcast_to(
-            np.arange(math.prod(loss.batch_shape)).reshape(loss.batch_shape), shape
-        )
-        flat = [
-            _one_log_delta(loss[np.unravel_index(each[i], loss.batch_shape)], float(eps[i]), side)
-            for i in np.ndindex(shape)
-        ]
-        return np.array(flat).reshape(shape)
-
-
-def _one_log_delta(loss: QuadraticLoss, epsilon: float, side: int) -> float:
-    try:
-        return float(loss.log_delta(epsilon))
-    except ArithmeticError:
-        return float(loss.log_delta_bounds(epsilon)[side])
 
 
 def _special(q: FloatArray, p: FloatArray) -> FloatArray:

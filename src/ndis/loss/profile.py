@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._validate import FloatArray
-from ndis.loss import kinds
 from ndis.loss.base import Exactness, PrivacyLoss
 from ndis.loss.tabulated import TabulatedLoss, largest_table
 
@@ -35,7 +34,8 @@ class Profile(PrivacyLoss):
     ('2.8160e-04', '1.9034e-03')
     """
 
-    __slots__ = ("losses",)
+    kind = "profile"
+    stored = ("losses",)
 
     losses: tuple[PrivacyLoss, ...]
 
@@ -137,27 +137,6 @@ class Profile(PrivacyLoss):
 
     def _times(self, times: int) -> Profile:
         return Profile([times * _one(loss) for loss in self.losses])
-
-    def __eq__(self, other: object) -> bool:
-        """Equal losses in the same order."""
-        return isinstance(other, Profile) and self.losses == other.losses
-
-    def __hash__(self) -> int:
-        """Hash of the losses."""
-        return hash(self.losses)
-
-    def __repr__(self) -> str:
-        """List the losses."""
-        return f"Profile({list(self.losses)!r})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The losses' own descriptions."""
-        return {"kind": "profile", "losses": [loss.to_dict() for loss in self.losses]}
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> Profile:
-        """Read what `to_dict` wrote."""
-        return cls([kinds.from_dict(loss) for loss in stored["losses"]])
 
 
 def _one(loss: PrivacyLoss) -> PrivacyLoss:

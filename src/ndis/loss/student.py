@@ -71,25 +71,14 @@ class SketchAndSolveLoss(TriangleLoss):
     '1.58e-07'
     """
 
-    __slots__ = ()
     kind = "sketch-and-solve"
     tolerance = 0.03
     floor = math.log(1e-30)
 
-    def __init__(
-        self,
-        excess: float,
-        n_features: int,
-        n_components: int,
-        backwards: bool = False,
-        feature_excess: float = math.inf,
-    ) -> None:
-        super().__init__(excess, n_features, n_components, backwards, feature_excess)
-        if self.n_components < self.n_features:
-            raise ValueError(
-                f"Expected at least as many components as features, got n_components="
-                f"{self.n_components} and {self.n_features} features; take more components."
-            )
+    @property
+    def least_components(self) -> int:
+        """Fewer leave the problem without a unique solution."""
+        return self.n_features
 
     def log_delta_at(self, q: ArrayLike, p: ArrayLike, epsilon: ArrayLike) -> FloatArray:
         """An upper bound, tight to about 1e-3, on ln delta(epsilon) of the two t laws."""

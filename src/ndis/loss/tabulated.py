@@ -28,7 +28,6 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.loss import kinds
 from ndis.loss.base import SAFETY, Exactness, PrivacyLoss, least_log_delta
 
 if TYPE_CHECKING:
@@ -82,8 +81,8 @@ class TabulatedLoss(PrivacyLoss):
     True
     """
 
-    __slots__ = ("_reversed", "absent", "exact", "infinite", "mass", "start", "step")
-
+    kind = "tabulated"
+    stored = ("step", "start", "mass", "infinite", "absent", "exact")
     exactness: Exactness = "upper bound"
 
     def __init__(
@@ -358,19 +357,6 @@ class TabulatedLoss(PrivacyLoss):
             f"TabulatedLoss({self.mass.size} grid points, step={self.step:g}, exact={self.exact!r})"
         )
 
-    def __eq__(self, other: object) -> bool:
-        """Equal stored numbers."""
-        if not isinstance(other, TabulatedLoss):
-            return NotImplemented
-        return self._stored() == other._stored() and np.array_equal(self.mass, other.mass)
-
-    def __hash__(self) -> int:
-        """Hash of the stored numbers."""
-        return hash((*self._stored(), self.mass.tobytes()))
-
-    def _stored(self) -> tuple[Any, ...]:
-        return self.step, self.start, self.infinite, self.absent, self.exact
-
     # -- readings ------------------------------------------------------------------------------
 
     def supremum(self) -> float:
@@ -403,30 +389,6 @@ class TabulatedLoss(PrivacyLoss):
         """That of a Gaussian part beside a table that says nothing."""
         alone = self.exact is not None and self._says_nothing
         return self.exact.squared_shift if self.exact is not None and alone else math.inf
-
-    def to_dict(self) -> dict[str, Any]:
-        """The stored numbers, exactly."""
-        return {
-            "kind": "tabulated",
-            "step": self.step.hex(),
-            "start": self.start,
-            "mass": [float(v).hex() for v in self.mass],
-            "infinite": self.infinite.hex(),
-            "absent": self.absent.hex(),
-            "exact": None if self.exact is None else self.exact.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> TabulatedLoss:
-        """Read what `to_dict` wrote."""
-        return cls(
-            float.fromhex(stored["step"]),
-            stored["start"],
-            [float.fromhex(v) for v in stored["mass"]],
-            float.fromhex(stored["infinite"]),
-            float.fromhex(stored["absent"]),
-            None if stored["exact"] is None else kinds.from_dict(stored["exact"]),  # type: ignore[arg-type]
-        )
 
 
 @functools.lru_cache(maxsize=256)
