@@ -327,6 +327,8 @@ def test_certified_finite_sketch() -> None:
 def test_fewer_components_than_features_is_one_sentence() -> None:
     with pytest.raises(ValueError, match="at least as many components as features"):
         SketchAndSolveLoss(1.0, 5, 4)
+    with pytest.raises(ValueError, match="excess >= 1e-100"):
+        LeastSquaresLoss(5e-324, 4, 300)
 
 
 # -- a bound on the leverage among the features ----------------------------------------------------
