@@ -235,10 +235,14 @@ def log_delta_bounds(loss: Any, eps: float) -> tuple[float, float]:
     low, high = _either_side(terms, loss, eps)
     top = float(terms.supremum().upper())
     if low == -math.inf and top < math.inf:
-        # So near the end of the support errors may hide it. A little earlier they do not, and
-        # delta falls.
-        earlier = (eps - abs(top) * 2.0**-k for k in (43, 33, 23, 13))
-        high = min(high, *(_either_side(terms, loss, each)[1] for each in earlier))
+        # So near the end of the support errors may hide it. Earlier, at a distance that is found by
+        # bisection of its logarithm, they do not; and delta falls.
+        far, near = 1, 53
+        while near - far > 1:
+            k = (far + near) // 2
+            seen, earlier = _either_side(terms, loss, eps - abs(top) * 2.0**-k)
+            high = min(high, earlier)
+            far, near = (k, near) if seen > -math.inf else (far, k)
     return low, high
 
 
