@@ -169,7 +169,6 @@ def test_draws_follow_the_law() -> None:
     law = wrapper.output_law(data)
     assert accepts_gaussian(draws, law.mean, law.cov, LEVEL)
     assert not accepts_gaussian(draws, law.mean, 1.3 * law.cov, LEVEL)
-    assert wrapper.output_copies == 4000
 
 
 def test_several_draws_are_one_guarantee() -> None:

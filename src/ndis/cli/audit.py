@@ -16,7 +16,7 @@ from ndis.cli import tables
 from ndis.cli.console import ExitCode, answer, say
 from ndis.cli.curve import read_pair
 from ndis.cli.kinds import KINDS, Kind, KindCommands
-from ndis.cli.settings import NOISE, Option, Settings, as_command, read_settings
+from ndis.cli.settings import NOISE, Option, Settings, alone, as_command
 
 if TYPE_CHECKING:
     from ndis._validate import FloatArray
@@ -34,14 +34,11 @@ class Audits(KindCommands):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A release file is a command of its own: what was done stands in it."""
-        single = typer.Typer(add_completion=False)
         if cmd_name.endswith(".npz"):
-            _of_file(Path(cmd_name))(single)
-        elif cmd_name in _OTHERS:
-            as_command(_OTHERS[cmd_name], cmd_name)(single)
-        else:
-            return super().get_command(ctx, cmd_name)
-        return typer.main.get_command(single)
+            return alone(_of_file(Path(cmd_name)))
+        if cmd_name in _OTHERS:
+            return alone(as_command(_OTHERS[cmd_name], f"audit {cmd_name}"))
+        return super().get_command(ctx, cmd_name)
 
 
 Audits.make = staticmethod(lambda kind: _of_kind(kind))
@@ -132,39 +129,25 @@ def _of_kind(kind: Kind) -> Any:
     options, needed = kind.reading | _NOISE, kind.needed("INPUT", data=True)
 
     def audit(
-        flags: Mapping[str, Any],
+        settings: Settings,
         source: str | None = None,
         *,
-        config: Path | None = None,
         report: Path | None = None,
         owner_report: Path | None = None,
         show_rows: bool = False,
         as_json: bool = False,
     ) -> None:
-        """Audit.
-
-        Parameters
-        ----------
-        report : path
-            Write an HTML page to share: the mechanism, nothing about the table.
-        owner_report : path
-            Write an HTML page for the owner only: what was found on the table.
-        show_rows : bool
-            Show the data of the worst rows in the owner's page.
-        """
-        settings = read_settings(flags, options, config)
-        settings.need(f"ndis audit {kind.name}", *needed, INPUT=source)
         said = ", ".join(f"{name}={value}" for name, value in settings.items())
         told = _Told(f"{kind.home}: {said}.", as_json, report, owner_report, show_rows)
         own = Settings(settings)
         if "noise_scale" in own:
-            del own["epsilon"]
+            own.pop("epsilon", None)
         model = kind.make(own, noise_scale=own.pop("noise_scale", None))
         with _opened(kind, str(source), tables.name_columns(settings)) as (data, table):
             claim = (settings["epsilon"], settings["delta"]) if "epsilon" in settings else None
             told.judge(model, data, claim, table)
 
-    return as_command(audit, kind.name, options, kind.summary, needed)
+    return as_command(audit, f"audit {kind.name}", options, kind.summary, needed)
 
 
 @contextmanager
@@ -191,7 +174,7 @@ def _of_file(path: Path) -> Any:
     """Audit a release: mechanism, parameters, noise and claim are those of its certificate."""
 
     def audit(
-        flags: Mapping[str, Any],
+        settings: Settings,
         source: str | None = None,
         *,
         report: Path | None = None,
@@ -199,21 +182,8 @@ def _of_file(path: Path) -> Any:
         show_rows: bool = False,
         as_json: bool = False,
     ) -> None:
-        """Audit a release with the table it was made from.
-
-        Parameters
-        ----------
-        report : path
-            Write an HTML page to share: the mechanism, nothing about the table.
-        owner_report : path
-            Write an HTML page for the owner only: what was found on the table.
-        show_rows : bool
-            Show the data of the worst rows in the owner's page.
-        """
         from ndis.release import Release
 
-        settings = read_settings(flags, tables.OPTIONS, None)
-        settings.need(f"ndis audit {path.name}", "INPUT", INPUT=source)
         release = Release.load(path)
         known, promise = dict(release.parameters), release.guarantee
         claim = (promise.epsilon, promise.delta)
@@ -234,7 +204,8 @@ def _of_file(path: Path) -> Any:
         with _opened(kind, str(source), own) as (data, table):
             told.judge(model, data, claim, table)
 
-    return as_command(audit, path.name, tables.OPTIONS, needed=("INPUT",))
+    said = "Audit a release with the table it was made from."
+    return as_command(audit, f"audit {path.name}", tables.OPTIONS, said, ("INPUT",))
 
 
 def _reading(kind: Kind, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -287,8 +258,6 @@ def _samples(
         The delta that is claimed.
     confidence : float
         With which a claim is refuted, at least.
-    owner_report : path
-        Write an HTML page for the owner only: what was found on the table.
     """
     from ndis.auditing import audit_outputs
 
@@ -331,8 +300,6 @@ def _pair(
         The epsilon that is claimed.
     delta : float
         The delta that is claimed.
-    report : path
-        Write an HTML page to share.
     """
     from ndis.auditing import audit_pair
 

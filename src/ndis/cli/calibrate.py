@@ -10,7 +10,7 @@ import typer
 
 from ndis.cli.console import echo, print_json, print_table
 from ndis.cli.kinds import Kind, add_kinds
-from ndis.cli.settings import Settings, as_command, read_settings
+from ndis.cli.settings import Settings, as_command
 
 # Multiples of the epsilon that was asked for.
 _AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -25,9 +25,8 @@ def _command(kind: Kind) -> Any:
     options, needed = kind.parameters | kind.sizes, kind.needed()
 
     def calibrate(
-        flags: Mapping[str, Any],
+        settings: Settings,
         *,
-        config: Path | None = None,
         plot: Path | None = None,
         as_json: bool = False,
     ) -> None:
@@ -38,8 +37,6 @@ def _command(kind: Kind) -> Any:
         plot : path
             Write noise against epsilon as a picture (PNG, SVG or PDF).
         """
-        settings = read_settings(flags, options, config)
-        settings.need(f"ndis calibrate {kind.name}", *needed)
         plan = kind.plan(settings)
         if plot is not None:
             _draw(kind, settings, plot)
@@ -68,7 +65,7 @@ def _command(kind: Kind) -> Any:
         )
         echo(f"{plan.reason}\n{plan.guarantee}")
 
-    return as_command(calibrate, kind.name, options, kind.summary, needed)
+    return as_command(calibrate, f"calibrate {kind.name}", options, kind.summary, needed)
 
 
 def _at(kind: Kind, settings: Settings, epsilon: float) -> Any:

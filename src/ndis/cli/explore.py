@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import typer
 from ndis.cli import tables
 from ndis.cli.console import echo
 from ndis.cli.kinds import Kind, add_kinds
-from ndis.cli.settings import Settings, as_command, read_settings
+from ndis.cli.settings import Settings, as_command
 
 
 def register(app: typer.Typer) -> None:
@@ -21,12 +20,12 @@ def register(app: typer.Typer) -> None:
 
 def _command(kind: Kind) -> Any:
     options = kind.parameters | kind.sizes | kind.expectations
+    needed = (*kind.needs, *(("label",) if kind.label else ()))
 
     def explore(
-        flags: Mapping[str, Any],
+        settings: Settings,
         *,
         out: Path = Path("explore.html"),
-        config: Path | None = None,
         seconds: float = 12.0,
     ) -> None:
         """Explore.
@@ -40,8 +39,6 @@ def _command(kind: Kind) -> Any:
         """
         from ndis.explore import write_explorer
 
-        settings = read_settings(flags, options, config)
-        settings.need(f"ndis explore {kind.name}", *kind.needs, *(("label",) if kind.label else ()))
         settings = tables.name_columns(settings)
         expected = {name: settings[name] for name in kind.expectations if name in settings}
         # Rows are assumed here, and no part of what is released.
@@ -58,4 +55,4 @@ def _command(kind: Kind) -> Any:
         )
         echo(f"Written to {out}: open it in a browser. It was made from public numbers only.")
 
-    return as_command(explore, kind.name, options, kind.summary, kind.needs)
+    return as_command(explore, f"explore {kind.name}", options, kind.summary, needed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import typer
 
 from ndis.cli.console import Shown, answer
 from ndis.cli.kinds import Kind, add_kinds
-from ndis.cli.settings import Settings, as_command, read_settings
+from ndis.cli.settings import Settings, as_command
 
 
 def register(app: typer.Typer) -> None:
@@ -23,9 +22,8 @@ def _command(kind: Kind) -> Any:
     needed = kind.needed(*(("n_rows",) if kind.source == "table" else ()))
 
     def forecast(
-        flags: Mapping[str, Any],
+        settings: Settings,
         *,
-        config: Path | None = None,
         plot: Path | None = None,
         as_json: bool = False,
     ) -> None:
@@ -36,8 +34,6 @@ def _command(kind: Kind) -> Any:
         plot : path
             Write error against epsilon as a picture (PNG, SVG or PDF).
         """
-        settings = read_settings(flags, options, config)
-        settings.need(f"ndis forecast {kind.name}", *needed)
         expected = kind.forecast(settings)
         if plot is not None:
             _draw(kind, settings, next(iter(expected.errors)), plot)
@@ -54,7 +50,7 @@ def _command(kind: Kind) -> Any:
             *(f"- assuming {assumption}" for assumption in expected.assumptions),
         )
 
-    return as_command(forecast, kind.name, options, kind.summary, needed)
+    return as_command(forecast, f"forecast {kind.name}", options, kind.summary, needed)
 
 
 def _draw(kind: Kind, settings: Settings, quantity: str, plot: Path) -> None:

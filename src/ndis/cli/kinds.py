@@ -8,7 +8,7 @@ become options (`settings.as_option`), docstrings become help.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import typer
 
 from ndis.cli.mistakes import Commands
-from ndis.cli.settings import NUMBER, WORD, Option, Settings, as_option, described, flag_name
+from ndis.cli.settings import NUMBER, WORD, Option, Settings, alone, as_option, described, flag_name
 from ndis.cli.tables import COLUMNS, OPTIONS, numbers
 
 # Parameters that have an option of their own on the command line, or none.
@@ -71,11 +71,8 @@ class Kind:
     @cached_property
     def parameters(self) -> dict[str, Option]:
         """Options for the parameters of the estimator."""
-        about = described(self.estimator)
-        names = [n for n in inspect.signature(self.estimator).parameters if n not in ELSEWHERE]
-        found = {name: as_option(name, *about.get(name, ("", ""))) for name in names}
         label = {"label": LABEL} if self.label else {}
-        known = {name: option for name, option in found.items() if option and name not in EPSILON}
+        known = _options(self.estimator, {*ELSEWHERE, *EPSILON})
         for either in (need.split("|") for need in self.needs if "|" in need):
             said = f"One of {' and '.join(map(flag_name, either))} is needed."
             known |= {n: replace(known[n], help=f"{known[n].help} {said}") for n in either}
@@ -84,17 +81,12 @@ class Kind:
     @cached_property
     def expectations(self) -> dict[str, Option]:
         """Options for what `forecast` assumes about the data."""
-        about = described(self.estimator.forecast)
-        names = [n for n in inspect.signature(self.estimator.forecast).parameters if n != "self"]
-        found = {name: as_option(name, *about.get(name, ("", ""))) for name in names}
-        return {name: option for name, option in found.items() if option and name != "label"}
+        return _options(self.estimator.forecast, {"self", "label"})
 
     @cached_property
     def sizes(self) -> dict[str, Option]:
         """Options for the size of the data, where parameters do not say it."""
-        about = described(self.estimator.plan)
-        option = as_option("size", *about.get("size", ("", "")))
-        return {} if option is None else {"size": option}
+        return _options(self.estimator.plan, {"self", "label"})
 
     def make(self, settings: Settings, **more: Any) -> Any:
         """The estimator, not fitted."""
@@ -151,6 +143,13 @@ class Kind:
         return (*more, "epsilon|target", "delta", *self.needs, *asked)
 
 
+def _options(documented: Any, left_out: Container[str]) -> dict[str, Option]:
+    """Options for the parameters of a class or function, as far as they can be written."""
+    about, names = described(documented), inspect.signature(documented).parameters
+    found = {n: as_option(n, *about.get(n, ("", ""))) for n in names if n not in left_out}
+    return {name: option for name, option in found.items() if option is not None}
+
+
 # A table of answers is released row by row: who is protected and how many rows there are is public.
 _ANSWERS = ("relation", "size")
 KINDS: dict[str, Kind] = {
@@ -197,9 +196,7 @@ class KindCommands(Commands):
         kind = KINDS.get(cmd_name)
         if kind is None:
             return None
-        single = typer.Typer(add_completion=False)
-        type(self).make(kind)(single)
-        return typer.main.get_command(single)
+        return alone(type(self).make(kind))
 
 
 def add_kinds(app: typer.Typer, name: str, make: Any, summary: str) -> None:

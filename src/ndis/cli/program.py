@@ -13,6 +13,7 @@ import typer
 
 from ndis.cli.console import ExitCode, Interrupted, echo
 from ndis.cli.mistakes import Commands
+from ndis.cli.settings import alone
 
 GROUPS = (
     "demo",
@@ -51,9 +52,7 @@ class Program(Commands):
         found = entry_points(group=PLUGINS, name=cmd_name)
         if cmd_name in GROUPS or not found:
             return super().get_command(ctx, cmd_name)
-        single = typer.Typer(add_completion=False)
-        single.command(cmd_name)(next(iter(found)).load())
-        return typer.main.get_command(single)
+        return alone(lambda app: app.command(cmd_name)(next(iter(found)).load()))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is meant, or what to install for it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from ndis.cli import tables
 from ndis.cli.answers import answers_of, describe, draw_curve, print_answers, values
 from ndis.cli.console import echo, open_ledger, print_json
 from ndis.cli.kinds import Kind, add_kinds
-from ndis.cli.settings import as_command, read_settings
+from ndis.cli.settings import Settings, as_command
 
 if TYPE_CHECKING:
     from ndis.release import Release
@@ -29,11 +28,10 @@ def _command(kind: Kind) -> Any:
     read = tables.opened_edges if kind.source == "edges" else tables.opened
 
     def release(
-        flags: Mapping[str, Any],
+        settings: Settings,
         source: str | None = None,
         *,
         out: Path | None = None,
-        config: Path | None = None,
         ledger: str | None = None,
         note: str = "",
         spark: str | None = None,
@@ -61,8 +59,6 @@ def _command(kind: Kind) -> Any:
         """
         from ndis.release import writing_to
 
-        settings = read_settings(flags, options, config)
-        settings.need(f"ndis release {kind.name}", *needed, INPUT=source, out=out)
         assert source is not None
         assert out is not None
         if note and ledger is None:
@@ -79,7 +75,7 @@ def _command(kind: Kind) -> Any:
             draw_curve(made, plot)
         _tell(made, file.written or out, ledger, as_json)
 
-    return as_command(release, kind.name, options, kind.summary, needed)
+    return as_command(release, f"release {kind.name}", options, kind.summary, needed)
 
 
 def _tell(release: Release, out: Path, ledger: str | None, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import inspect
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,6 +24,7 @@ from ndis.cli.console import drawable
 from ndis.cli.mistakes import Commands, missing
 
 Values = Mapping[str, Any]
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 @dataclass(frozen=True)
@@ -226,6 +227,9 @@ SHARED = {
     "path": ("RELEASE", "The release file."),
     "place": ("LEDGER", "A file, or postgresql://user@host/database#schema."),
     "sign": ("path", "Sign it with this Ed25519 key (PEM)."),
+    "report": ("path", "Write an HTML page to share: the mechanism, nothing about the table."),
+    "owner_report": ("path", "Write an HTML page for the owner only: what was found on the table."),
+    "show_rows": ("bool", "Show the data of the worst rows in the owner's page."),
     "source": ("INPUT", "Parquet, Arrow, CSV, TSV or xlsx file, folder, pattern or address."),
 }
 CHECKS = {"plot": drawable}
@@ -342,25 +346,28 @@ def read_file(path: Path) -> dict[str, Any]:
 
 def as_command(
     command: Callable[..., None],
-    name: str,
+    call: str,
     options: Mapping[str, Option] | None = None,
     summary: str = "",
-    needed: Iterable[str] = (),
+    needed: Sequence[str] = (),
 ) -> Callable[[typer.Typer], Any]:
-    """What adds a function to a program as a command.
+    """What adds a function to a program as a command; `call` is what is typed after `ndis`.
 
     Its parameters become arguments and, after the ``*``, options; their meaning is read from its
-    docstring, or from `SHARED`. Further `options`, a flag each, come together as its first
-    argument: what is needed of them may stand in a file of settings, so it is starred here, and
-    `command` itself refuses to work without it.
+    docstring, or from `SHARED`. Further `options`, a flag each or a line of the file ``--config``,
+    come together as its first argument: as `settings`, with all that is needed, which is starred,
+    or as `flags`, just as they were typed.
     """
     own = list(inspect.signature(command, eval_str=True).parameters.values())
+    first = own.pop(0).name if options is not None else ""
+    if first == "settings":
+        own.append(inspect.Parameter("config", _KEYWORD, default=None, annotation=Path | None))
     about = SHARED | described(command)
-    shown = [_shown(p, *about[p.name]) for p in (own if options is None else own[1:])]
+    shown = [_shown(parameter, *about[parameter.name]) for parameter in own]
     flags = [
         inspect.Parameter(
             option,
-            inspect.Parameter.KEYWORD_ONLY,
+            _KEYWORD,
             default=None,
             annotation=Annotated[
                 known.written.flag | None,
@@ -376,16 +383,25 @@ def as_command(
     ]
 
     def run(**arguments: Any) -> None:
-        if options is None:
-            return command(**arguments)
-        return command({option: arguments.pop(option) for option in options}, **arguments)
+        typed = {option: arguments.pop(option) for option in options or ()}
+        if first == "settings":
+            places = {"INPUT": arguments.get("source"), "out": arguments.get("out")}
+            typed = read_settings(typed, options or {}, arguments.pop("config"))
+            typed.need(f"ndis {call}", *needed, **places)
+        command(**arguments, **({first: typed} if first else {}))
 
     run.__signature__ = inspect.Signature([*shown, *flags])  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in (*shown, *flags)}
     text = inspect.cleandoc(command.__doc__ or "").partition("\nParameters\n-")[0].strip()
-    run.__name__, run.__doc__ = name.replace("-", "_"), summary or text
-    starred = _starring({*needed})
+    run.__doc__, name, starred = summary or text, call.rpartition(" ")[2], _starring({*needed})
     return lambda app: app.command(name, cls=starred)(run)
+
+
+def alone(add: Callable[[typer.Typer], Any]) -> Any:
+    """A command outside of any program."""
+    single = typer.Typer(add_completion=False)
+    add(single)
+    return typer.main.get_command(single)
 
 
 def _shown(parameter: inspect.Parameter, kind: str, meaning: str) -> inspect.Parameter:
@@ -393,13 +409,11 @@ def _shown(parameter: inspect.Parameter, kind: str, meaning: str) -> inspect.Par
     shown: Any = {"help": meaning, "metavar": kind if kind[:1].isupper() else None}
     name = re.sub("^as_(?=json|csv)", "", parameter.name)
     words = [flag_name(name)] if parameter.default is False else []  # others have a --no-, too
-    if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+    if parameter.kind is not _KEYWORD:
         info = typer.Argument(**shown, show_default=False)
     else:
         info = typer.Option(*words, **shown, callback=CHECKS.get(parameter.name))
-    return parameter.replace(
-        kind=inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[parameter.annotation, info]
-    )
+    return parameter.replace(kind=_KEYWORD, annotation=Annotated[parameter.annotation, info])
 
 
 def add_group(app: typer.Typer, name: str, summary: str, *commands: Callable[..., None]) -> None:

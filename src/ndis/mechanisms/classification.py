@@ -411,11 +411,6 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         method = self.release_.parameters["method"]
         self._logits = _logits(method, self.noise_scale_, len(self.classes_), arrays)
 
-    @property
-    def output_copies(self) -> int:
-        """How many independent draws of `output_law` are released."""
-        return _validate.count("n_draws", self.n_draws)
-
     def output_law(self, X: Any, y: Any = None) -> Gaussian:
         """The law of one draw of "posterior", for auditors.
 

@@ -315,11 +315,6 @@ class PrivateGraph(PrivateEstimator):
 
     # -- for auditors ------------------------------------------------------------------------
 
-    @property
-    def output_copies(self) -> int:
-        """How many independent draws of `output_law` are released: the columns of a sketch."""
-        return self.n_components if self.plan().method == "sketch" else 1
-
     def output_law(self, X: Any) -> Gaussian:
         """The law of a column of a sketch before its mean is subtracted, or of Gaussian answers."""
         plan = self.plan()

@@ -411,13 +411,6 @@ class PrivateCovariance(SecondMoments):
             (f"{n} rows", "a mean and a variance between zero and the bound on the rows"),
         )
 
-    @property
-    def output_copies(self) -> int:
-        """How many independent draws of `output_law` are released: the columns of a sketch."""
-        size = 1 if self.limits is None and self.columns is None else None
-        plan = self._plan(self._rows_declared(size))
-        return int(self.n_components) if plan.method == "sketch" else 1
-
     # -- what follows from the release ---------------------------------------------------------
 
     def _finish(self, rows: Rows) -> None:

@@ -293,14 +293,13 @@ class GaussianOutput(PrivateEstimator):
 
     # -- before the data ---------------------------------------------------------------------
 
-    @property
-    def output_copies(self) -> int:
-        """How many independent draws of `output_law` are released."""
-        return _validate.count("n_draws", self.n_draws)
-
     def plan(self, size: Any = None) -> Plan:
         """What `fit` will do; needs no data."""
-        target, n_draws, spread = self._target(), self.output_copies, self._spread()
+        target, n_draws, spread = (
+            self._target(),
+            _validate.count("n_draws", self.n_draws),
+            self._spread(),
+        )
         reverse = _validate.one_of("wider", self.wider, SIDES) == "present"
         draws = Draws(target, n_draws, floor=SMALLEST * spread, given=self.noise_scale)
         if self.worst_case is not None:

@@ -172,7 +172,9 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
     def _plan(self, rows: Rows) -> Plan:
         if self._method() == "posterior":
             posterior, target = self._posterior(rows), self._target()
-            return posterior.plan(target, self.output_copies, self.noise_scale)
+            return posterior.plan(
+                target, _validate.count("n_draws", self.n_draws), self.noise_scale
+            )
         target = self._target(rows)
         features = self._features_of(rows)
         m, d = features.weights.shape
@@ -283,11 +285,6 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         ]
         means = [scale["gram"][above], scale["cross"], scale["size"]]
         return Gaussian.from_diagonal(np.concatenate(means), np.concatenate(variances))
-
-    @property
-    def output_copies(self) -> int:
-        """How many independent draws of `output_law` are released."""
-        return _validate.count("n_draws", self.n_draws) if self._method() == "posterior" else 1
 
     def _study(self, table: Table, plan: Plan) -> Any:
         rows = table.rows

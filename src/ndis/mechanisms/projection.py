@@ -278,11 +278,6 @@ class PrivateProjection(TableEstimator):
         """How many of the first answers are not released as they are: the noisy eigenvalue."""
         return int(self.method == "ptr")
 
-    @property
-    def output_copies(self) -> int:
-        """The columns of the sketch: independent draws of `output_law`."""
-        return self.n_components
-
     def output_law(self, X: Any) -> Gaussian:
         """The law of one column of the sketch of X, as released; there are n_components of them.
 
@@ -294,7 +289,7 @@ class PrivateProjection(TableEstimator):
         return Gaussian(np.zeros(len(matrix)), (table.rows.features.norm / GRID_NORM) ** 2 * ridged)
 
     def removal_losses(self, X: Any) -> QuadraticLoss:
-        """The loss of one column for every row of X, row present first (see `output_copies`).
+        """The loss of one column for every row of X, row present first.
 
         For auditors: all removals at the price of one more pass, by leverages.
         """
