@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ndis.cli.console import echo, print_json, print_table
+from ndis.cli.console import Shown, answer, echo
 
 if TYPE_CHECKING:
     from ndis.release import Release
@@ -37,14 +37,14 @@ def table(title: str, headings: Iterable[str], names: Iterable[Any], matrix: Any
     return Answer(title, list(headings), rows)
 
 
-def print_answers(answers: Sequence[Answer]) -> None:
+def shown(answers: Sequence[Answer]) -> Iterator[str | Shown]:
     """Answers as tables, as far as they fit onto a screen."""
     for title, headings, rows in answers:
         if len(headings) > _MOST_COLUMNS or len(rows) > _MOST_ROWS:
-            echo(f"{title}: {len(rows)} x {len(headings)} numbers, see --csv or --json")
-            continue
-        shown = [[name, *(f"{value:.5g}" for value in row)] for name, row in rows]
-        print_table(title, ["", *headings], shown)
+            yield f"{title}: {len(rows)} x {len(headings)} numbers, see --csv or --json"
+        else:
+            numbers = [[name, *(f"{value:.5g}" for value in row)] for name, row in rows]
+            yield Shown(title, ["", *headings], numbers)
 
 
 def print_csv(answers: Sequence[Answer]) -> None:
@@ -71,12 +71,10 @@ def as_document(answers: Sequence[Answer]) -> dict[str, Any]:
 
 def tell(answers: Sequence[Answer], as_csv: bool, as_json: bool) -> None:
     """Answers in the form that was asked for."""
-    if as_json:
-        print_json(as_document(answers))
-    elif as_csv:
+    if as_csv and not as_json:
         print_csv(answers)
     else:
-        print_answers(answers)
+        answer(as_json, as_document(answers), *shown(answers))
 
 
 # -- releases -----------------------------------------------------------------------------------

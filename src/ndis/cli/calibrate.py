@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from ndis.cli.console import echo, print_json, print_table
+from ndis.cli.console import Shown, answer
 from ndis.cli.kinds import Kind, add_kinds
 from ndis.cli.settings import Settings, as_command
 
@@ -40,37 +40,29 @@ def _command(kind: Kind) -> Any:
         plan = kind.plan(settings)
         if plot is not None:
             _draw(kind, settings, plot)
-        if as_json:
-            print_json(
-                {
-                    "epsilon": plan.guarantee.epsilon,
-                    "delta": settings["delta"],
-                    "method": plan.method,
-                    "reason": plan.reason,
-                    "noise_scale": plan.noise_scale,
-                    "guarantee": plan.guarantee.to_dict(),
-                }
-            )
-            return
         epsilon = plan.guarantee.epsilon
-        around = [factor * epsilon for factor in _AROUND] if epsilon else [0.0]
-        noises = [_by_name(_at(kind, settings, each).noise_scale) for each in around]
-        print_table(
-            f"Noise at delta {settings['delta']:g}, method {plan.method}",
-            ["epsilon", *noises[0]],
-            [
-                [f"{each:g}", *(f"{noise:.6g}" for noise in named.values())]
-                for each, named in zip(around, noises, strict=True)
-            ],
+        document = {
+            "epsilon": epsilon,
+            "delta": settings["delta"],
+            "method": plan.method,
+            "reason": plan.reason,
+            "noise_scale": plan.noise_scale,
+            "guarantee": plan.guarantee.to_dict(),
+        }
+        rows = (  # planned when they are printed
+            [f"{each:g}", *(f"{noise:.6g}" for noise in _noises(kind, settings, each).values())]
+            for each in [factor * epsilon for factor in _AROUND if epsilon] or [0.0]
         )
-        echo(f"{plan.reason}\n{plan.guarantee}")
+        title = f"Noise at delta {settings['delta']:g}, method {plan.method}"
+        shown = Shown(title, ["epsilon", *_by_name(plan.noise_scale)], rows)
+        answer(as_json, document, shown, f"{plan.reason}\n{plan.guarantee}")
 
     return as_command(calibrate, f"calibrate {kind.name}", options, kind.summary, needed)
 
 
-def _at(kind: Kind, settings: Settings, epsilon: float) -> Any:
-    """The plan at another epsilon, in place of the target if there is one."""
-    return kind.plan(settings, epsilon=epsilon, target=None)
+def _noises(kind: Kind, settings: Settings, epsilon: float) -> Mapping[str, float]:
+    """The noise at another epsilon, in place of the target if there is one."""
+    return _by_name(kind.plan(settings, epsilon=epsilon, target=None).noise_scale)
 
 
 def _by_name(noise: Any) -> Mapping[str, float]:
@@ -83,7 +75,7 @@ def _draw(kind: Kind, settings: Settings, plot: Path) -> None:
     from ndis import plots
 
     def noise(epsilon: float) -> float:
-        return next(iter(_by_name(_at(kind, settings, epsilon).noise_scale).values()))
+        return next(iter(_noises(kind, settings, epsilon).values()))
 
     centre = kind.plan(settings).guarantee.epsilon or 1.0
     plots.compare({"": noise}, centre * np.geomspace(0.1, 10.0, 21)).savefig(plot)

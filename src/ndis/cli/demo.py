@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from ndis.cli.console import echo, print_json, print_table
+from ndis.cli.console import Shown, answer
 from ndis.cli.settings import as_command
 from ndis.report.page import picture, section, table, write_page
 
@@ -62,23 +62,32 @@ def demo(*, out: Path | None = None, as_json: bool = False) -> None:
             certificate = json.dumps(release.certificate(), indent=1, sort_keys=True)
             (out / f"{name}.certificate.json").write_text(certificate + "\n")
         report = _report(out, ledger, releases, estimates, left)
-    answer: dict[str, Any] = {
-        "guarantees": {name: str(release.guarantee) for name, release in releases.items()},
+    promises = {name: str(release.guarantee) for name, release in releases.items()}
+    exact = list(map(float, _exact(flights)))
+    document = {
+        "guarantees": promises,
         "digests": {name: release.digest for name, release in releases.items()},
         "coefficients": {name: list(map(float, value)) for name, (value, _) in estimates.items()},
         "standard_errors": {name: list(map(float, se)) for name, (_, se) in estimates.items()},
         "budget": BUDGET,
         "remaining_epsilon": left,
         "report": str(report),
-        "owner_only": {
-            "rows": flights.num_rows,
-            "exact_coefficients": list(map(float, _exact(flights))),
-        },
+        "owner_only": {"rows": flights.num_rows, "exact_coefficients": exact},
     }
-    if as_json:
-        print_json(answer)
-    else:
-        _tell(out, answer, estimates)
+    title = "Arrival delay (minutes) by departure delay (minutes) and distance (miles)"
+    answer(
+        as_json,
+        document,
+        Shown(title, ["", *estimates], _coefficient_rows(estimates)),
+        *(f"The {name}: {sentence}\n" for name, sentence in promises.items()),
+        f"Budget: epsilon {BUDGET['epsilon']:g} at delta {BUDGET['delta']:g}; "
+        f"left for one more Gaussian release: epsilon {left:.3f}.",
+        f"Releases, certificates, ledger and a report are in {out}:",
+        *(f"  {path}" for path in sorted(out.iterdir())),
+        f"Check one with: {_program()} verify {shlex.quote(str(out / FILES['sketch']))}",
+        "\nFor the owner of the data only, in none of these files, never to be published: "
+        f"without noise the coefficients are {', '.join(f'{value:+.4f}' for value in exact)}.",
+    )
 
 
 def _folder(wanted: Path | None) -> Path:
@@ -155,30 +164,6 @@ def _coefficient_rows(estimates: Estimates) -> list[list[str]]:
         [name] + [f"{value[i]:+.4f} ± {error[i]:.4f}" for value, error in estimates.values()]
         for i, name in enumerate(NAMES)
     ]
-
-
-def _tell(out: Path, answer: Mapping[str, Any], estimates: Estimates) -> None:
-    print_table(
-        "Arrival delay (minutes) by departure delay (minutes) and distance (miles)",
-        ["", *estimates],
-        _coefficient_rows(estimates),
-    )
-    for name, sentence in answer["guarantees"].items():
-        echo(f"The {name}: {sentence}\n")
-    budget = answer["budget"]
-    echo(
-        f"Budget: epsilon {budget['epsilon']:g} at delta {budget['delta']:g}; "
-        f"left for one more Gaussian release: epsilon {answer['remaining_epsilon']:.3f}."
-    )
-    echo(f"Releases, certificates, ledger and a report are in {out}:")
-    for path in sorted(out.iterdir()):
-        echo(f"  {path}")
-    echo(f"Check one with: {_program()} verify {shlex.quote(str(out / FILES['sketch']))}")
-    exact = ", ".join(f"{value:+.4f}" for value in answer["owner_only"]["exact_coefficients"])
-    echo(
-        f"\nFor the owner of the data only, in none of these files, never to be published: "
-        f"without noise the coefficients are {exact}."
-    )
 
 
 def _program() -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ndis.cli import tables
-from ndis.cli.answers import answers_of, describe, draw_curve, print_answers, values
-from ndis.cli.console import echo, open_ledger, print_json
+from ndis.cli.answers import answers_of, describe, draw_curve, shown, values
+from ndis.cli.console import answer, open_ledger
 from ndis.cli.kinds import Kind, add_kinds
 from ndis.cli.settings import Settings, as_command
 
@@ -83,21 +83,20 @@ def _tell(release: Release, out: Path, ledger: str | None, as_json: bool) -> Non
     if ledger is not None:
         with open_ledger(ledger) as book:
             left = book.remaining()
-    if as_json:
-        print_json(
-            {
-                "file": str(out),
-                "digest": release.digest,
-                "mechanism": release.mechanism,
-                "guarantee": release.guarantee.to_dict(),
-                "values": values(release),
-                "remaining_epsilon": None if left is None else left.epsilon,
-                "remaining_reason": None if left is None else left.reason,
-            }
-        )
-        return
-    echo(describe(release))
-    print_answers(answers_of(release))
-    echo(f"{release.guarantee}\nWritten to {out}, SHA-256 {release.digest}")
-    if left is not None:
-        echo(f"Left of the budget: {left}")
+    document = {
+        "file": str(out),
+        "digest": release.digest,
+        "mechanism": release.mechanism,
+        "guarantee": release.guarantee.to_dict(),
+        "values": values(release),
+        "remaining_epsilon": None if left is None else left.epsilon,
+        "remaining_reason": None if left is None else left.reason,
+    }
+    answer(
+        as_json,
+        document,
+        describe(release),
+        *shown(answers_of(release)),
+        f"{release.guarantee}\nWritten to {out}, SHA-256 {release.digest}",
+        *([] if left is None else [f"Left of the budget: {left}"]),
+    )

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import typer
 
-from ndis.cli.answers import answers_of, describe, print_answers, print_csv, values
-from ndis.cli.console import echo, print_json
+from ndis.cli.answers import answers_of, describe, print_csv, shown, values
+from ndis.cli.console import answer
 from ndis.cli.settings import as_command
 
 
@@ -22,11 +22,9 @@ def show(path: Path, *, as_csv: bool = False, as_json: bool = False) -> None:
     from ndis.release import Release
 
     release = Release.load(path)
-    if as_json:
-        print_json({"values": values(release), "certificate": release.certificate()})
-    elif as_csv:
+    if as_csv and not as_json:
         print_csv(answers_of(release))
-    else:
-        echo(describe(release))
-        print_answers(answers_of(release))
-        echo(str(release.guarantee))
+        return
+    document = {"values": values(release), "certificate": release.certificate()}
+    parts = shown(answers_of(release))
+    answer(as_json, document, describe(release), *parts, str(release.guarantee))
