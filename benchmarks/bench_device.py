@@ -3,19 +3,22 @@
 Needs torch with a CUDA device. Prints, for each size, the time of the Gram matrix as every
 estimator asks for it (rows put on the grid, bounded, multiplied and added up exactly), that of
 torch's own product of the same doubles, and whether the processor gets the same bits; then two
-whole fits beside the products that they need.
+whole fits beside the products that they need, limits found on the card, leverages, and a regression
+from a Parquet file (2 GB in a temporary folder) with and without the card.
 
     python benchmarks/bench_device.py
 """
 
 import argparse
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
 from ndis import PrivateLeastSquares, PrivateLogisticRegression
-from ndis.tables import Columns, Rows, Table
+from ndis.tables import Columns, Rows, Table, leverages
 
 SIZES = ((2_000_000, 1024), (1_000_000, 4096))
 GROWTH = tuple((n, 256) for n in (100_000, 1_000_000, 10_000_000)) + tuple(
@@ -125,6 +128,73 @@ def _both(*arrays):
     return arrays, tuple(array.cpu().numpy() for array in arrays)
 
 
+def limits(torch, n: int, d: int) -> None:
+    """Limits that are found on the card, and by the processor on some of the rows."""
+    x = torch.randn(n, d, dtype=torch.float64, device="cuda")
+    y = x[:, 0] + 0.1 * torch.randn(n, dtype=torch.float64, device="cuda")
+    facts = {"limits": "private", "n_rounds": ROUNDS, "random_state": 0}
+    model = PrivateLeastSquares(epsilon=1.0, delta=1e-6, **facts)
+    model.fit(x, y)
+    seconds = timed(torch, lambda: model.fit(x, y), 2)
+    coefficients = [model.fit(a, b).coef_ for a, b in _both(x[:CHECKED], y[:CHECKED])]
+    print(
+        f"{n:,} x {d}, least squares with private limits: {seconds:.3f} s; same coefficients as "
+        f"the processor: {np.array_equal(*coefficients)}",
+        flush=True,
+    )
+
+
+def weights(torch, n: int, d: int) -> None:
+    """The leverages of all rows, on the card and by the processor."""
+    x = torch.randn(n, d, dtype=torch.float64, device="cuda")
+    here, there = (opened(source, d, True) for source in (x, x.cpu().numpy()))
+    found = [leverages(table)[1] for table in (here, there)]
+    seconds = [timed(torch, lambda table=table: leverages(table), 2) for table in (here, there)]
+    print(
+        f"{n:,} x {d}, leverages of all rows: {seconds[0]:.3f} s on the card, {seconds[1]:.3f} s "
+        f"by the processor; they differ by {np.max(np.abs(found[0] / found[1] - 1)):.1e} at most",
+        flush=True,
+    )
+
+
+def parquet(torch, n: int, d: int) -> None:
+    """From a Parquet file to a regression, with and without the card."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng, names = np.random.default_rng(0), [f"c{j}" for j in range(d)]
+    truth, size = rng.standard_normal(d) / np.sqrt(d), 1 << 17
+    model = PrivateLeastSquares(
+        epsilon=1.0, delta=1e-6, data_norm=1.5 * d**0.5, label_bound=4.0, n_rounds=ROUNDS
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "table.parquet"
+        schema = pa.schema([(name, pa.float32()) for name in [*names, "y"]])
+        with pq.ParquetWriter(file, schema, use_dictionary=False, compression=None) as writer:
+            for start in range(0, n, size):
+                x = rng.standard_normal((min(size, n - start), d), dtype=np.float32)
+                y = (x @ truth + 0.1 * rng.standard_normal(len(x))).astype(np.float32)
+                writer.write_table(pa.table([*x.T, y], schema=schema), row_group_size=size)
+
+        def read() -> None:
+            for _ in pq.ParquetFile(file, pre_buffer=False).iter_batches(1 << 16):
+                pass
+
+        def fit(device: str | None) -> None:
+            model.fit(Table.open(file, device=device), "y")
+
+        fit("cuda")  # compiles
+        jobs = {
+            "reading alone": read,
+            "with the card": lambda: fit("cuda"),
+            "without": lambda: fit(None),
+        }
+        print(f"{n:,} x {d} of float32 in Parquet, least squares, {ROUNDS} rounds", flush=True)
+        for name, job in jobs.items():
+            seconds = timed(torch, job, 2)
+            print(f"  {name}: {seconds:.2f} s", flush=True)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -140,6 +210,11 @@ def main() -> None:
     share = 20 if small else 1
     grams(torch, [(n // share, d) for n, d in SIZES])
     fits(torch, 10_000_000 // share, 512, 0)
+    torch.cuda.empty_cache()
+    limits(torch, 1_000_000 // share, 64)
+    weights(torch, 1_000_000 // share, 128)
+    torch.cuda.empty_cache()
+    parquet(torch, 4_000_000 // share, 128)
     torch.cuda.empty_cache()
     fits(torch, 1_000_000 // share, 1024, 100)
     torch.cuda.empty_cache()

@@ -14,7 +14,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import math
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from pathlib import Path
 
 import networkx as nx
 import numpy as np
-from timing import best_times
+from timing import best_times, peak_memory
 
 from ndis import PrivateGraph, plots
 from ndis.calibration import noise_multiplier
@@ -99,7 +98,7 @@ def peak() -> None:
     edges = random_graph(100_000, 1_000_000)
     private = PrivateGraph(100_000, method="sketch", n_components=100, **PROMISE).fit(edges)
     private.cut(range(100))
-    print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f}")
+    print(f"{peak_memory() / 1024:.2f}")
 
 
 # --- real graphs ---------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import resource
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
+from timing import peak_memory
 
 from ndis.mechanisms.multiparty import Agreement, release_party
 from ndis.randomness import sign_product
@@ -52,7 +52,7 @@ def one_party() -> None:
     for _ in range(ROUNDS):
         signs.append(seconds(lambda: sign_product(1, COMPONENTS, data)))
         release.append(seconds(lambda: release_party(agreement, "all", data)))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    peak = peak_memory() / 1024
     print(
         f"n = {PEOPLE}, d = {COLUMNS}, k = {COMPONENTS}: {min(release):.2f} s, signs and product "
         f"alone {min(signs):.2f} s, ratio {min(release) / min(signs):.2f}; peak {peak:.2f} GB"

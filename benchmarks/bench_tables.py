@@ -26,13 +26,13 @@ with pq.ParquetWriter(sys.argv[1], schema, use_dictionary=False) as writer:
         writer.write_table(pa.table(list(block), schema=schema), row_group_size=group)
 """
 MEASURE = """
-import json, resource, sys, time
+import json, sys, time
+from timing import peak_memory
 {imports}
 started, used = time.perf_counter(), time.process_time()
 {work}
 seconds, processor = time.perf_counter() - started, time.process_time() - used
-megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-print(json.dumps({{"seconds": seconds, "processor": processor, "megabytes": megabytes}}))
+print(json.dumps({{"seconds": seconds, "processor": processor, "megabytes": peak_memory()}}))
 """
 BARE = MEASURE.format(
     imports="import numpy, pyarrow.parquet as pq",
@@ -48,7 +48,8 @@ OURS = MEASURE.format(
 
 def run(program: str, file: Path) -> str:
     command = [sys.executable, "-c", program, str(file)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    here = Path(__file__).parent
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=here).stdout
 
 
 def best(work: Callable[[], object], repetitions: int = 5) -> float:
@@ -65,7 +66,6 @@ def least(results: Sequence[dict[str, float]], what: str) -> float:
 
 
 def parquet() -> None:
-    # Before this process grows: a child's peak memory starts at its parent's.
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "table.parquet"
         run(WRITE, file)

@@ -10,7 +10,6 @@ import numpy as np
 
 from ndis.mechanisms.regression_methods import newton
 from ndis.tables import GRID_NORM, Table
-from ndis.tables.sums import CutMoments
 
 
 def statistics(
@@ -27,11 +26,12 @@ def statistics(
         row = np.append(studied["sums"].value, half) / (math.sqrt(1.25) * 2.0**20)
         parts = [row / noise.centre]
         centre = newton.centre_of(released["centre"], noise.centre)
-        studied = table.sum(CutMoments(newton.n_cuts(setting.n_features), centre))
+        studied = newton.read_norms(table, centre)
     path = newton.Descent(setting, noise, released["norms"], centre)
     parts.append(studied["norms"].value / noise.norms)
     last = math.floor(path.constant * GRID_NORM / path.cut)
-    gram = newton.augmented(studied, path.rung, last).value / (2.0**40 + last**2)
+    cut = newton.moments_of(table, studied, path.rung, None)
+    gram = newton.augmented(cut, last).value / (2.0**40 + last**2)
     parts.append(gram.ravel() / noise.hessian)  # twice half the variance off the diagonal
     path.bend(released["hessian"])
     for t in range(path.n_rounds):
@@ -42,8 +42,8 @@ def statistics(
             parts.append(sums["products"].value / noise.look())
             rung = path.look(released["products"][path.looks.index(t)])
         whitener, unit_z = path.curvature.whitener()
-        total = newton._integers(sums["gradient"][:, rung * K : (rung + 1) * K])
-        white = (newton._integers(whitener) @ total).astype(np.float64)
+        total = sums["gradient"][:, rung * K : (rung + 1) * K]
+        white = total.multiplied(whitener).astype(np.float64)
         parts.append(white.ravel() / (path.clip * pulls.unit * unit_z) / path.scale)
         path.learn(released["gradients"][t])
     return parts

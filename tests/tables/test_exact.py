@@ -5,16 +5,18 @@ from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from ndis import PrivateLeastSquares
 from ndis.mechanisms.classification_newton import class_basis
-from ndis.tables import Columns, ExactSum, Rows, Scores, Table, bounded, contrasts, moments
+from ndis.tables import Below, Columns, ExactSum, Rows, Scores, Table, bounded, contrasts, moments
 from ndis.tables.blocks import Block
 from ndis.tables.exact import BLOCK_ROWS, GRID_NORM, Accumulator
-from ndis.tables.sums import CutMoments, JointGram, Pull, PullSum
+from ndis.tables.sums import CutGram, CutMoments, CutNorms, JointGram, Pull, PullSum
 from reading import opened
 
 
@@ -316,6 +318,9 @@ def test_a_card_gives_the_bits_of_the_processor(recipe: str, monkeypatch) -> Non
         for function in (
             moments,
             CutMoments(6),
+            CutGram(1),
+            CutGram(2, np.arange(7.0)),
+            CutNorms(np.arange(7.0)),
             JointGram(1000.0),
             PullSum(pull, (0.5, 0.1), GRID_NORM / 2.0, 8.0),
             Scores(np.round(rng.normal(size=(7, 2)) * 2.0**20), 2.0**-40, np.ones(2), 1.0, True),
@@ -326,6 +331,92 @@ def test_a_card_gives_the_bits_of_the_processor(recipe: str, monkeypatch) -> Non
         assert there._seen == here._seen
         numbers = [block.features for block in there.blocks(raw=True)]
         np.testing.assert_array_equal(np.hstack(list(map(np.asarray, numbers)))[1:], X.T)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_fit_on_a_card_is_the_one_on_the_processor(kept: bool, monkeypatch) -> None:
+    """Whether rows stay on the card for the rounds after the first, or are put there each time."""
+    strict = pytest.importorskip("array_api_strict")
+    monkeypatch.setattr("ndis.tables.sources.DEVICE_ENTRIES", 2000 * 3)
+    monkeypatch.setattr("ndis.tables.table.room_for", lambda array, n_bytes: kept)
+    read, blocks = [], Rows.blocks
+    monkeypatch.setattr(Rows, "blocks", lambda *a, **k: read.append(a) or blocks(*a, **k))
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(9000, 3)) * rng.uniform(0, 2, (9000, 1)), rng.uniform(-1, 1, 9000)
+    facts = {"epsilon": 2.0, "delta": 1e-6, "data_norm": 4.0, "label_bound": 1.0, "n_rounds": 3}
+    model = PrivateLeastSquares(**facts, random_state=1)
+    expected = model.fit(X, y).coef_
+    read.clear()
+    assert np.array_equal(model.fit(strict.asarray(X), strict.asarray(y)).coef_, expected)
+    assert len(read) == (3 if kept else 3 * (3 + facts["n_rounds"]))
+
+
+@pytest.mark.parametrize("centre", [None, np.array([2.0**19, -(2.0**10), 7.0])])
+def test_one_cut_is_that_of_the_ladder(centre) -> None:
+    strict = pytest.importorskip("array_api_strict")
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(5000, 3)) * 2.0 ** rng.uniform(-7, 1, (5000, 1))
+    rows = Rows(Columns(["x0", "x1", "x2"], norm=1.0))
+    ladder = Table.open(X).with_rows(rows).sum(CutMoments(24, centre))
+    for table in (Table.open(source).with_rows(rows) for source in (X, strict.asarray(X))):
+        assert table.sum(CutNorms(centre))["norms"] == ladder["norms"]
+        for rung in range(24):
+            one = table.sum(CutGram(rung, centre))
+            assert one["gram"] == ladder["grams"][rung]
+            assert one["sums"] == ladder["sums"][rung]
+
+
+def test_products_with_a_matrix_are_those_of_python_integers() -> None:
+    rng = np.random.default_rng(7)
+    high, low = rng.integers(-(2**54), 2**54, (30, 2)), rng.integers(0, 2**26, (30, 2))
+    matrix = np.rint(rng.normal(size=(4, 30)) * 2.0 ** rng.integers(0, 60, (4, 30)))
+    ours = ExactSum(high, low).multiplied(matrix)
+    whole = high.astype(object) * 2**26 + low
+    assert np.array_equal(ours, np.array([[int(x) for x in row] for row in matrix]) @ whole)
+    assert not ExactSum(high, low).multiplied(0.0 * matrix).any()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_table_that_is_read_here_is_summed_on_a_device(tmp_path, kind, monkeypatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr("ndis.tables.sources.DEVICE_ENTRIES", 5000 * 5)
+    rng = np.random.default_rng(4)
+    frame = pa.table(
+        {
+            "a": rng.normal(size=30_000).astype(kind),
+            "b": rng.normal(size=30_000).astype(kind),
+            "c": rng.choice(["x", "y", "z"], 30_000),
+            "y": rng.uniform(-1, 1, 30_000).astype(kind),
+        }
+    )
+    pq.write_table(frame, tmp_path / "t.parquet", row_group_size=7000)
+    features = Columns(["a", "b", "c"], {"c": ["x", "z"]}, {"a": (-2, 2), "b": (-2, 3)}, None, True)
+    rows = Rows(features, Columns(["y"], limits={"y": (-1, 1)}))
+    here, there = (
+        Table.open(tmp_path / "t.parquet", device=device).with_rows(rows)
+        for device in (None, "cpu")
+    )
+    for function in (moments, CutGram(3)):
+        expected, ours = here.sum(function), there.sum(function)
+        assert all(ours[name] == expected[name] for name in expected)
+    below = Below(np.linspace(-2, 2, 9), ((0, 1), (1, 0)))
+    assert here.sum(below, raw=True)["below"] == there.sum(below, raw=True)["below"]
+    here, there = (
+        Table.open(frame.select(["a", "b"]).to_pandas().to_numpy(), device=device)
+        for device in (None, "cpu")
+    )
+    rows = Rows(Columns(["x0", "x1"], norm=2.0))
+    assert here.with_rows(rows).moments["gram"] == there.with_rows(rows).moments["gram"]
+
+
+def test_what_cannot_be_moved_to_a_device_says_so() -> None:
+    strict, sparse = pytest.importorskip("array_api_strict"), pytest.importorskip("scipy.sparse")
+    with pytest.raises(ValueError, match="leave device out"):
+        Table.open(strict.ones((3, 2)), device="cuda")
+    pytest.importorskip("torch")
+    rows = Rows(Columns(["x0", "x1"], norm=2.0))
+    with pytest.raises(TypeError, match="leave device out"):
+        Table.open(sparse.eye_array(2).tocsr(), device="cpu").with_rows(rows).sum(moments)
 
 
 def test_a_card_refuses_or_drops_what_is_not_finite() -> None:

@@ -8,6 +8,7 @@ from ndis.tables.progress import track
 from ndis.tables.rows import PRIVATE, Columns, Rows
 from ndis.tables.sums import Below, Scores, Together, bounded, contrasts, moments, unclassified
 from ndis.tables.table import Table
+from ndis.tables.threads import few_threads
 
 __all__ = [
     "GRID_NORM",
@@ -24,6 +25,7 @@ __all__ = [
     "Together",
     "bounded",
     "contrasts",
+    "few_threads",
     "joint_gram",
     "leverage_error",
     "leverages",

@@ -87,6 +87,25 @@ class ExactSum:
         parts = (self.high[..., None] * integers, self.low[..., None] * integers)
         return ExactSum(*_carried(*parts))
 
+    def multiplied(self, matrix: FloatArray) -> NDArray[Any]:
+        """The exact product of a matrix and this one, in Python's integers, of any size.
+
+        The matrix has doubles that hold whole numbers. They are cut into slices of 13 bits, and
+        this into slices of 26: doubles add up 2^13 products of theirs exactly.
+        """
+        slices = self.low, self.high & (2**_LOW_BITS - 1), self.high >> _LOW_BITS
+        total = np.zeros((len(matrix), *self.high.shape[1:]), dtype=object)
+        for start in range(0, matrix.shape[1], 2**13):
+            part, rest, shift = slice(start, start + 2**13), matrix[:, start : start + 2**13], 0
+            while rest.any():
+                above = np.trunc(rest * 2.0**-13)
+                own = rest - above * 2.0**13
+                for index, other in enumerate(slices):
+                    product = (own @ other[part].astype(np.float64)).astype(np.int64)
+                    total = total + (product.astype(object) << shift + _LOW_BITS * index)
+                rest, shift = above, shift + 13
+        return total
+
     @property
     def T(self) -> ExactSum:
         """The transpose."""

@@ -111,8 +111,8 @@ def open_files(paths: Sequence[str | os.PathLike[str]], **options: Any) -> Sourc
             with _reading(file):
                 yield from source.read(request)
 
-    first = sources[0]
-    return replace(first, read=read, n_rows=first.n_rows if len(files) == 1 else None)
+    counts = [source.n_rows for source in sources if source.n_rows is not None]
+    return replace(sources[0], read=read, n_rows=sum(counts) if len(counts) == len(files) else None)
 
 
 # --- which files ------------------------------------------------------------------------------

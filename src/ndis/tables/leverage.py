@@ -25,7 +25,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ndis._validate import FloatArray, non_negative
-from ndis.tables.arrays import on_host
 from ndis.tables.blocks import Block
 from ndis.tables.exact import ExactSum
 from ndis.tables.table import Table
@@ -67,13 +66,13 @@ def leverages(table: Table, ridge: float = 0.0) -> tuple[FloatArray, FloatArray]
     """
     whitener = _whitener(_ridged(table, ridge))
 
-    def measure(block: Block) -> FloatArray:
+    def measure(block: Block) -> Any:
         d = block.features.shape[0]
-        white = on_host(block.times(block.beside(whitener[:d])))
+        xp, white = block.xp, block.times(block.beside(whitener[:d]))
         if block.labels is not None:
-            white = white + np.outer(whitener[d], on_host(block.labels))
-        p = np.einsum("ij,ij->j", white[:-1], white[:-1])
-        return np.stack([p, p + white[-1] ** 2])
+            white = white + block.beside(whitener[d][:, None]) * block.labels
+        p = block.like(white[:-1, :]).squares()
+        return xp.stack([p, p + white[-1, :] ** 2])
 
     p, q = table.measure(measure, 2)
     return p, q

@@ -217,10 +217,11 @@ class Columns:
         values : ndarray of shape (n, n_columns), or mapping of str to ndarray
             The records: a matrix with the columns in order, or for each column its numbers, level
             positions or, for lists of numbers, a matrix with one row for each record.
+
+        The intercept is left out where the target has no room for it.
         """
-        place = int(self.intercept)
-        if self.intercept:
-            target[0] = 1.0
+        place = int(self.intercept and len(target) == len(self.names))
+        target[:place] = 1.0
         if not isinstance(values, Mapping):
             target[place:] = values.T
             return
@@ -384,7 +385,7 @@ class Rows:
         """Numbers whose limits are to be found: column, group (features, labels), and place."""
         return [
             (name, index, place)
-            for index, group in enumerate(self._groups)
+            for index, group in enumerate(self.groups)
             for name, places in group.bought.items()
             for place in places
         ]
@@ -395,7 +396,8 @@ class Rows:
         return replace(self, features=self.features.found(limits), labels=labels)
 
     @property
-    def _groups(self) -> tuple[Columns, ...]:
+    def groups(self) -> tuple[Columns, ...]:
+        """Features and, if there are any, labels."""
         return (self.features,) if self.labels is None else (self.features, self.labels)
 
     def blocks(self, batch: Any, *, checked: bool = True) -> Iterator[Block]:
@@ -420,11 +422,12 @@ class Rows:
     def raw_blocks(self, batch: Any) -> Iterator[Block]:
         """Yield the numbers of a batch as they are in the table, dense."""
         records = Batch.of(batch, self)
-        for start in range(0, records.n_rows, BLOCK_ROWS):
-            yield Block(*self._raw(*records.part(start, start + BLOCK_ROWS)))
+        step = STACK_ROWS if records.elsewhere else BLOCK_ROWS
+        for start in range(0, records.n_rows, step):
+            yield Block(*self._raw(*records.part(start, start + step)))
 
     def _raw(self, *parts: Any) -> list[Any]:
-        raw = [_raw(*pair) for pair in zip(self._groups, parts, strict=True)]
+        raw = [_raw(*pair) for pair in zip(self.groups, parts, strict=True)]
         return self._complete([beside(part, raw[0]) for part in raw])
 
     def _dense(self, *parts: Any) -> Block:
@@ -471,7 +474,7 @@ class Rows:
         kept = xp.all(xp.isfinite(xp.concat(parts, axis=0)), axis=0)
         if self.drop_missing:
             return [xp.take(part, xp.nonzero(kept)[0], axis=1) for part in parts]
-        for group, part in zip(self._groups, parts, strict=True):
+        for group, part in zip(self.groups, parts, strict=True):
             finite = on_host(xp.all(xp.isfinite(part), axis=1))
             if not finite.all():
                 raise missing_values(group.names[int(np.argmin(finite))])
@@ -513,17 +516,26 @@ class Batch:
         An array has the features' columns in order.
     labels : array of shape (n_rows, n_labels), optional
         Labels, where they are not columns of a record batch.
+    ready : bool
+        Whether an array has a column for each number of a row, levels included.
     """
 
-    def __init__(self, data: Any, labels: Any = None) -> None:
-        self.data, self.labels = data, labels
+    def __init__(self, data: Any, labels: Any = None, *, ready: bool = False) -> None:
+        self.data, self.labels, self.ready = data, labels, ready
 
     @classmethod
     def of(cls, batch: Any, rows: Rows) -> Batch:
         """Records with the columns that are asked for, Arrow columns as numbers."""
         records = batch if isinstance(batch, Batch) else cls(batch)
         data = records.data
+        if records.ready:
+            return records
         if not hasattr(data, "num_rows"):
+            if rows.levels:
+                raise ValueError(
+                    "An array of numbers has no categorical columns; hand over a data frame to use "
+                    "levels."
+                )
             return cls(data.tocsr() if hasattr(data, "tocsr") else data, records.labels)
         if rows.drop_missing:
             data = data.drop_null()
@@ -576,10 +588,6 @@ def _raw(group: Columns, part: Any) -> Any:
     """The numbers of some records, one row for each number; on a graphics card if they are."""
     if hasattr(part, "tocsr"):
         part = part.toarray()
-    if group.levels and not isinstance(part, Mapping):
-        raise ValueError(
-            "An array of numbers has no categorical columns; hand over a data frame to use levels."
-        )
     if isinstance(part, Mapping | np.ndarray):
         n_rows = len(next(iter(part.values()))) if isinstance(part, Mapping) else len(part)
         target = np.empty((len(group.names), n_rows))

@@ -65,6 +65,8 @@ _CHUNK = 2**15
 VECTOR_NORM = 2.0**32
 # What is computed of a row in a few steps is lowered by this, more than their roundings.
 _BELOW = 1.0 - 2.0**-40
+# What a row is multiplied by, with room for rounding: the square root of two, and 2^20.
+_ROOT, _LONGEST = math.sqrt(2.0) * (1.0 - 2.0**-50), GRID_NORM * (1.0 - 2.0**-50)
 
 
 def count_norms(block: Block) -> Mapping[str, Any]:
@@ -160,9 +162,9 @@ class CutMoments:
                 chosen = slice(start, min(start + step, last))
                 part = xp.take(rows, order[chosen], axis=1)
                 whole[index] = _moments(block, part, whole[index])
-                root = xp.trunc(part * (math.sqrt(2.0) * (1.0 - 2.0**-50)))
+                root = xp.trunc(part * _ROOT)
                 twice[index] = twice[index] + block.total(root)
-                part *= GRID_NORM * (1.0 - 2.0**-50) / xp.sqrt(xp.clip(squares[chosen], 1.0, None))
+                part *= _LONGEST / xp.sqrt(xp.clip(squares[chosen], 1.0, None))
                 cut[index] = _moments(block, xp.trunc(part), cut[index])
         sums, grams = [], []
         for j in range(n):
@@ -180,6 +182,74 @@ class CutMoments:
 
 def _moments(block: Block, rows: Any, before: tuple[Any, Any]) -> tuple[Any, Any]:
     return before[0] + block.total(rows), before[1] + block.like(rows).gram()
+
+
+@dataclass(frozen=True)
+class CutNorms:
+    """The norms of `CutMoments` alone."""
+
+    centre: FloatArray | None = None
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """Terms: "norms"."""
+        most, squares = float(GRID_NORM) ** 2, _distances(block, self.centre)
+        return {"norms": tally(block.xp, block.xp.clip(squares, None, most), most, 2.0)}
+
+
+@dataclass(frozen=True)
+class CutGram:
+    """The moments of `CutMoments` for one norm: of all rows, less those that are cut, and of these.
+
+    Rows that are not cut are not copied: with sums s the moments of k - c are those of k, less
+    s c^T and c s^T, and n c c^T.
+    """
+
+    rung: int
+    centre: FloatArray | None = None
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """Terms: "count", "sums" of u, "gram" of u u^T."""
+        xp, rows, j = block.xp, block.dense, self.rung
+        origin = np.zeros(rows.shape[0]) if self.centre is None else self.centre
+        centre = block.beside(origin[:, None])
+        long = xp.nonzero(_distances(block, self.centre) > float(GRID_NORM) ** 2 * 2.0**-j)[0]
+        part = xp.take(rows, long, axis=1)
+        cut = block.like(shortened(xp, part - centre, None)[0])
+        if j:
+            factor = _LONGEST / xp.sqrt(xp.clip(cut.squares(), 1.0, None))
+            cut = block.like(xp.trunc(cut.features * factor))
+        n_short = block.n_rows - part.shape[1]
+        short = block.total(rows) - block.total(part)
+        whole = block.beside(origin.astype(np.int64) if short.dtype == xp.int64 else origin)
+        side = short[:, None] * whole
+        gram = block.like(rows).gram() - block.like(part).gram() - side - side.T
+        gram = gram + n_short * (whole[:, None] * whole)
+        if j % 2:
+            short = _rooted(xp, rows, centre) - _rooted(xp, part, centre)
+        else:
+            short = short - n_short * whole
+        return {
+            "count": np.array(float(block.n_rows)),
+            "sums": short * 2 ** (j // 2) + block.total(cut.features),
+            "gram": gram * 2**j + cut.gram(),
+        }
+
+
+def _distances(block: Block, centre: FloatArray | None) -> Any:
+    """Squared distances of rows from a centre, all in whole numbers."""
+    if centre is None:
+        return block.squares()
+    across = block.times(block.beside(centre[:, None]))[0, :]
+    return block.squares() - 2.0 * across + float(centre @ centre)
+
+
+def _rooted(xp: Any, rows: Any, centre: Any) -> Any:
+    """Sums of rows less a centre, times sqrt(2), rounded towards zero."""
+    return fused(_root_sums, rows)(xp, rows, centre)
+
+
+def _root_sums(xp: Any, rows: Any, centre: Any) -> Any:
+    return xp.sum(xp.astype(xp.trunc((rows - centre) * _ROOT), xp.int64), axis=-1)
 
 
 @dataclass(frozen=True)
@@ -274,18 +344,20 @@ class PullSum:
         terms = {}
         if self.top is not None:
             terms["products"] = tally(xp, size * length, self.top, float(np.sqrt(2.0)))
-        half = 0.5 * math.sqrt(left.shape[0])  # for rounding
-        inverse, share = self.unit * _BELOW / length, 1.0 / (size + 1e-300)
-        ladder = []
-        for clip in self.clips:
-            room = xp.clip(inverse * clip, None, GRID_NORM * _BELOW)
-            room -= half
-            room *= share
-            ladder.append(xp.round(left * xp.clip(room, 0.0, self.unit)))
-        weights = ladder[0] if len(ladder) == 1 else xp.concat(ladder, axis=0)
+        public = block.beside(np.array(self.clips)[:, None]), block.beside(np.array([self.unit]))
+        weights = fused(_clipped, block.features)(xp, left, size, length, *public)
         total = block.total(weights)
         terms["gradient"] = xp.concat([block.combine(weights), total[None, :]], axis=0)
         return terms
+
+
+def _clipped(xp: Any, left: Any, size: Any, length: Any, clips: Any, unit: Any) -> Any:
+    """The weights of `PullSum`, for one clip after the other."""
+    room = xp.clip(unit * _BELOW / length * clips, None, GRID_NORM * _BELOW)
+    # Rounding takes half a unit of every entry.
+    room = (room - 0.5 * math.sqrt(left.shape[0])) * (1.0 / (size + 1e-300))
+    room = xp.minimum(xp.clip(room, 0.0, None), unit)
+    return xp.reshape(xp.round(left * room[:, None, :]), (-1, left.shape[1]))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +14,7 @@ import numpy as np
 from ndis._validate import FloatArray
 from ndis.tables.arrays import on_host
 from ndis.tables.blocks import Block, Stack
+from ndis.tables.device import moved, room_for
 from ndis.tables.exact import MOST_ROWS, Accumulator, ExactSum
 from ndis.tables.files import looks_like_a_value
 from ndis.tables.progress import track
@@ -39,7 +40,11 @@ class Pass:
         """The sums of one batch."""
         total = Accumulator()
         rows = self.rows
-        for block in rows.raw_blocks(batch) if self.raw else rows.blocks(batch, checked=False):
+        if isinstance(batch, Block):
+            blocks: Any = [batch]
+        else:
+            blocks = rows.raw_blocks(batch) if self.raw else rows.blocks(batch, checked=False)
+        for block in blocks:
             total.add(self.function(block))
             total.add({"_rows": np.array(float(block.n_rows))})
             if not self.raw:
@@ -89,6 +94,8 @@ class Table:
         self.columns = columns
         self._rows = rows
         self.drop_missing = False
+        self.device: str | None = None
+        self._kept: list[Block] = []
         self._seen: dict[str, Any] = {}
 
     @classmethod
@@ -100,6 +107,7 @@ class Table:
         labels: Any = None,
         label: str = "y",
         drop_missing: bool = False,
+        device: str | None = None,
         typed: Sequence[str] = (),
         **written: Any,
     ) -> Table:
@@ -124,6 +132,9 @@ class Table:
         drop_missing : bool, default False
             Whether records with missing or infinite values are left out; otherwise they are an
             error.
+        device : str, optional
+            A device of torch, such as ``"cuda"``, on which a table that is read here is summed. One
+            that is on a device is summed there anyway.
         typed : sequence of str
             Names that the caller has typed elsewhere, as limits or levels: they are no secret.
         **written
@@ -144,6 +155,12 @@ class Table:
         confirmed = bool(written.get("header")) or written.get("names") is not None
         table = cls(opened, _chosen(opened, columns, confirmed, {*typed, *(columns or ())}))
         table.drop_missing = drop_missing
+        if device is not None and (opened.device or opened.reduce is not None):
+            raise ValueError(
+                f"Expected a table that is read here to sum it on {device!r}, got one that is "
+                "elsewhere; leave device out."
+            )
+        table.device = device
         return table
 
     # -- public ------------------------------------------------------------------------------
@@ -170,16 +187,21 @@ class Table:
         """Columns that hold fixed-size lists of numbers."""
         return {k: v for k, v in self._source.widths.items() if k in self.columns}
 
+    @property
+    def on_card(self) -> bool:
+        """Whether rows are summed on a device, where a pass costs little."""
+        return self._source.device or self.device is not None
+
     def with_rows(self, rows: Rows) -> Table:
         """A view of the same table: its records become integers by this recipe."""
         view = Table(self._source, self.columns, replace(rows, drop_missing=self.drop_missing))
-        view.drop_missing = self.drop_missing
+        view.drop_missing, view.device = self.drop_missing, self.device
         view._seen.update({name: seen for name, seen in self._seen.items() if name == "rows"})
         return view
 
     def _select(self, columns: tuple[str, ...]) -> Table:
         view = Table(self._source, _chosen(self._source, columns, True, set(columns)))
-        view.drop_missing = self.drop_missing
+        view.drop_missing, view.device = self.drop_missing, self.device
         return view
 
     # -- sums --------------------------------------------------------------------------------
@@ -208,15 +230,42 @@ class Table:
             total = self._source.reduce(request, work)
         else:
             total = Accumulator()
-            reading = track(self._source.read(request), what, self._source.n_rows, size=_length)
-            with closing(reading) as batches:
-                for part in map_in_order(work, batches, self._n_threads()):
+            with closing(self._work(request, raw, what)) as parts:
+                for part in map_in_order(work, parts, self._n_threads()):
                     total.merge(part)
         sums = total.sums()
         if "_odd" in sums and sums.pop("_odd").value > 0:
             self._refuse_missing()
         self._check(sums.pop("_rows", None), sums.pop("_mark", None))
         return sums
+
+    def _work(self, request: Request, raw: bool, what: str) -> Generator[Any]:
+        """What a pass works through: batches, or rows that stay on a card from pass to pass."""
+        if raw or not self.on_card:
+            yield from self._batches(request, what)
+        elif self._kept:
+            yield from self._kept
+        else:
+            kept, keeps = list[Block](), None
+            n_bytes = 8 * (4 + sum(len(group.names) for group in self.rows.groups))
+            for batch in self._batches(request, what):
+                for block in self.rows.blocks(batch, checked=False):
+                    if keeps is None:
+                        n_rows = self._source.n_rows
+                        keeps = n_rows is not None and room_for(block.features, n_rows * n_bytes)
+                    if keeps:
+                        kept.append(block)
+                    yield block
+            self._kept = kept
+
+    def _batches(self, request: Request, what: str) -> Generator[Any]:
+        """The records, moved to the device that was asked for."""
+        reading = track(self._source.read(request), what, self._source.n_rows, size=_length)
+        with closing(reading) as batches:
+            if self.device is None:
+                yield from batches
+            else:
+                yield from moved(batches, self.rows, self.device, request.device_rows)
 
     def _refuse_missing(self) -> None:
         """Name the first column with values that are missing or infinite."""
@@ -245,8 +294,7 @@ class Table:
             parts = [on_host(function(block)) for block in self.rows.blocks(batch)]
             return np.hstack([np.empty((n_measures, 0)), *parts])
 
-        reading = track(self._source.read(self._request()), "Measuring rows", size=_length)
-        with closing(reading) as batches:
+        with closing(self._batches(self._request(), "Measuring rows")) as batches:
             parts = list(map_in_order(measured, batches, self._n_threads()))
         return np.hstack([np.empty((n_measures, 0)), *parts])
 
@@ -264,8 +312,8 @@ class Table:
 
         `Rows.blocks` makes blocks of them.
         """
-        request = self._request(more)
-        yield from track(self._source.read(request), what, self._source.n_rows, size=_length)
+        reading = self._source.read(self._request(more))
+        yield from track(reading, what, self._source.n_rows, size=_length)
 
     def _request(self, more: tuple[str, ...] = ()) -> Request:
         n_numbers = len(self.rows.features.names)
@@ -274,7 +322,7 @@ class Table:
     def _n_threads(self) -> int | None:
         """One thread where something else has threads: the product of wide rows, and a card."""
         wide = len(self.rows.features.names) > 1024
-        return 1 if wide or self._source.device else None
+        return 1 if wide or self.on_card else None
 
     def _check(self, n_rows: ExactSum | None, mark: ExactSum | None) -> None:
         """A pass must see what the passes before it saw."""

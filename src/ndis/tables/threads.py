@@ -6,6 +6,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -54,6 +55,17 @@ def map_in_order(
         finally:
             for future in pending:
                 future.cancel()
+
+
+def few_threads(n_columns: int) -> AbstractContextManager[object]:
+    """One thread for the algebra of a matrix of so many columns, unless it has very many.
+
+    Many threads would wait for each other, above all where other programs run beside them.
+    """
+    if n_columns > 1024:
+        return nullcontext()
+    one: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
+    return one
 
 
 @functools.cache

@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.stats import norm
@@ -31,8 +30,17 @@ from scipy.stats import norm
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
 from ndis.randomness import add_noise, add_symmetric_noise
-from ndis.tables import GRID_NORM, ExactSum, Table
-from ndis.tables.sums import BINS, VECTOR_NORM, CutMoments, Pull, PullSum, totals
+from ndis.tables import GRID_NORM, ExactSum, Table, few_threads
+from ndis.tables.sums import (
+    BINS,
+    VECTOR_NORM,
+    CutGram,
+    CutMoments,
+    CutNorms,
+    Pull,
+    PullSum,
+    totals,
+)
 
 # Shares of D^2, and of what is left for rounds; a histogram of products stands before these rounds.
 CENTRE, NORMS, HESSIAN, PRODUCTS = 0.03, 0.03, 0.2, 0.025
@@ -225,7 +233,8 @@ class Curvature:
         # rows would swing ever wider together with the constant.
         self.mean = centre + mean * lost
         self.mean = self.mean / max(1.0, float(np.linalg.norm(self.mean)))
-        self.noisy_values, self.vectors = np.linalg.eigh(centred)
+        with few_threads(d):
+            self.noisy_values, self.vectors = np.linalg.eigh(centred)
         values = cleaned(self.noisy_values, scale)
         # The centre is noisy too: along it curvature may be hidden by what was subtracted.
         leaning = 2.0 * lost * np.abs(self.vectors.T @ mean) * sums_scale
@@ -252,7 +261,8 @@ class Curvature:
 
     def _explain(self, hessian: FloatArray, sums: FloatArray, hidden: float) -> bool:
         """Whether the columns explain more than half of a constant, as far as noise lets see."""
-        values, vectors = np.linalg.eigh(hessian)
+        with few_threads(len(hessian)):
+            values, vectors = np.linalg.eigh(hessian)
         explained = (vectors.T @ sums) ** 2 / (cleaned(values, self.scale) + hidden)
         return float(np.sum(explained)) > self.rows / 2
 
@@ -542,9 +552,7 @@ class Descent:
         return descent
 
 
-def cut_gram(
-    descent: Descent, sums: Mapping[str, ExactSum], rng: np.random.Generator
-) -> FloatArray:
+def cut_gram(descent: Descent, cut: Mapping[str, ExactSum], rng: np.random.Generator) -> FloatArray:
     """The noisy Hessian of rows cut to the length that was found, and a constant.
 
     A cut row has norm 2^20 at most, in the matrix and in the sums, so that with a whole number c it
@@ -552,16 +560,26 @@ def cut_gram(
     """
     unit = GRID_NORM / descent.cut
     last = math.floor(descent.constant * unit)
-    gram = augmented(sums, descent.rung, last)
+    gram = augmented(cut, last)
     noise = descent.noise.hessian * (float(GRID_NORM) ** 2 + float(last) ** 2) * ROUND_UP
     return np.asarray(add_symmetric_noise(gram, noise, rng) / unit**2)
 
 
-def augmented(sums: Mapping[str, ExactSum], rung: int, last: int) -> ExactSum:
-    """The exact sum of (u, c)(u, c)^T, from the ladder."""
+def moments_of(
+    table: Table, studied: Mapping[str, ExactSum], rung: int, centre: FloatArray | None
+) -> Mapping[str, ExactSum]:
+    """The moments of rows cut to the length that was found, from the ladder or a further pass."""
+    if "grams" not in studied:
+        return table.sum(CutGram(rung, centre), what="Reading moments")
+    sums, gram = studied["sums"][rung], studied["grams"][rung]
+    return {"count": studied["count"], "sums": sums, "gram": gram}
+
+
+def augmented(cut: Mapping[str, ExactSum], last: int) -> ExactSum:
+    """The exact sum of (u, c)(u, c)^T."""
     by = np.array([last])
-    side, corner = sums["sums"][rung].times(by), sums["count"].times(by).times(by)
-    parts = ((sums["grams"][rung], side), (side.T, corner))
+    side, corner = cut["sums"].times(by), cut["count"].times(by).times(by)
+    parts = ((cut["gram"], side), (side.T, corner))
     return ExactSum(
         np.block([[part.high for part in row] for row in parts]),
         np.block([[part.low for part in row] for row in parts]),
@@ -580,18 +598,10 @@ def clipped_gradient(
     whitener, unit_z = descent.curvature.whitener()
     moved = descent.clip * unit * unit_z * ROUND_UP
     bits = max(math.frexp(moved)[1] - 40, 0)
-    product = (_integers(whitener) @ _integers(total)) >> bits
+    product = total.multiplied(whitener) >> bits
     most = math.ldexp(moved, -bits) + math.sqrt(product.size)
     noisy = add_noise(product, descent.scale * most * ROUND_UP, rng)
     return np.asarray(np.ldexp(noisy, bits) / (unit * unit_z))
-
-
-def _integers(values: FloatArray | ExactSum) -> Any:
-    """Whole numbers as Python's, of any size."""
-    if isinstance(values, ExactSum):
-        high, low = values.high.astype(object), values.low.astype(object)
-        return np.asarray(high * 2**26 + low)
-    return np.asarray([[int(x) for x in row] for row in values], dtype=object)
 
 
 def draw(
@@ -603,17 +613,18 @@ def draw(
 ) -> tuple[Descent, dict[str, FloatArray]]:
     """Everything that is released, in order, and where it leads."""
     released = {name: np.zeros(shape) for name, shape in setting.shapes.items()}
-    d, K, centre = setting.n_features, setting.n_labels, np.zeros(setting.n_features)
+    K, centre = setting.n_labels, np.zeros(setting.n_features)
     if setting.intercept:
         scale = noise.centre * _MOVED
         sums = add_noise(studied["sums"], scale * GRID_NORM, rng) / GRID_NORM
         count = add_noise(studied["count"], scale / _ONE, rng)
         released["centre"] = np.append(sums, count)
         centre = centre_of(released["centre"], noise.centre)
-        studied = table.sum(CutMoments(n_cuts(d), centre), what="Reading norms")
+        studied = read_norms(table, centre)
     released["norms"] = add_noise(studied["norms"], noise.norms, rng)
     descent = Descent(setting, noise, released["norms"], centre)
-    released["hessian"] = cut_gram(descent, studied, rng)
+    cut = moments_of(table, studied, descent.rung, centre)
+    released["hessian"] = cut_gram(descent, cut, rng)
     descent.bend(released["hessian"])
     products, gradients = released["products"], released["gradients"]
     for t in range(descent.n_rounds):
@@ -642,5 +653,12 @@ def gradients_of(descent: Descent, looking: bool) -> PullSum:
 
 def study(table: Table, intercept: bool) -> dict[str, ExactSum]:
     """Exact sums, or moments without an intercept: the pass in which all that can fail fails."""
-    first = totals if intercept else CutMoments(n_cuts(len(table.rows.features.names)))
-    return table.sum(first, what="Reading the table")
+    if intercept:
+        return table.sum(totals, what="Reading the table")
+    return read_norms(table, None)
+
+
+def read_norms(table: Table, centre: FloatArray | None) -> dict[str, ExactSum]:
+    """Norms, with moments for all cuts; on a card, where a pass costs less than a matrix, alone."""
+    ladder = CutMoments(n_cuts(len(table.rows.features.names)), centre)
+    return table.sum(CutNorms(centre) if table.on_card else ladder, what="Reading norms")
