@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
+from ndis.tables import Table
 from ndis.tables.files import looks_like_a_value
 from reading import gram_of, opened
 
@@ -74,6 +76,31 @@ def test_an_iceberg_table_is_not_read_as_a_folder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Iceberg table") as error:
         gram_of(tmp_path)
     sentence(error)
+
+
+def test_tables_of_delta_iceberg_and_others_are_read_by_their_own_log(tmp_path: Path) -> None:
+    """By what those packages hand out: they are not installed for the tests."""
+    write(tmp_path)
+    dataset = pyarrow.dataset.dataset(tmp_path)
+
+    def made(module: str, **methods: Any) -> Any:
+        return type("Made", (), {"__module__": module, **methods})()
+
+    scan = made("pyiceberg.table", to_arrow_batch_reader=lambda _: dataset.scanner().to_reader())
+    whole = dataset.to_table()
+    tables = (
+        made("deltalake.table", to_pyarrow_dataset=lambda _: dataset),
+        made("pyiceberg.table", scan=lambda _: scan),
+        scan,
+        made("somewhere", __dataframe__=lambda _, *a, **k: whole.__dataframe__(*a, **k)),
+    )
+    for table in tables:
+        opened = Table.open(table)
+        assert opened.columns == tuple(whole.column_names)
+        assert sum(batch.num_rows for batch in opened.records()) == whole.num_rows
+    splits = made("datasets", with_format=None, column_names={"train": ["a"], "test": ["a"]})
+    with pytest.raises(TypeError, match="hand over the whole table"):
+        Table.open(splits)
 
 
 def test_two_files_with_the_same_content_are_two_files(tmp_path: Path) -> None:

@@ -143,17 +143,15 @@ def _matching(path: str | os.PathLike[str]) -> list[Any]:
 
 def _refuse_table_formats(folder: Path) -> None:
     """A folder of Delta or Iceberg also holds deleted rows: its log says which files count."""
-    if (folder / "_delta_log").is_dir():
-        raise ValueError(
-            f"Folder {str(folder)!r} is a Delta table, which also holds deleted rows; hand over "
-            "deltalake.DeltaTable(path).to_pyarrow_dataset(), or read it through Spark."
-        )
-    if list(folder.glob("metadata/*.metadata.json")):
-        raise ValueError(
-            f"Folder {str(folder)!r} is an Iceberg table, which also holds deleted rows; hand "
-            "over what pyiceberg's scan().to_arrow_batch_reader() returns, or read it through "
-            "Spark."
-        )
+    for kind, log, table in (
+        ("a Delta", "_delta_log", "deltalake.DeltaTable(path)"),
+        ("an Iceberg", "metadata/*.metadata.json", "pyiceberg's table"),
+    ):
+        if any(folder.glob(log)):
+            raise ValueError(
+                f"Folder {str(folder)!r} is {kind} table, which also holds deleted rows; hand over "
+                f"{table}, or read it through Spark."
+            )
 
 
 def _distinct(files: Sequence[Any]) -> list[Any]:
@@ -200,7 +198,8 @@ def _remote(address: str) -> list[Remote]:
         found = fsspec.open_files(address, mode="rb")
         if not found:
             raise FileNotFoundError(address)
-        return [Remote(f"{address.partition('://')[0]}://{f.path}", f.open) for f in found]
+        scheme = address.partition("://")[0]
+        return [Remote(f"{scheme}://{f.path.partition('://')[2] or f.path}", f.open) for f in found]
     except (ImportError, ValueError) as error:
         raise ValueError(f"Address {address!r} cannot be read ({error}); check it.") from None
     except OSError:

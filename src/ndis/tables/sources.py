@@ -123,6 +123,10 @@ def open_source(source: Any, **options: Any) -> Source:
         return _open_array(source)
     if hasattr(source, "__arrow_c_stream__"):
         return _open_stream(source)
+    if hasattr(source, "__dataframe__"):
+        from pyarrow.interchange import from_dataframe
+
+        return _open_arrow(from_dataframe(source))
     if callable(source):
         return _open_batches(source)
     if isinstance(source, Iterator):
@@ -292,8 +296,8 @@ def _open_xarray(array: Any) -> Source:
 
 def _open_datasets(dataset: Any) -> Source:
     """Hugging Face: a Dataset is Arrow underneath, with the rows that its indices choose."""
-    if not hasattr(dataset, "with_format"):
-        raise _not_a_table(dataset)
+    if not hasattr(dataset, "with_format") or isinstance(dataset.column_names, dict):
+        raise _not_a_table(dataset)  # several tables, such as train and test
 
     def read(request: Request) -> Iterator[Any]:
         chosen = dataset.select_columns(list(request.columns)).with_format("arrow")
@@ -326,6 +330,15 @@ def _open_arrow(source: Any) -> Source:
     if hasattr(source, "scanner"):
         return arrow_source(source.schema, partial(_read_dataset, source))
     raise _not_a_table(source)
+
+
+def _open_delta(table: Any) -> Source:
+    return _open_arrow(table.to_pyarrow_dataset())
+
+
+def _open_iceberg(table: Any) -> Source:
+    scan = table.scan() if hasattr(table, "scan") else table
+    return _open_batches(scan.to_arrow_batch_reader)
 
 
 def _read_dataset(dataset: Any, request: Request) -> Iterator[Any]:
@@ -420,4 +433,6 @@ _OPENERS: dict[str, Callable[[Any], Source]] = {
     "pyspark": _open_spark,
     "xarray": _open_xarray,
     "datasets": _open_datasets,
+    "deltalake": _open_delta,
+    "pyiceberg": _open_iceberg,
 }
