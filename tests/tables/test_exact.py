@@ -16,7 +16,9 @@ from ndis.mechanisms.classification_newton import class_basis
 from ndis.tables import Below, Columns, ExactSum, Rows, Scores, Table, bounded, contrasts, moments
 from ndis.tables.blocks import Block
 from ndis.tables.exact import BLOCK_ROWS, GRID_NORM, Accumulator
+from ndis.tables.spark import pickled_by_value
 from ndis.tables.sums import CutGram, CutMoments, CutNorms, JointGram, Pull, PullSum
+from ndis.tables.table import Pass
 from reading import opened
 
 
@@ -417,6 +419,24 @@ def test_what_cannot_be_moved_to_a_device_says_so() -> None:
     rows = Rows(Columns(["x0", "x1"], norm=2.0))
     with pytest.raises(TypeError, match="leave device out"):
         Table.open(sparse.eye_array(2).tocsr(), device="cpu").with_rows(rows).sum(moments)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        moments,
+        CutMoments(6),
+        JointGram(1000.0),
+        PullSum(a_pull(2, 1), (0.5,), GRID_NORM / 2.0, 8.0),
+        Scores(np.ones((2, 2)), 2.0**-40, np.ones(2), 1.0),
+        Below(np.ones(3), ((0, 1),)),
+    ],
+)
+def test_sums_travel_to_executors_by_value(function) -> None:
+    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
+    work = Pass(Rows(Columns(["x0", "x1"], norm=2.0)), function)
+    with pickled_by_value(work):
+        assert len(cloudpickle.dumps(work)) > 1000
 
 
 def test_a_card_refuses_or_drops_what_is_not_finite() -> None:

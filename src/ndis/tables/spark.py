@@ -53,7 +53,7 @@ def reduce(frame: Any, request: Request, work: Work) -> Accumulator:
     """The sums of all rows, added up on the executors."""
     n_tasks = _n_tasks(frame)
     chosen = _select(frame, request.columns).coalesce(n_tasks)
-    with _pickled_by_value(work):
+    with pickled_by_value(work):
         parts = chosen.mapInArrow(_summing(request.columns, work), _SCHEMA)
         whole = parts.repartition(n_tasks, "sum", "piece").mapInArrow(_merging(), _SCHEMA)
         pieces = whole.collect()
@@ -200,7 +200,7 @@ def _lists(frame: Any) -> tuple[Any, dict[str, int]]:
 
 
 @contextmanager
-def _pickled_by_value(work: Any) -> Iterator[None]:
+def pickled_by_value(work: Any) -> Iterator[None]:
     """Let what a task needs of this library travel with it."""
     cloudpickle: Any = import_module("pyspark.cloudpickle")
     own = {name for name in sys.modules if name.startswith("ndis.tables.")} | {"ndis._validate"}

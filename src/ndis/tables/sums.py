@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping
@@ -284,8 +283,8 @@ class Pull:
     constant: float
     more: float
 
-    @functools.cached_property
-    def _constants(self) -> FloatArray:
+    @property
+    def _constants(self) -> FloatArray:  # cached it would hold a lock, and not travel to executors
         # What is added to squares of products is brought to their units, and they to those of x.
         square = self.direction**2
         scalars = [self.factors[0] / square, square, self.shifts[0], self.weight, self.constant]
