@@ -6,6 +6,7 @@ is one table at one epsilon; it is won where the default is at least as good as 
 two standard errors, each tuned contender with its best setting for the cell on the test set itself.
 
 ``--sets development`` and ``--sets held-out`` take all tables of a list (hours for twenty runs);
+contenders do not depend on the default, so ``--store`` keeps their scores between runs.
 ``--probe`` trains on 5,000 digits instead. diffprivlib is run by whatever Python ``--diffprivlib``
 names, in an environment of its own.
 """
@@ -136,18 +137,32 @@ def cell(name: str, epsilon: float, options) -> dict[str, np.ndarray]:
         p = model.fit(X, y).predict_proba(T)[:, 1]
         found.setdefault("default", []).append(score(truth, p))
     if options.contenders:
-        Q = with_constant(T)
-        for key, _, theta in all_runs(X, y, epsilon, DELTA, options.runs):
-            found.setdefault(key, []).append(score(truth, expit(Q @ theta)))
-        if options.diffprivlib:
-            for p in diffprivlib(options.diffprivlib, X, y, T, epsilon, options.runs):
-                found.setdefault("diffprivlib", []).append(score(truth, p))
+        found |= stored(name, epsilon, options)
     plain = solve(with_constant(X), y, 1e-3)
     found["not private"] = [score(truth, expit(with_constant(T) @ plain))]
     groups: dict[str, list[np.ndarray]] = {}
     for key, scores in found.items():
         groups.setdefault(key.split("|")[0], []).append(np.array(scores))
     return {name: best(settings) for name, settings in groups.items()}
+
+
+def stored(name: str, epsilon: float, options) -> dict[str, list]:
+    """Scores of every setting of every contender, from the file that holds them if there is one."""
+    file = options.store and options.store / f"{name}_{epsilon:g}_{options.runs}.npz"
+    if file and file.exists():
+        with np.load(file) as kept:
+            return {key.replace(":", "|"): list(kept[key]) for key in kept}
+    X, T, y, truth = prepared(name, options.data)
+    Q = with_constant(T)
+    found: dict[str, list] = {}
+    for key, _, theta in all_runs(X, y, epsilon, DELTA, options.runs):
+        found.setdefault(key, []).append(score(truth, expit(Q @ theta)))
+    if options.diffprivlib:
+        for p in diffprivlib(options.diffprivlib, X, y, T, epsilon, options.runs):
+            found.setdefault("diffprivlib", []).append(score(truth, p))
+    if file:
+        np.savez(file, **{key.replace("|", ":"): scores for key, scores in found.items()})
+    return found
 
 
 def best(settings: list[np.ndarray]) -> np.ndarray:
@@ -244,6 +259,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--diffprivlib", default="")
+    parser.add_argument("--store", type=Path, help="a folder that keeps the contenders' scores")
     parser.add_argument("--contenders", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--probe", action="store_true")
     parser.add_argument("--coverage", action="store_true")

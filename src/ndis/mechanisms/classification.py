@@ -54,7 +54,10 @@ METHODS = ("auto", "newton", "descent", "posterior")
 _MOST_FOR_GRAM = 128
 # The constant beside rows of norm one: a constant of one would double what a row can do.
 _CONSTANT = 0.35
-_GRAM_SHARE, _COUNT_SHARE = 0.2, 0.02
+# Shares of the squared mean shift that go to the moments of the rows.
+_SHARES = {"newton": {"gram": 0.15, "sums": 0.04, "count": 0.03}, "descent": {"count": 0.02}}
+# What a round of "newton" releases.
+_OF_ROUNDS = ("points", "plain", "gradients", "residuals")
 _ROUNDS = {"newton": 12, "descent": 100}
 # Descent: residuals are cut to this; noise of a logit that the steps may add up to; the step that
 # is stable, in units of 1/(n l^2).
@@ -83,8 +86,8 @@ class Logits:
         Of the logits, along the directions from the centre.
     base : float
         The variance at the centre.
-    wide : ndarray of shape (r, K), optional
-        Variances for intervals, where they are known.
+    known : bool
+        Whether the variances count every error, so that they make intervals.
     """
 
     theta: FloatArray
@@ -93,7 +96,7 @@ class Logits:
     centre: FloatArray
     variances: FloatArray
     base: float = 0.0
-    wide: FloatArray | None = None
+    known: bool = False
 
     @property
     def _factor(self) -> float:
@@ -113,8 +116,7 @@ class Logits:
 
     def standard_errors(self) -> FloatArray:
         """Of the coefficients: of each class's, or of the log-odds of two classes; (K or 1, d)."""
-        assert self.wide is not None
-        errors = np.sqrt(self.directions**2 @ self.wide).T
+        errors = np.sqrt(self.directions**2 @ self.variances).T
         return 2.0 * errors[1:] if len(errors) == 2 else errors
 
     def coefficients(self) -> tuple[FloatArray, FloatArray]:
@@ -241,6 +243,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         if method == "newton":
             shapes |= {"gram": (d, d), "sums": (d,), "gradients": (n_rounds, d, k)}
             shapes |= {"residuals": (n_rounds, k), "points": (n_rounds, d + 1, k)}
+            shapes |= {"plain": (n_rounds,)}
         else:
             shapes |= {"theta": (d + 1, k)}
         return Plan(method, noise, target.promise(loss, "add-remove"), shapes, reason)
@@ -395,7 +398,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
             gram = add_symmetric_noise(studied["gram"], noise["gram"] * GRID_NORM**2, rng)
             sums = add_noise(studied["sums"], noise["sums"] * GRID_NORM, rng)
             arrays = {"gram": gram / GRID_NORM**2, "sums": sums / GRID_NORM, "count": count}
-            model = Newton(k, **arrays, noise=noise, n_rounds=_ROUNDS["newton"])
+            model = Newton(k, **arrays, noise=noise)
             arrays |= newton_rounds(model, ask)
         return arrays | _in_table_units(_logits(plan.method, noise, k, arrays), data.rows)
 
@@ -441,7 +444,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         docs/classification.md has their measured coverage.
         """
         check_is_fitted(self, "release_")
-        if self._logits.wide is None:
+        if not self._logits.known:
             raise ValueError(
                 f"Expected a method that knows its errors, got {self.release_.parameters['method']}"
                 "; use newton."
@@ -486,21 +489,12 @@ def _elsewhere(X: Any) -> bool:
 def _parts(method: str, n_classes: int) -> dict[str, tuple[float, float]]:
     """How far a row of norm one moves each sum, and its share of the squared mean shift.
 
-    The moments of the row (c, x) are those of x, c x and c^2; its gradient is that of x and of c.
+    A row (c, x) is one of x and of c in a gradient.
     """
     c2 = _CONSTANT**2
-    if method == "newton":
-        share = _GRAM_SHARE / (1.0 + c2) ** 2
-        bound = weighted_bound(n_classes)
-        parts = {
-            "gram": (1.0, share),
-            "sums": (1.0, 2.0 * c2 * share),
-            "count": (1.0, c2**2 * share),
-        }
-        left = 1.0 - _GRAM_SHARE
-    else:
-        bound, left = _CLIP, 1.0 - _COUNT_SHARE
-        parts = {"count": (1.0, _COUNT_SHARE)}
+    parts = {name: (1.0, share) for name, share in _SHARES[method].items()}
+    left = 1.0 - sum(_SHARES[method].values())
+    bound = weighted_bound(n_classes) if method == "newton" else _CLIP
     all_rounds = bound * math.sqrt(_ROUNDS[method])
     parts["gradients"] = (all_rounds, left / (1.0 + c2))
     parts["residuals"] = (all_rounds, left * c2 / (1.0 + c2))
@@ -535,19 +529,14 @@ def _whole(theta: FloatArray) -> tuple[FloatArray, float]:
 
 def newton_rounds(model: Newton, ask: Ask) -> Arrays:
     """Ask for a gradient where the model wants one, round by round."""
-    points, gradients, residuals = [], [], []
-    for index in range(model.n_rounds):
-        point = model.query(index)
-        gradient, residual = ask(point, model.plain)
-        model.learn(point, gradient, residual)
-        points.append(np.vstack([point[1], point[0]]))
-        gradients.append(gradient)
-        residuals.append(residual)
-    return {
-        "points": np.array(points),
-        "gradients": np.array(gradients),
-        "residuals": np.array(residuals),
-    }
+    rounds = []
+    for _ in range(_ROUNDS["newton"]):
+        point, plain = model.query()
+        gradient, residuals = ask(point, plain)
+        model.learn(point, plain, gradient, residuals)
+        rounds.append((np.vstack([point[1], point[0]]), float(plain), gradient, residuals))
+    columns = zip(*rounds, strict=True)
+    return {name: np.array(column) for name, column in zip(_OF_ROUNDS, columns, strict=True)}
 
 
 def descend(
@@ -591,19 +580,16 @@ def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, Floa
         base = variance * _CONSTANT**2
         return Logits(theta[1:], theta[0], np.eye(d), np.zeros(d), spread, base)
     moments = {name: arrays[name] for name in ("gram", "sums", "count")}
-    model = Newton(n_classes, **moments, noise=noise, n_rounds=_ROUNDS["newton"])
-    replay = iter(zip(arrays["points"], arrays["gradients"], arrays["residuals"], strict=True))
-    for index in range(model.n_rounds):
-        model.query(index)
-        point, gradient, residuals = next(replay)
-        model.learn((point[1:], point[0]), gradient, residuals)
+    model = Newton(n_classes, **moments, noise=noise)
+    for point, plain, gradient, residuals in zip(*(arrays[n] for n in _OF_ROUNDS), strict=True):
+        model.learn((point[1:], point[0]), bool(plain), gradient, residuals)
     return Logits(
         model.theta @ basis.T,
         basis @ model.intercept,
         model.vectors,
         model.mean,
-        model.of_classes(model.variances),
-        wide=model.of_classes(model.wide_variances),
+        model.variances,
+        known=True,
     )
 
 
@@ -640,7 +626,7 @@ def _imagined_loss(plan: Plan, n_classes: int, d: int, n_rows: int, signal: floa
         square = noise["gram"] * rng.standard_normal((d, d))
         arrays["gram"] = each * rows.T @ rows + 0.5 * (square + square.T)
         arrays["sums"] = each * rows.sum(axis=0) + noise["sums"] * rng.standard_normal(d)
-        model = Newton(n_classes, **arrays, noise=noise, n_rounds=_ROUNDS["newton"])
+        model = Newton(n_classes, **arrays, noise=noise)
         arrays |= newton_rounds(model, ask)
     else:
         arrays["theta"] = descend(ask, float(arrays["count"]), noise, (d, n_classes - 1))

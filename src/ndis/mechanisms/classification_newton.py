@@ -1,10 +1,13 @@
 """What noisy moments and noisy gradients tell about a logistic regression: post-processing only.
 
 Rows x have norm at most one. Released before the first round are the moments of the rows; then, in
-each round, the gradient sum of x (a (e_y - p))^T and the residuals' own sum, at a query point. From
-everything released so far the coefficients are estimated, along the eigenvectors of the noisy Gram
-matrix, by a Wiener filter whose prior is averaged over a grid by its likelihood: there is nothing
-to tune. docs/classification.md has the reasons.
+each round, the gradient sum of x (a (e_y - p))^T and the residuals' own sum, at a query point. Each
+gradient, with what an imagined normal design says of the way to its query point, is a noisy look at
+one thing: the moments that the maximum of the likelihood has. The error of that design is a random
+matrix beside the curvature; what the gradients have shown of it is regressed out (kriging), and
+the coefficients follow along the eigenvectors of the noisy Gram matrix, with a prior that is
+averaged over a grid by its likelihood: there is nothing to tune. docs/classification.md has the
+reasons.
 """
 
 from __future__ import annotations
@@ -15,22 +18,26 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 from scipy.stats import norm, qmc
 
 from ndis._validate import FloatArray
 from ndis.mechanisms.spectrum import Spectrum
 
-# The relative error of the model of the curvature: of a gradient that is moved, of one at zero.
-_DOUBT, _DOUBT_AT_ZERO = 0.3, 2.0
-# Standard deviation of a direction's steepness beside the model's, and of what other directions
-# add to the difference of two gradients.
-_STEEPNESS, _CROSSING = 0.5, 0.5
-# Widths of the coefficients' prior (log2 of them is N(0, 1.5^2)), and how it follows the spectrum.
+# Relative error of the imagined curvature: between directions, along one, of class totals.
+_DOUBT, _STEEPNESS, _OF_TOTALS = 0.3, 0.5, 0.3
+# How this error changes on the way, for logits that spread by one: counted where a query is chosen.
+_BENDING = 2.0
+# How far weighted gradients miss the likelihood's own: by sampling, and where the model is wrong.
+_SAMPLED, _MISSED = 0.03, 0.2
+# Widths of the coefficients' prior (log2 of them is N(0, 1.5^2)), how it follows the spectrum, and
+# how wide it is in one direction beside others.
 _WIDTHS, _SPREAD = 2.0 ** np.arange(-1, 6), 1.5
-_POWERS = np.array([0.0, 1.0, 2.0])
-# Gradients at full price once their noise is below this share of the sampling error.
-_SWITCH = 0.5
+_POWERS = np.array([0.0, 1.0])
+_LOCAL, _SHARES = np.array([0.3, 1.0, 3.0]), np.array([0.25, 0.5, 0.25])
+# The estimate is repeated with the curvature that it implies. Its logits spread at most so much
+# more than at any query so far, or than _FLOOR.
+_REPEATS, _DAMPING, _GROWTH, _FLOOR = 3, 0.7, 2.0, 1.0
 _CONVERGED = 1e-9
 
 Point = tuple[FloatArray, FloatArray]
@@ -66,45 +73,58 @@ def _nodes(dimension: int) -> FloatArray:
 
 
 class Average:
-    """Class probabilities over an imagined normal design: E p, and the curvature E a (P - p p^T).
+    """Class probabilities over an imagined normal design.
 
     Parameters
     ----------
-    intercept : ndarray of shape (k,)
-        At the mean of the rows, in the basis of the classes.
+    centre : ndarray of shape (k,)
+        The logits at the mean of the rows, in the basis of the classes.
     cov : ndarray of shape (k, k)
         Of the logits.
     basis : ndarray of shape (k + 1, k)
     plain : bool
         Whether rows have weight one.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (k + 1,)
+        Shares of the classes.
+    curvature : ndarray of shape (k, k)
+        E a (P - p p^T), in the basis.
+    weights, traces : ndarray
+        The weight a and the trace of P - p p^T at each point of the design.
     """
 
     def __init__(
-        self, intercept: FloatArray, cov: FloatArray, basis: FloatArray, plain: bool = False
+        self, centre: FloatArray, cov: FloatArray, basis: FloatArray, plain: bool = True
     ) -> None:
         values, vectors = np.linalg.eigh(0.5 * (cov + cov.T))
         logits = _nodes(len(cov)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-        p = softmax((intercept + logits) @ basis.T, axis=1)
-        longest = 1.0 - 2.0 * p.min(axis=1) + np.sum(p * p, axis=1)
-        weights = np.ones(len(p)) if plain else np.sqrt((1.0 - 1.0 / len(basis)) / longest)
-        self.mean = p.mean(axis=0)
-        self.weight = float(weights.mean())
-        inner = (weights[:, None] * p).mean(axis=0)
-        outer = p @ basis
+        p = softmax((centre + logits) @ basis.T, axis=1)
+        squares = np.sum(p * p, axis=1)
+        longest = 1.0 - 2.0 * p.min(axis=1) + squares
+        bound = weighted_bound(len(basis))
+        self.weights = np.ones(len(p)) if plain else bound / np.sqrt(longest)
+        self.traces, self.mean = 1.0 - squares, p.mean(axis=0)
+        inner, outer = (self.weights[:, None] * p).mean(axis=0), p @ basis
         self.curvature = basis.T @ (inner[:, None] * basis)
-        self.curvature -= (weights[:, None] * outer).T @ outer / len(p)
+        self.curvature -= (self.weights[:, None] * outer).T @ outer / len(p)
 
 
 @dataclass(frozen=True)
 class _Round:
-    """What one gradient says, in the eigenbasis of the rows."""
+    """A gradient and the residuals' sum, brought to zero by the imagined design.
+
+    `theta` and `moment` have shape (d, k), in the eigenbasis of the rows; `variances` are those of
+    the noise along each direction, `of_totals` that of the classes' totals.
+    """
 
     theta: FloatArray
-    gradient: FloatArray
-    expected: FloatArray
+    moment: FloatArray
     totals: FloatArray
-    variance: float
-    mean_error: float
+    variances: FloatArray
+    of_totals: float
+    weights: FloatArray
 
 
 class Newton:
@@ -117,7 +137,6 @@ class Newton:
         The released moments of the rows.
     noise : mapping of str to float
         Noise of gram, sums, count, gradients and residuals, for weighted residuals.
-    n_rounds : int
     """
 
     def __init__(
@@ -127,10 +146,8 @@ class Newton:
         sums: FloatArray,
         count: FloatArray,
         noise: Mapping[str, float],
-        n_rounds: int,
     ) -> None:
-        self.noise, self.n_rounds = noise, n_rounds
-        self.basis, self.k = class_basis(n_classes), n_classes - 1
+        self.noise, self.basis, self.k = noise, class_basis(n_classes), n_classes - 1
         self.n = max(float(count), 2.0 * noise["count"], 1.0)
         mean, error = sums / self.n, (noise["sums"] / self.n) ** 2
         # James and Stein: towards the middle, where unbalanced classes pay nothing for the mean.
@@ -140,17 +157,21 @@ class Newton:
         self.mean = mean / max(1.0, float(np.linalg.norm(mean)))
         self.mean_error = kept * error
         spectrum = Spectrum(gram - self.n * np.outer(self.mean, self.mean), noise["gram"])
-        self.vectors, self.mixing = spectrum.vectors, spectrum.mixing
+        self.vectors, d = spectrum.vectors, len(mean)
         self.values = np.maximum(spectrum.values, 1e-3)
+        # Variances of the true curvature's entries about the imagined ones, for curvature one.
+        outer = np.outer(self.values, self.values)
+        self.doubt = _DOUBT**2 * outer / d + _STEEPNESS**2 * np.diag(self.values**2)
+        self.doubt += spectrum.mixing
         # Noise of the intercept in a centred gradient.
         self.ratio = noise["residuals"] / noise["gradients"]
         self.along = (self.vectors.T @ self.mean) ** 2 * self.ratio**2
+        shape = (self.values / self.values.mean()) ** _POWERS[:, None]
+        shape = shape / np.average(shape, axis=1, weights=self.values)[:, None]
+        prior = (_WIDTHS[:, None, None] ** 2 * shape).reshape(-1, 1, d)
+        self.prior = prior * _LOCAL[:, None] ** 2
         self.log: list[_Round] = []
-        self.plain = False
-        shape = (len(mean), self.k)
-        self.guess, self.variances = np.zeros(shape), np.zeros(shape)
-        self.error_at_zero = 0.0
-        self.point: Point = np.zeros(shape), np.zeros(self.k)
+        self.guess, self.centre = np.zeros((d, self.k)), np.zeros(self.k)
 
     @property
     def theta(self) -> FloatArray:
@@ -162,159 +183,168 @@ class Newton:
         """The logits at the middle, in the basis of the classes."""
         return np.asarray(self.centre - self.mean @ self.theta)
 
-    @property
-    def noise_scale(self) -> float:
-        """Noise of a gradient at the present bound on residuals."""
-        scale = self.noise["gradients"]
-        return scale * math.sqrt(2.0) / weighted_bound(self.k + 1) if self.plain else scale
+    def query(self) -> tuple[Point, bool]:
+        """Where the next gradient is asked for, and whether without weights.
 
-    def query(self, index: int) -> Point:
-        """Where the next gradient is asked for; sets `plain` where weights are no longer worth it.
-
+        Of three it takes the one after which the least loss is forecast: at the estimate with
+        weights or without, and at zero, where the curvature is largest and the model worst.
         Everything it looks at has been released.
         """
         zero = np.zeros_like(self.guess), np.zeros(self.k)
-        if index == 0:
-            return zero
-        s = self.noise["gradients"]
-        if index == self.n_rounds // 2:
-            price = 2.0 / weighted_bound(self.k + 1) ** 2
-            size = np.average(self.values, weights=self.values) * np.trace(self.last.curvature)
-            if price * s**2 / (self.n_rounds / 2) < _SWITCH * size / self.k:
-                self.plain, self.log = True, []
-        if not self.plain:
-            # Far out the curvature is small: is a gradient at zero worth the error of the model?
-            there = Average(self.centre, self._logit_cov(), self.basis)
-            ratio = np.trace(self.start.curvature) / np.trace(there.curvature)
-            if (ratio**2 - 1.0) * s**2 > self.error_at_zero:
-                return zero
-        return self.theta, self.intercept
+        if not self.log:
+            return zero, False
+        here, nobody = (self.theta, self.intercept), np.zeros(self.k)
+        at_zero = self.n * (self.target - 1.0 / (self.k + 1)) @ self.basis
+        asked = [(here, False, nobody), (here, True, nobody), (zero, False, at_zero)]
+        best = int(np.argmin([self._left(*one) for one in asked]))
+        return asked[best][:2]
 
-    def learn(self, point: Point, gradient: FloatArray, residuals: FloatArray) -> None:
+    def learn(self, point: Point, plain: bool, gradient: FloatArray, residuals: FloatArray) -> None:
         """Take in what a round has released, and estimate anew."""
-        theta, intercept = point
-        centred = self.vectors.T @ (gradient - np.outer(self.mean, residuals))
-        there = self.vectors.T @ theta
-        cov = there.T @ (self.values[:, None] * there) / self.n
-        model = Average(intercept + self.mean @ theta, cov, self.basis, self.plain)
-        s = self.noise_scale
-        if not self.log and not self.plain:  # all p are 1/K: the classes are counted
-            self.start_centre = np.log(self._shares(residuals, s * self.ratio)) @ self.basis
-            self.last = self.start = Average(self.start_centre, np.zeros_like(cov), self.basis)
-        elif there.any():
-            self.last = Average(self.centre, self._logit_cov(), self.basis, self.plain)
-        else:
-            self.last = self.start  # no extrapolation outwards from zero
-        self.log.append(
-            _Round(
-                there,
-                centred,
-                self.values[:, None] * there @ model.curvature,
-                residuals / model.weight + self.n * model.mean @ self.basis,
-                s**2,
-                float(np.mean(residuals**2)) * self.mean_error,
-            )
-        )
+        self.log.append(self._round(point, plain, residuals, gradient))
+        if len(self.log) == 1:  # all p are 1/K: the classes are counted
+            self.target = self._shares(residuals, self.log[0].of_totals)
+            self.centre = np.log(self.target) @ self.basis
         self._estimate()
 
-    def _logit_cov(self) -> FloatArray:
-        return np.asarray(self.guess.T @ (self.values[:, None] * self.guess) / self.n)
+    def _round(
+        self, point: Point, plain: bool, residuals: FloatArray, gradient: FloatArray | None = None
+    ) -> _Round:
+        """What a round says, or would say but for the gradient."""
+        theta, s = self.vectors.T @ point[0], self.noise["gradients"]
+        if plain:
+            s *= math.sqrt(2.0) / weighted_bound(self.k + 1)
+        model = Average(point[1] + self.mean @ point[0], self._cov(theta), self.basis, plain)
+        moment = self.values[:, None] * theta @ model.curvature
+        if gradient is not None:
+            moment += self.vectors.T @ (gradient - np.outer(self.mean, residuals))
+        weight = float(model.weights.mean())
+        return _Round(
+            theta,
+            moment,
+            residuals / weight + self.n * model.mean @ self.basis,
+            s**2 * (1.0 + self.along) + float(np.mean(residuals**2)) * self.mean_error,
+            (s * self.ratio / weight) ** 2,
+            model.weights,
+        )
 
-    def _shares(self, away: FloatArray, error: float) -> FloatArray:
+    def _cov(self, theta: FloatArray) -> FloatArray:
+        """Of the logits, for coefficients in the eigenbasis."""
+        return np.asarray(theta.T @ (self.values[:, None] * theta) / self.n)
+
+    def _shares(self, away: FloatArray, variance: float) -> FloatArray:
         """Shares of the classes, drawn towards equal ones as far as noise explains the difference.
 
         `away` are noisy counts less n/K, in the basis of the classes.
         """
-        kept = max(0.0, 1.0 - len(away) * error**2 / max(float(away @ away), 1e-300))
+        kept = max(0.0, 1.0 - len(away) * variance / max(float(away @ away), 1e-300))
         counts = self.n / (self.k + 1) + kept * (self.basis @ away)
-        counts = np.maximum(counts, max(1.0, error))
+        counts = np.maximum(counts, max(1.0, math.sqrt(variance)))
         return np.asarray(counts / counts.sum())
 
-    def _steepness(self, curvature: float) -> FloatArray:
-        """How much steeper than the model each direction has shown itself, by secants."""
-        end, d = self.log[-1], len(self.values)
-        top = bottom = np.full(d, _STEEPNESS**-2.0)
-        for other in self.log[:-1]:
-            expected, moved = end.expected - other.expected, (end.theta - other.theta) ** 2
-            crossing = (_CROSSING * curvature) ** 2 * self.values / (self.k * d)
-            variance = (other.variance + end.variance) * (1.0 + self.along)
-            variance += crossing * np.sum(self.values[:, None] * moved)
-            variance += curvature**2 * self.mixing @ moved.mean(axis=1)
-            top = top + np.sum(expected * (other.gradient - end.gradient), axis=1) / variance
-            bottom = bottom + np.sum(expected**2, axis=1) / variance
-        return np.asarray(np.clip(top / bottom, 0.25, 4.0))
+    def _look(self, guess: FloatArray) -> FloatArray:
+        """The imagined design at a guess: its curvatures, their directions; traces are returned."""
+        model = Average(self.centre, self._cov(guess), self.basis)
+        curvatures, self.turn = np.linalg.eigh(model.curvature)
+        self.curvatures = np.maximum(curvatures, 1e-4)
+        self.slope = self.curvatures[:, None] * self.values
+        return np.asarray(model.traces)
+
+    def _kriged(
+        self, rounds: list[_Round], guess: FloatArray, bending: float = 0.0
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Moments at a guess (k, d), their variances, and how they change with the guess.
+
+        The error of the imagined curvature is a matrix of independent entries whose variances are
+        `doubt`: a Gaussian process of the query points, for each direction of the classes' logits.
+        With `bending` it changes in proportion to the distance from the guess.
+        """
+        traces = self._look(guess)
+        theta = np.array([one.theta for one in rounds]) @ self.turn
+        away = np.moveaxis(theta - theta[-1], 2, 0)
+        ahead = (guess @ self.turn - theta[-1]).T
+        seen = np.array([np.mean(one.weights * traces) for one in rounds]) / traces.mean()
+        noise = np.array([one.variances for one in rounds]).T / seen**2
+        cov = self.curvatures[:, None, None] ** 2 * self.doubt
+        kernel = np.moveaxis((away[:, :, None] * away[:, None]) @ cov[:, None], 3, 1)
+        behind = away - ahead[:, None]
+        bent = (bending * (behind * self.values) @ np.moveaxis(behind, 1, 2)) ** 2
+        bent *= self.curvatures[:, None, None] ** 2 / (self.n * len(self.values))
+        kernel += self.values[:, None, None] * bent[:, None]
+        size = np.sum(self.values[:, None] * (guess @ self.turn) ** 2, axis=0) / len(self.values)
+        missed = self.slope * (_SAMPLED + _MISSED**2 * self.curvatures * size)[:, None]
+        weighted = 2.0 * (1.0 - seen)
+        kernel = kernel + missed[:, :, None, None] * np.outer(weighted, weighted)
+        inverse = np.linalg.inv(kernel + noise[:, :, None] * np.eye(len(rounds)))
+        ones = inverse.sum(axis=3)
+        precision = ones.sum(axis=2)
+        cross = cov @ np.moveaxis(away * ahead[:, None], 1, 2)
+        variance = np.einsum("kij,kj->ki", cov, ahead**2)
+        variance -= np.einsum("kit,kits,kis->ki", cross, inverse, cross)
+        variance += (1.0 - np.sum(ones * cross, axis=2)) ** 2 / precision
+        moments = np.array([one.moment for one in rounds]) @ self.turn / seen[:, None, None]
+        moments = np.moveaxis(moments, 0, 2).transpose(1, 0, 2)
+        mean = np.sum(ones * moments, axis=2) / precision
+        left = np.einsum("kits,kis->kit", inverse, moments - mean[..., None])
+        change = cov * (left @ away)
+        start = mean - np.einsum("kij,kj->ki", change, theta[-1].T)
+        return start, np.maximum(variance, 0.0), change
+
+    def _left(self, point: Point, plain: bool, residuals: FloatArray) -> float:
+        """The loss that is forecast once a gradient is known there."""
+        rounds = [*self.log, self._round(point, plain, residuals)]
+        noise = self.slope + self._kriged(rounds, self.guess, _BENDING)[1]
+        left = self.width * noise / (self.width * self.slope**2 + noise)
+        return float(np.sum(self.curvatures[:, None] * self.values * left))
 
     def _estimate(self) -> None:
         """Coefficients, their variances and the intercept, from all rounds."""
-        curvatures, self.turn = np.linalg.eigh(self.last.curvature)
-        curvatures = np.maximum(curvatures, 1e-4)
-        curvature = float(curvatures.mean())
-        steepness = self._steepness(curvature)
-        values = self.values * steepness
-        known = bool(self.guess.any()) or bool(self.variances.any())
-        for _ in range(3):
-            moment, variance, totals = self._pooled(values, steepness, curvature, known)
-            self._filter(moment @ self.turn, variance, values[:, None] * curvatures)
-            known = True
-        self._set_intercept(*totals)
+        visited = max(float(np.trace(self._cov(one.theta))) for one in self.log)
+        widest = _GROWTH * math.sqrt(max(visited, _FLOOR**2))
+        for repeat in range(_REPEATS):
+            start, variance, change = self._kriged(self.log, self.guess)
+            turned = (self.guess @ self.turn).T
+            moment = start + np.einsum("kij,kj->ki", change, turned)
+            noise = self.slope + variance
+            self._set_width(moment, noise)
+            slope = self.slope[:, :, None] * np.eye(len(self.values)) - change
+            total = (slope * self.width[:, None]) @ slope.transpose(0, 2, 1)
+            total += noise[:, :, None] * np.eye(len(self.values))
+            known = np.linalg.solve(total, start[..., None])
+            new = (self.width * (slope.transpose(0, 2, 1) @ known)[..., 0]).T @ self.turn.T
+            spread = math.sqrt(max(float(np.trace(self._cov(new))), 1e-300))
+            new = new * min(1.0, widest / spread)
+            self.guess = new if repeat == 0 else self.guess + _DAMPING * (new - self.guess)
+        self._set_intercept()
 
-    def _pooled(
-        self, values: FloatArray, steepness: FloatArray, curvature: float, known: bool
-    ) -> tuple[FloatArray, FloatArray, tuple[FloatArray, float]]:
-        """All rounds brought to one place: moments and class totals, with their variances."""
-        d, k = self.guess.shape
-        moment, precision = np.zeros((d, k)), np.zeros(d)
-        totals, totals_precision = np.zeros(k), 0.0
-        shared = np.zeros(d)
-        for index, one in enumerate(self.log):
-            away = (self.guess - one.theta) ** 2 if known else np.zeros((d, k))
-            mixed = self.mixing @ (away + self.variances).mean(axis=1)
-            model = values * np.sum(values[:, None] * (away + self.variances)) / (k * d)
-            of_model = curvature**2 * (mixed + _DOUBT**2 * model)
-            variance = one.variance * (1.0 + self.along) + one.mean_error + of_model
-            shared += of_model / variance
-            if index == 0:
-                error = curvature**2 * (mixed + _DOUBT_AT_ZERO**2 * model)
-                self.error_at_zero = float(np.mean(error))
-            moment += (one.gradient + steepness[:, None] * one.expected) / variance[:, None]
-            precision += 1.0 / variance
-            spread = float(np.sum(values[:, None] * away)) / (self.n * k)
-            of_totals = one.variance * self.ratio**2 + (_DOUBT * self.n * curvature) ** 2 * spread
-            totals += one.totals / of_totals
-            totals_precision += 1.0 / of_totals
-        self.shared_error = shared / precision
-        error = totals_precision**-0.5
-        return moment / precision[:, None], 1.0 / precision, (totals / totals_precision, error)
-
-    def _filter(self, moment: FloatArray, variance: FloatArray, slope: FloatArray) -> None:
-        """Wiener's filter, averaged over widths of the prior by their likelihood."""
-        shape = (self.values / self.values.mean()) ** _POWERS[:, None]
-        shape = shape / np.average(shape, axis=1, weights=self.values)[:, None]
-        prior = (_WIDTHS[:, None, None] ** 2 * shape).reshape(-1, len(self.values), 1)
-        noise = slope + variance[:, None]
-        total = prior * slope**2 + noise
-        likelihood = -0.5 * np.sum(np.log(total) + moment**2 / total, axis=(1, 2))
+    def _set_width(self, moment: FloatArray, noise: FloatArray) -> None:
+        """The prior's variances (k, d), averaged by likelihood; the posterior's of each class."""
+        prior = self.prior[:, None]
+        total = prior * self.slope[:, None] ** 2 + noise[:, None]
+        each = np.log(_SHARES)[:, None] - 0.5 * (np.log(total) + moment[:, None] ** 2 / total)
+        likelihood = logsumexp(each, axis=2).sum(axis=(1, 2))
         likelihood -= 0.5 * np.repeat(np.log2(_WIDTHS) / _SPREAD, len(_POWERS)) ** 2
-        weights = softmax(likelihood)[:, None, None]
-        self.guess = (np.sum(weights * prior / total, axis=0) * slope * moment) @ self.turn.T
-        self.variances = np.sum(weights * prior * noise / total, axis=0)
-        # Errors of the model are no independent draws: they do not average out over the rounds.
-        noise = noise + self.shared_error[:, None]
-        self.wide_variances = np.sum(weights * prior * noise / (prior * slope**2 + noise), axis=0)
+        weights = softmax(each, axis=2) * softmax(likelihood)[:, None, None, None]
+        shrunk = np.sum(weights * prior / total, axis=(0, 2))
+        self.width = shrunk * noise / np.maximum(1.0 - shrunk * self.slope**2, 1e-9)
+        variances = np.sum(weights * prior * noise[:, None] / total, axis=(0, 2))
+        self.variances = variances.T @ ((self.basis @ self.turn) ** 2).T
 
-    def _set_intercept(self, totals: FloatArray, error: float) -> None:
+    def _set_intercept(self) -> None:
         """The intercept that gives the shares of the classes."""
-        target, cov = self._shares(totals, error), self._logit_cov()
-        centre = self.start_centre
+        away = np.array([one.theta - self.guess for one in self.log])
+        inner = np.einsum("tij,i,sij->ts", away, self.values, away) / self.k
+        kernel = (_OF_TOTALS * self.curvatures.mean()) ** 2 * self.n * inner
+        noise = np.diag([one.of_totals for one in self.log])
+        ones = np.linalg.inv(kernel + noise).sum(axis=0)
+        totals = ones @ np.array([one.totals for one in self.log]) / ones.sum()
+        self.target = self._shares(totals, 1.0 / ones.sum())
+        cov, centre = self._cov(self.guess), np.log(self.target) @ self.basis
         for _ in range(30):
             model = Average(centre, cov, self.basis)
-            off = target - model.mean
+            off = self.target - model.mean
             step = np.linalg.solve(model.curvature + 1e-6 * np.eye(self.k), off @ self.basis)
             centre = centre + step
             if np.abs(off).max() < _CONVERGED:
                 break
         self.centre = centre
-
-    def of_classes(self, variances: FloatArray) -> FloatArray:
-        """Variances of the coefficients in the eigenbasis, for each class's logit: (d, K)."""
-        return np.asarray(variances @ ((self.basis @ self.turn) ** 2).T)
