@@ -24,10 +24,10 @@ from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from ndis import _validate
+from ndis._validate import FloatArray
 from ndis.loss import certified, contour
 from ndis.loss.contour import log1pmx
 
-FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 _ROUNDING = 2.0**-53

@@ -12,10 +12,10 @@ from flint import arb_mat, fmpz_mat, nmod_mat
 from numpy.typing import ArrayLike, NDArray
 
 from ndis import _validate
+from ndis._validate import FloatArray
 from ndis.loss import Profile, QuadraticLoss, certified, diagonal
 from ndis.loss.base import exp_bounds
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 _T = TypeVar("_T")
 

@@ -113,7 +113,8 @@ class Risk:
 
     def of(self, loss: PrivacyLoss) -> float:
         """What a loss has of this kind of risk, never below it."""
-        return measure(loss, self.false_positive, self.prior, self.beta, self.candidates)
+        names = ("false_positive", "prior", "beta", "candidates")
+        return measure(loss, **{name: getattr(self, name) for name in names})
 
     def pair(self, loss: PrivacyLoss | None = None) -> tuple[float, float]:
         """An (epsilon, delta) that keeps to this risk: the cheapest one for losses like this.
@@ -182,16 +183,16 @@ _KINDS = (
 )
 
 
-def measure(
-    loss: PrivacyLoss,
-    false_positive: float | None = None,
-    prior: float | None = None,
-    beta: float | None = None,
-    candidates: int | None = None,
-) -> float:
+def measure(loss: PrivacyLoss, **question: Any) -> float:
     """The risk that is asked for: by a false-positive rate, prior and beta, or candidates.
 
     Without any of them it is the advantage.
+
+    Parameters
+    ----------
+    loss : PrivacyLoss
+    **question
+        ``false_positive``, or ``prior`` and ``beta``, or ``candidates``; what is None is not asked.
 
     Examples
     --------
@@ -201,23 +202,14 @@ def measure(
     >>> f"{measure(loss):.4f} {measure(loss, candidates=10):.4f}"
     '0.1974 0.2172'
     """
-    asked = {
-        "false_positive": false_positive,
-        "prior": prior,
-        "beta": beta,
-        "candidates": candidates,
-    }
-    given = [name for name, value in asked.items() if value is not None]
-    if given not in ([], ["false_positive"], ["prior", "beta"], ["candidates"]):
-        raise ValueError(
-            f"Expected false_positive, prior and beta, or candidates, got {', '.join(given)}; ask "
-            "for one risk at a time."
-        )
-    if false_positive is not None:
-        return true_positive(loss, false_positive)
-    if prior is not None and beta is not None:
-        return belief(loss, prior, beta)
-    return advantage(loss) if candidates is None else guess(loss, candidates)
+    asked = {name: value for name, value in question.items() if value is not None}
+    for names, risk in _QUESTIONS.items():
+        if asked.keys() == set(names):
+            return risk(loss, **asked)
+    raise ValueError(
+        f"Expected false_positive, prior and beta, or candidates, got {', '.join(asked)}; ask "
+        "for one risk at a time."
+    )
 
 
 def advantage(loss: PrivacyLoss) -> float:
@@ -322,6 +314,14 @@ def guess(loss: PrivacyLoss, candidates: int) -> float:
     '0.217239'
     """
     return _most(loss, 1.0 / _validate.count("candidates", candidates, 2))[0]
+
+
+_QUESTIONS: dict[tuple[str, ...], Callable[..., float]] = {
+    (): advantage,
+    ("false_positive",): true_positive,
+    ("prior", "beta"): belief,
+    ("candidates",): guess,
+}
 
 
 def _most(loss: PrivacyLoss, level: float) -> tuple[float, float]:

@@ -24,12 +24,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._validate import FloatArray
 from ndis.calibration import least_noise, meets
 from ndis.guarantee import Guarantee
 from ndis.ledger.composition import directions
 from ndis.loss import PrivacyLoss, QuadraticLoss, renyi
-
-FloatArray = NDArray[np.float64]
 
 # Shares of delta. Epsilon depends on ln delta only, so that halving a share costs little.
 _GAUSSIAN, _RENYI, _INFINITE = 0.45, 0.45, 0.1

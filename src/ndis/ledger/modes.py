@@ -12,21 +12,20 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndis import _validate
+from ndis._validate import FloatArray
 from ndis.calibration import least_noise, meets
 from ndis.guarantee import Guarantee
 from ndis.ledger.composition import compose, directions, meets_alone
 from ndis.ledger.filter import Filter
 from ndis.loss import Profile, QuadraticLoss
 
-FloatArray = NDArray[np.float64]
 State = dict[str, Any]
 
 # A table of a plan has this many grid points in an epsilon of the budget.
@@ -199,20 +198,18 @@ class Adaptive(Mode):
         return None if alone or self.filter.admits(stored) else "more was spent than the budget"
 
     def _costs(self, guarantees: Sequence[Guarantee]) -> list[FloatArray]:
-        keys = [fingerprint(guarantee) for guarantee in guarantees]
-        known = {key: self.filter.cost(given) for key, (given, _) in _counted(guarantees).items()}
-        return [known[key] for key in keys]
+        return [_cost(self.filter, guarantee) for guarantee in guarantees]
 
 
 @dataclass(frozen=True)
 class Planned(Mode):
     """Releases fixed beforehand; the state counts those left, by fingerprint.
 
-    `parts` are the distinct guarantees of the plan and how often each may be used; None before
+    `parts` are the distinct guarantees of the plan and how often each may be used; none before
     there is a plan.
     """
 
-    parts: dict[str, tuple[Guarantee, int]] | None = None
+    parts: dict[str, tuple[Guarantee, int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, epsilon: float, delta: float, guarantees: Sequence[Guarantee]) -> Planned:
@@ -234,7 +231,7 @@ class Planned(Mode):
         """The plan as JSON."""
         return [
             {"guarantee": guarantee.to_dict(), "times": times}
-            for guarantee, times in (self.parts or {}).values()
+            for guarantee, times in self.parts.values()
         ]
 
     @classmethod
@@ -248,24 +245,22 @@ class Planned(Mode):
 
     def fits(self) -> bool:
         """Whether the whole plan is proven to be within the budget."""
-        parts = list((self.parts or {}).values())
+        parts = list(self.parts.values())
         if len(parts) == 1 and parts[0][1] == 1:
             return meets_alone(parts[0][0], self.epsilon, self.delta)
         return meets(compose(parts, self.epsilon / _CELLS), self.epsilon, self.delta)
 
     def promised(self) -> Profile | None:
         """The exact total of the plan."""
-        if self.parts is None:
-            return None
-        return compose(list(self.parts.values()), self.epsilon / _CELLS)
+        return compose(list(self.parts.values()), self.epsilon / _CELLS) if self.parts else None
 
     def whole(self) -> Counter[str]:
         """How often each guarantee was planned."""
-        return Counter({key: times for key, (_, times) in (self.parts or {}).items()})
+        return Counter({key: times for key, (_, times) in self.parts.items()})
 
     def start(self) -> State:
         """No plan yet, or nothing of it used."""
-        return {} if self.parts is None else {"left": dict(self.whole())}
+        return {"left": dict(self.whole())} if self.parts else {}
 
     def cost(self, guarantee: Guarantee) -> str:
         """The fingerprint under which the release was planned."""
@@ -288,7 +283,7 @@ class Planned(Mode):
 
     def burn_down(self, guarantees: Sequence[Guarantee], moments: Sequence[int]) -> list[float]:
         """Epsilon of the rest of the plan at each moment."""
-        if self.parts is None:
+        if not self.parts:
             return [self.epsilon] * len(moments)
         keys = [fingerprint(guarantee) for guarantee in guarantees]
         return [self._total(self.whole() - Counter(keys[:moment])).epsilon for moment in moments]
@@ -298,7 +293,7 @@ class Planned(Mode):
         made = Counter(fingerprint(guarantee) for guarantee in guarantees)
         if made + Counter(state.get("left", {})) != self.whole():
             return "its releases are not those of its plan"
-        return None if self.parts is None or self.fits() else "its plan is more than its budget"
+        return None if not self.parts or self.fits() else "its plan is more than its budget"
 
     def refusal(self, state: State, guarantee: Guarantee) -> BudgetExceeded:
         """The error for a release that is not in the plan."""
@@ -311,7 +306,7 @@ class Planned(Mode):
         )
 
     def _total(self, times: Counter[str]) -> Remaining:
-        parts = [(guarantee, times[key]) for key, (guarantee, _) in (self.parts or {}).items()]
+        parts = [(guarantee, times[key]) for key, (guarantee, _) in self.parts.items()]
         used = [(guarantee, count) for guarantee, count in parts if count]
         if not used:
             return Remaining(0.0, self.delta, 0.0)
@@ -319,7 +314,7 @@ class Planned(Mode):
         return _as_gaussian(float(total.epsilon(self.delta)), self.delta)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _cost(limits: Filter, guarantee: Guarantee) -> FloatArray:
     """A release is asked for before its data are read and paid after: its cost is found once."""
     return limits.cost(guarantee)

@@ -24,11 +24,9 @@ from typing import Any
 import flint
 import numpy as np
 from flint import acb, arb
-from numpy.typing import NDArray
 
+from ndis._validate import FloatArray
 from ndis.loss import contour
-
-FloatArray = NDArray[np.float64]
 
 _WIDTH = 1e-13
 _BITS = (90, 140, 240, 480, 1200)

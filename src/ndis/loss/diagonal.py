@@ -15,12 +15,10 @@ from typing import Any
 
 import numpy as np
 from flint import arb, arb_mat
-from numpy.typing import NDArray
 
+from ndis._validate import FloatArray
 from ndis.loss import certified
 from ndis.loss.quadratic import QuadraticLoss
-
-FloatArray = NDArray[np.float64]
 
 _BITS = 192
 _ROUNDING = 2.0**-53

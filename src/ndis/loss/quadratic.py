@@ -38,12 +38,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndis import _validate
+from ndis._validate import FloatArray
 from ndis.loss import certified, contour, renyi
 from ndis.loss.base import SAFETY, Exactness, PrivacyLoss
 from ndis.loss.contour import log1pmx
 from ndis.loss.tabulated import TabulatedLoss
 
-FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 _Slopes = tuple[FloatArray, FloatArray, FloatArray]
 
@@ -322,23 +322,6 @@ class QuadraticLoss(PrivacyLoss):
         high = np.min(np.where(self.excess > 0, inverse, np.inf), axis=-1)
         low = -1.0 - np.min(np.where(self.excess < 0, inverse, np.inf), axis=-1)
         return low, high
-
-    def renyi(self, alpha: ArrayLike) -> Any:
-        """Renyi divergence of order alpha > 0 between P and Q; +inf where it does not exist.
-
-        Examples
-        --------
-        >>> from ndis import QuadraticLoss
-        >>> float(QuadraticLoss.from_shift(1.0).renyi(2.0))
-        1.0
-        """
-        order = _validate.floats_within("alpha", alpha, 0.0, math.inf, closed=False)
-        s = order - 1.0
-        with np.errstate(all="ignore"):
-            value = np.where(
-                s == 0, self.mean(), self.finite_cumulant(s) / np.where(s == 0, 1.0, s)
-            )
-        return value[()]
 
     def mean(self) -> FloatArray:
         """E_P[L], the Kullback-Leibler divergence of P from Q."""
