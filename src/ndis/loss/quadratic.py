@@ -289,7 +289,7 @@ class QuadraticLoss(PrivacyLoss):
     # -- the cumulant ------------------------------------------------------------------------
 
     def cumulant(self, s: ArrayLike) -> Any:
-        """Lambda(s) = ln E_P[e^{sL}], +inf outside its strip of convergence.
+        """Lambda(s) = ln E_P[e^{sL}], +inf outside its strip of convergence (if there is one).
 
         Vectorised over `s` for a single loss.
         """
@@ -297,23 +297,16 @@ class QuadraticLoss(PrivacyLoss):
         x, h, n = self.excess, self.shift, self.count
         z = np.abs(x)
         u = np.where(x > 0, -points[..., None], 1.0 + points[..., None])
-        base, _, _ = _log_slope(z)
         with np.errstate(all="ignore"):
+            base, _, _ = _log_slope(z)
             scale = 1.0 + u * z
             logs = 0.5 * n * (u * base - _log_of_scale(u * z, z < _SMALL))
             value = np.sum(logs + 0.5 * h * u * (u - 1.0) / scale, axis=-1)
-        if np.isinf(x).any():
-            raise ValueError(
-                "Expected laws with a common support, got mutually singular ones; "
-                "their cumulant function does not exist."
-            )
-        return np.where(np.all(scale > 0, axis=-1), value, np.inf)[()]
+        exists = np.all((scale > 0) & np.isfinite(x), axis=-1)
+        return np.where(exists, value, np.inf)[()]
 
-    def finite_cumulant(self, s: ArrayLike) -> Any:
-        """Lambda(s); the loss of laws without a common support is infinite."""
-        if np.isinf(self.excess).any():
-            return np.full(np.shape(s), np.inf)[()]
-        return self.cumulant(s)
+    # The loss of laws without a common support is infinite, and so are these.
+    finite_cumulant = cumulant
 
     def strip(self) -> tuple[FloatArray, FloatArray]:
         """The open interval of s on which Lambda(s) is finite."""
