@@ -245,12 +245,13 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
                 "Expected a table that can be read more than once, got one that cannot; hand over "
                 "the table itself, or take method='noisy-gram', which reads it once."
             )
+        studied: Any
         if plan.method in SKETCHES:
-            studied: Any = self._sketching(table.rows).study(table)
+            studied = self._sketching(table.rows).study(table)
+        elif plan.method == "newton":
+            studied = newton.study(table, bool(self.fit_intercept))
         else:
-            centred = bool(self.fit_intercept)
-            newtons = plan.method == "newton"
-            studied = newton.study(table, centred) if newtons else moments.study(table)
+            studied = moments.study(table)
         self._check_rows(table.n_rows)
         return studied
 
