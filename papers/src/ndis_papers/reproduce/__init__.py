@@ -85,7 +85,7 @@ EXPERIMENTS = {
         15.0,
     ),
     "ndis-2024-additive": Experiment(
-        "Figure 7 and the noise of the published additive mechanisms", "additive_tables", 2.0, 0.5
+        "Figure 7 and the noise of the published additive mechanisms", "additive_tables", 1.0, 0.2
     ),
     "ndis-2024-monotone": Experiment(
         "Figure 15: delta of least squares over residual and leverage",
@@ -93,15 +93,15 @@ EXPERIMENTS = {
         0.2,
         0.1,
     ),
-    "ndis-2026": Experiment("Figure 2: allowed leverage, exact over LSV", "ndis_2026", 0.5, 0.2),
+    "ndis-2026": Experiment("Figure 2: allowed leverage, exact over LSV", "ndis_2026", 0.2, 0.05),
     "rank-one-constants": Experiment(
-        "Table 1 and figure 9: constants of the expected loss", "rank_one_constants", 0.3, 0.1
+        "Table 1 and figure 9: constants of the expected loss", "rank_one_constants", 0.4, 0.1
     ),
     "rank-one-counts": Experiment(
         "Figures 4 and 5: counts of locations", "location_counts", 0.2, 0.15, ("uber",)
     ),
     "rank-one-pca": Experiment(
-        "Figure 6: principal components", "private_pca", 0.1, 0.05, ("swarm",)
+        "Figure 6: principal components", "private_pca", 0.6, 0.1, ("swarm",)
     ),
     "rank-one-sgd": Experiment(
         "Figures 7 and 8: private gradient descent; with --full the paper's networks (Opacus)",
