@@ -109,10 +109,10 @@ EXPERIMENTS = {
         1.0,
         0.15,
         ("mnist", "cifar"),
-        4.0,
+        2.5,
     ),
     "jl-transform": Experiment(
-        "Tables I and II: cuts and directional variances, with rivals", "jl_transform", 0.3, 0.05
+        "Tables I and II: cuts and directional variances, with rivals", "jl_transform", 0.4, 0.05
     ),
     "multi-party": Experiment(
         "Figures 2 and 3 and table 1 of the multi-party paper",

@@ -223,21 +223,27 @@ def _library_draws(at: _Setting, n: int) -> FloatArray:
         method="newton",
         fit_intercept=False,
     )
-    return np.array([model.set_params(random_state=seed).fit(X, y).coef_ for seed in range(min(n, 10))])
+    return np.array(
+        [model.set_params(random_state=seed).fit(X, y).coef_ for seed in range(min(n, 10))]
+    )
 
 
 def _remark(printed: Printed, noise: float | None, error: float, half_width: float) -> str:
-    """Whether the printed noise is the formula's, and the printed error what that noise makes."""
+    """Whether the printed noise is the formula's, and the printed error what that noise makes here.
+
+    Only the first can contradict the paper: our table is not quite its table.
+    """
     if printed.error is None or printed.half_width is None:
         return "not in the paper"
     remarks = []
     if printed.noise and noise is not None and abs(noise / printed.noise - 1.0) > _TOLERANCE:
-        remarks.append(f"the paper's formula gives {noise / printed.noise:.3g} times the noise")
+        times = noise / printed.noise
+        remarks.append(f"contradicts itself: the paper's formula gives {times:.3g} times the noise")
     # Three digits are printed, and of few runs the half-width is itself uncertain.
     sampling = _ROUNDING + 1.5 * (printed.half_width + _ROUNDING + half_width)
     if abs(error - printed.error) > _TOLERANCE * printed.error + sampling:
-        remarks.append(f"this noise makes {error / printed.error:.3g} times the error")
-    return "contradicts itself: " + ", ".join(remarks) if remarks else "fits"
+        remarks.append(f"on our table this noise makes {error / printed.error:.3g} times the error")
+    return "; ".join(remarks) or "fits"
 
 
 # -- the printed noise against itself -------------------------------------------------------------
