@@ -180,14 +180,11 @@ class _Form:
     def _is_array(self) -> bool:
         return isinstance(self.given, np.ndarray)
 
-    def own(self, changed: Mapping[int, Record | None] = {}, more: Sequence[Record] = ()) -> Data:
-        """The data set with some rows changed, or left out, and some records more."""
-        parts, start = [], 0
-        for place, record in sorted(changed.items()):
-            parts += [self._part(start, place), *([] if record is None else [self._of([record])])]
-            start = place + 1
-        parts += [self._part(start, self.n_rows), *([self._of(more)] if more else [])]
-        return self._joined(parts)
+    def own(self, place: int | None = None, *records: Record) -> Data:
+        """The data set with records in place of a row, or else after all of them."""
+        start, stop = (self.n_rows,) * 2 if place is None else (place, place + 1)
+        new = [self._of(records)] if records else []
+        return self._joined([self._part(0, start), *new, self._part(stop, self.n_rows)])
 
     def made(self, records: Sequence[Record]) -> Data:
         """A data set of records that nobody has."""
@@ -329,15 +326,15 @@ def _add_remove(form: _Form, some: Sequence[int], said: str) -> list[Place]:
     if some and (form.every or form.n_rows > 1):
         few = far if form.every else far[:: max(1, len(far) // _CORNERS)]
         try:
-            form.own(more=far[:1])
+            form.own(None, *far[:1])
         except pa.ArrowException:  # a column that is written in another way than numbers
             few = []
 
         def around() -> Neighbours:
             for place in some:
-                yield "one row of the table", place, form.own({place: None})
+                yield "one row of the table", place, form.own(place)
             for record in few:
-                yield f"a row {_FAR}, added to the table", None, form.own(more=[record])
+                yield f"a row {_FAR}, added to the table", None, form.own(None, record)
 
         added = f"; {len(few)} rows {_FAR}, added" if few else ""
         found.append(Place(form.own(), around(), f"{said}, left out{added}"))
@@ -394,8 +391,8 @@ def _replace(form: _Form, some: Sequence[int], said: str) -> list[Place]:
 
         def around() -> Neighbours:
             for place, which in (divmod(each, len(few)) for each in chosen):
-                changed = {some[place]: few[which]}
-                yield "one row of the table, replaced", some[place], form.own(changed)
+                other = form.own(some[place], few[which])
+                yield "one row of the table, replaced", some[place], other
 
         found.append(Place(form.own(), around(), f"{said}, replaced by {whose}"))
     if form.far:
@@ -425,7 +422,7 @@ def _row_shift(form: _Form, some: Sequence[int], said: str) -> list[Place]:
         def around() -> Neighbours:
             for place in some if form.every else some[: _ROWS // 3]:
                 for record in changed(form.row(place)):
-                    yield "one row of the table, moved by 1", place, form.own({place: record})
+                    yield "one row of the table, moved by 1", place, form.own(place, record)
 
         which = "" if form.every else ", the first"
         found.append(Place(form.own(), around(), f"of {said}{which} moved by 1"))

@@ -25,12 +25,7 @@ from ndis.loss import QuadraticLoss
 _ROUNDING = 1e-9
 BROKEN = "broken by this pair"
 # Methods of a generator that draw: which and of what shape is the control flow of a program.
-_DRAWS = (
-    "binomial", "bytes", "choice", "exponential", "gamma", "geometric", "gumbel", "integers",
-    "laplace", "logistic", "multinomial", "multivariate_normal", "normal", "permutation",
-    "permuted", "poisson", "random", "shuffle", "standard_exponential", "standard_gamma",
-    "standard_normal", "standard_t", "uniform",
-)  # fmt: skip
+_DRAWS = {name for name in dir(np.random.Generator) if name[0] != "_"} - {"bit_generator", "spawn"}
 
 
 @dataclass(frozen=True)

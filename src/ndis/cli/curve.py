@@ -114,10 +114,6 @@ def read_pair(path: Path) -> "list[Gaussian]":
     try:
         content = json.loads(path.read_text())
         return [Gaussian(content[name]["mean"], content[name]["cov"]) for name in ("P", "Q")]
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"Expected two laws at {path}, got no such file; check the path."
-        ) from None
     except (KeyError, TypeError, json.JSONDecodeError):
         raise ValueError(
             f'Expected {{"P": {{"mean": [...], "cov": [[...]]}}, "Q": {{...}}}} in {path}, got '

@@ -119,10 +119,6 @@ class Kind:
             known.setdefault("label_limits", settings["limits"][label])
         return self.make(known), {}
 
-    def fit(self, model: Any, table: Any, settings: Settings) -> Any:
-        """Read, spend, publish; the release."""
-        return model.fit(*self.arguments(table, settings)).release_
-
     def arguments(self, table: Any, settings: Settings) -> tuple[Any, ...]:
         """What `fit` is given."""
         if self.source == "answers":

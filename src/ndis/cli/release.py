@@ -70,7 +70,7 @@ def _command(kind: Kind) -> Any:
             nullcontext() if ledger is None else open_ledger(ledger, note) as book,
         ):
             model = kind.make(settings, random_state=seed, ledger=book)
-            made = kind.fit(model, table, settings)
+            made = model.fit(*kind.arguments(table, settings)).release_
         if plot is not None:
             draw_curve(made, plot)
         _tell(made, file.written or out, ledger, as_json)

@@ -58,18 +58,8 @@ def _whole(value: Any) -> int:
     return int(number)
 
 
-def _or_word(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A number where it is one, else the word."""
-
-    def either(value: Any) -> Any:
-        try:
-            return read(value)
-        except (TypeError, ValueError):
-            if isinstance(value, str) and value.isalpha():
-                return value
-            raise
-
-    return either
+def _whole_or_word(value: Any) -> Any:
+    return value if isinstance(value, str) and value.isalpha() else _whole(value)
 
 
 def _words(value: Any) -> list[str]:
@@ -156,8 +146,7 @@ def _nodes(value: Any) -> int | list[Any]:
 NUMBER = Written(str, _number, "NUMBER", "a number")
 COUNT = Written(str, _whole, "COUNT", "a whole number")
 WORD = Written(str, str, "WORD", "a word")
-NUMBER_OR_WORD = Written(str, _or_word(_number), "NUMBER", "a number or a word such as auto")
-COUNT_OR_WORD = Written(str, _or_word(_whole), "COUNT", "a whole number or a word such as auto")
+COUNT_OR_WORD = Written(str, _whole_or_word, "COUNT", "a whole number or a word such as auto")
 WORDS = Written(str, _words, "A,B,...", "words separated by commas")
 VALUES = Written(str, _values, "A,B,...", "values separated by commas")
 SWITCH = Written(bool, _switch, None, "true or false")
@@ -209,9 +198,6 @@ BY_TYPE = (
     ("int or tuple", SHAPE),
     ("int or", COUNT_OR_WORD),
     ("int", COUNT),
-    ("float or str", NUMBER_OR_WORD),
-    ('float or {"', NUMBER_OR_WORD),
-    ('float or "', NUMBER_OR_WORD),
     ("float", NUMBER),
     ("(float", RANGE),
     ("str", WORD),

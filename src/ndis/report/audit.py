@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,14 +95,8 @@ def write_audit(
     ]
     if command:
         again = f"<pre>{escape(command)}</pre>"
-        parts.append(section("How to reproduce", again, _sentence(f"ndis {_version()}")))
+        parts.append(section("How to reproduce", again, _sentence(f"ndis {version('ndis')}")))
     return write_page(Path(path), "Privacy audit", parts)
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("ndis")
 
 
 def _sentence(text: str) -> str:
