@@ -217,20 +217,20 @@ class CutGram:
         if j:
             factor = _LONGEST / xp.sqrt(xp.clip(cut.squares(), 1.0, None))
             cut = block.like(xp.trunc(cut.features * factor))
-        n_short = block.n_rows - part.shape[1]
-        short = block.total(rows) - block.total(part)
-        whole = block.beside(origin.astype(np.int64) if short.dtype == xp.int64 else origin)
+        n_short, whole = block.n_rows - part.shape[1], block.beside(origin.astype(np.int64))
+        # On the way to what 64 bits hold these may pass beyond, and come back.
+        short = xp.astype(block.total(rows) - block.total(part), xp.int64)
+        gram = xp.astype(block.like(rows).gram() - block.like(part).gram(), xp.int64)
         side = short[:, None] * whole
-        gram = block.like(rows).gram() - block.like(part).gram() - side - side.T
-        gram = gram + n_short * (whole[:, None] * whole)
+        gram = gram - side - side.T + n_short * (whole[:, None] * whole)
         if j % 2:
             short = _rooted(xp, rows, centre) - _rooted(xp, part, centre)
         else:
             short = short - n_short * whole
         return {
             "count": np.array(float(block.n_rows)),
-            "sums": short * 2 ** (j // 2) + block.total(cut.features),
-            "gram": gram * 2**j + cut.gram(),
+            "sums": short * 2 ** (j // 2) + xp.astype(block.total(cut.features), xp.int64),
+            "gram": gram * 2**j + xp.astype(cut.gram(), xp.int64),
         }
 
 
