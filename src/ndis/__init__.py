@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.graph import PrivateGraph
     from ndis.mechanisms.limits import PrivateLimits
     from ndis.mechanisms.moments import PrivateCovariance, PrivatePCA
-    from ndis.mechanisms.multiparty import MultiPartyRegression
+    from ndis.mechanisms.multiparty.regression import MultiPartyRegression
     from ndis.mechanisms.posterior import GaussianOutput
     from ndis.mechanisms.processes import PrivateGaussianProcess
     from ndis.mechanisms.projection import PrivateProjection
@@ -79,7 +79,7 @@ _HOME = {
     "LeastSquaresLoss": "ndis.loss",
     "Ledger": "ndis.ledger",
     "MatrixGaussianMechanism": "ndis.mechanisms.additive",
-    "MultiPartyRegression": "ndis.mechanisms.multiparty",
+    "MultiPartyRegression": "ndis.mechanisms.multiparty.regression",
     "NeighbourRelation": "ndis.guarantee",
     "PrivateCovariance": "ndis.mechanisms.moments",
     "PrivateGaussianProcess": "ndis.mechanisms.processes",

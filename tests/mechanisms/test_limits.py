@@ -12,7 +12,13 @@ import pyarrow as pa
 import pytest
 
 from estimators import Case, all_cases
-from ndis import Ledger, PrivateLimits, QuadraticLoss
+from ndis import (
+    Ledger,
+    PrivateCovariance,
+    PrivateLimits,
+    PrivateLogisticRegression,
+    QuadraticLoss,
+)
 from ndis.calibration import shift_profile
 from ndis.mechanisms import octaves
 from ndis.mechanisms.base import Plan, TableEstimator, Target, mean_shift
@@ -458,3 +464,25 @@ def test_other_words_for_limits_are_refused():
         means(limits={"x0": "unknown"}, columns=["x0", "y"]).fit(
             pa.table({"x0": [1.0], "y": [1.0]}), "y"
         )
+
+
+def test_one_pair_of_limits_stands_for_all_columns() -> None:
+    table = np.random.default_rng(0).random((50, 3))
+    asked = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+    one = PrivateCovariance(limits=(0, 1), **asked)
+    each = PrivateCovariance(limits=[(0, 1)] * 3, **asked)
+    assert one.plan(3).loss == each.plan().loss
+    np.testing.assert_array_equal(one.fit(table).covariance_, each.fit(table).covariance_)
+    with pytest.raises(ValueError, match="number of features"):
+        one.plan()
+
+
+def test_a_plan_knows_that_the_label_is_among_the_columns() -> None:
+    model = PrivateLogisticRegression(
+        classes=[0, 1],
+        epsilon=1.0,
+        delta=1e-6,
+        columns=["a", "sick", "b"],
+        limits={"a": (0, 1), "b": (0, 1)},
+    )
+    assert model.plan().shapes["coef"] == (1, 2)

@@ -197,16 +197,13 @@ class LeastEigenvalueTest:
         The noise of the test.
     quantile : float
         Of the normal law: how many noise scales the bound is below the noisy eigenvalue.
-    error : float
-        A public bound on the error of the least eigenvalue in doubles.
     floor : float
-        The least ridge.
+        The least ridge, and a bound on the error of the least eigenvalue in doubles.
     """
 
     needed: float
     scale: float
     quantile: float
-    error: float
     floor: float
 
     @classmethod
@@ -214,17 +211,15 @@ class LeastEigenvalueTest:
         cls, sketch: float, test: float, delta: float, dimension: int, max_rows: int
     ) -> LeastEigenvalueTest:
         """From the noise of sketch and test, in units of l and l^2."""
-        floor = least_grid_ridge(max_rows, dimension)
         return cls(
             needed=(1.0 + sketch**2) * GRID_NORM**2 * ROUND_UP,
             scale=test * GRID_NORM**2,
             quantile=float(normal.isf(failure(delta))) * ROUND_UP,
-            error=floor,
-            floor=floor,
+            floor=least_grid_ridge(max_rows, dimension),
         )
 
     def least_eigenvalue(self, gram: ExactSum) -> float:
-        """Within `error` of the least eigenvalue of the exact matrix, with proof.
+        """Within `floor` of the least eigenvalue of the exact matrix, with proof.
 
         A Rayleigh quotient is above it; a Cholesky factorisation that succeeds a little lower
         shows how far at most (docs/proofs/projection.md).
@@ -232,7 +227,7 @@ class LeastEigenvalueTest:
         matrix = gram.value
         vector = np.linalg.eigh(matrix)[1][:, 0]
         found = float(vector @ matrix @ vector / (vector @ vector))
-        np.linalg.cholesky(matrix - (found - 0.5 * self.error) * np.eye(len(matrix)))
+        np.linalg.cholesky(matrix - (found - 0.5 * self.floor) * np.eye(len(matrix)))
         return found
 
     def draw(self, least: float, rng: np.random.Generator) -> float:
@@ -244,7 +239,7 @@ class LeastEigenvalueTest:
     @property
     def slack(self) -> float:
         """How far the bound is below the noisy eigenvalue."""
-        return self.scale * self.quantile + self.error + 0.5 * grid_spacing(self.scale)
+        return self.scale * self.quantile + self.floor + 0.5 * grid_spacing(self.scale)
 
     def ridge_above(self, bound: float) -> float:
         """The ridge beside a table whose least eigenvalue is at least `bound`."""

@@ -21,8 +21,8 @@ from ndis.mechanisms.multiparty.agreement import SPREAD, Agreement
 from ndis.mechanisms.multiparty.releasing import (
     PART,
     Mixed,
-    draw_all,
     mix,
+    noisy,
     output_law,
     shapes,
     whole_parameters,
@@ -244,7 +244,9 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
     def _draw(
         self, studied: dict[str, Mixed], plan: Plan, data: FloatArray, rng: np.random.Generator
     ) -> dict[str, FloatArray]:
-        return draw_all(self.agreement_, studied, rng)
+        parts = [noisy(self.agreement_, party, mixed, rng) for party, mixed in studied.items()]
+        rows = np.concatenate([part["rows"] for part in parts], axis=1)
+        return {"rows": rows, "ones": parts[0]["ones"]}
 
     def _public(self, data: FloatArray) -> dict[str, Any]:
         return whole_parameters(self.agreement_)

@@ -124,7 +124,7 @@ def release_party(
     ask(agreement.guarantee(party), ledger, random_state)
     mixed = mix(agreement, party, source, secret)
     return publish(
-        lambda rng: _noisy(agreement, party, mixed, rng),
+        lambda rng: noisy(agreement, party, mixed, rng),
         agreement.guarantee(party),
         PART,
         {
@@ -226,25 +226,17 @@ def whole_parameters(agreement: Agreement) -> dict[str, Any]:
     }
 
 
-def draw_all(
-    agreement: Agreement, mixed: Mapping[str, Mixed], rng: np.random.Generator
-) -> dict[str, FloatArray]:
-    """The noisy rows of all parties at once, for one process that stands for all."""
-    parts = [_noisy(agreement, party, mixed[party], rng) for party in agreement.parties]
-    rows = np.concatenate([part["rows"] for part in parts], axis=1)
-    return {"rows": rows, "ones": parts[0]["ones"]}
-
-
 def _array_noise(agreement: Agreement, party: str) -> float:
     """The noise in units of the released sums, which are not divided by sqrt(n_components)."""
     return math.sqrt(agreement.n_components) * agreement.noise_scale(party)
 
 
-def _noisy(
+def noisy(
     agreement: Agreement, party: str, mixed: Mixed, rng: np.random.Generator
 ) -> dict[str, FloatArray]:
-    noisy = add_noise(mixed.rows, mixed.units * _array_noise(agreement, party), rng)
-    return {"rows": noisy / mixed.units, "ones": mixed.ones}
+    """What a party releases."""
+    rows = add_noise(mixed.rows, mixed.units * _array_noise(agreement, party), rng)
+    return {"rows": rows / mixed.units, "ones": mixed.ones}
 
 
 def _wrong_count(agreement: Agreement) -> ValueError:
