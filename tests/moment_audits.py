@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from laws import output_law
 from ndis import Gaussian, PrivateCovariance, PrivateGraph, PrivatePCA, audit
 
 DATA_SETS = 2  # share a calibration
@@ -83,7 +85,7 @@ def covariance(rng: np.random.Generator, sold: Claimed) -> Iterator[Configuratio
         table = rows_within(rng, d, norm)
         if "limits" in how:
             table[0] = 3.0 * norm  # a corner of the box
-        yield Configuration(model.output_law, table)
+        yield Configuration(partial(output_law, model), table)
 
 
 @family
@@ -96,7 +98,7 @@ def covariance_sketch(rng: np.random.Generator, sold: Claimed) -> Iterator[Confi
     }  # the number of rows is private: of a sketch alone, declaring it changes no noise
     for _ in range(DATA_SETS):
         yield Configuration(
-            lambda rows: models[len(rows)].output_law(rows), rows_within(rng, d, norm), r
+            lambda rows: output_law(models[len(rows)], rows), rows_within(rng, d, norm), r
         )
 
 
@@ -123,7 +125,7 @@ def row_shift(rng: np.random.Generator, sold: Claimed) -> Iterator[Configuration
     )  # fmt: skip
     for _ in range(DATA_SETS):
         table = close_rows(rng, d, norm)
-        yield Configuration(model.output_law, table, r if sketch else 1, "replace")
+        yield Configuration(partial(output_law, model), table, r if sketch else 1, "replace")
 
 
 @family
@@ -134,7 +136,7 @@ def principal_components(rng: np.random.Generator, sold: Claimed) -> Iterator[Co
     for _ in range(DATA_SETS):
         radius = norm * 2.0 ** (-int(rng.integers(0, 24)) / 2)
         yield Configuration(
-            lambda rows, at=radius: model.output_law(rows, radius=at), rows_within(rng, d, norm)
+            lambda rows, at=radius: output_law(model, rows, radius=at), rows_within(rng, d, norm)
         )
 
 
@@ -151,7 +153,7 @@ def graph_sketch(rng: np.random.Generator, sold: Claimed) -> Iterator[Configurat
     model = PrivateGraph(n, **sold.promise, method="sketch", n_components=r)
     for _ in range(DATA_SETS):
         yield Configuration(
-            lambda weights: model.output_law(sparse.csr_array(weights)),
+            lambda weights: output_law(model, sparse.csr_array(weights)),
             graph_weights(rng, n) * rng.choice([0.0, 1.0], p=[0.7, 0.3]),
             r,
             "edge",
@@ -168,7 +170,7 @@ def graph_answers(rng: np.random.Generator, sold: Claimed) -> Iterator[Configura
         return
     for _ in range(DATA_SETS):
         yield Configuration(
-            lambda weights: model.output_law(sparse.csr_array(weights)),
+            lambda weights: output_law(model, sparse.csr_array(weights)),
             graph_weights(rng, n),
             relation="edge",
         )

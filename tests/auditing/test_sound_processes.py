@@ -8,12 +8,14 @@ audited against.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
+from laws import output_law
 from ndis import Gaussian, PrivateGaussianProcess, audit
 from posterior_pairs import linear_regression
 
@@ -33,7 +35,7 @@ def moments(rng: np.random.Generator, promise: dict[str, float]) -> Iterator[Con
         n = int(rng.integers(1, 5))
         table = np.column_stack([rng.uniform(-1.2, 1.2, (n, d)), rng.choice([-1.0, 1.0], n)])
         table[0, :-1] = -1.0  # the first point of every grid and Sobol set
-        yield model.output_law, table, 1
+        yield partial(output_law, model), table, 1
 
 
 def posterior(rng: np.random.Generator, promise: dict[str, float]) -> Iterator[Configuration]:
@@ -47,7 +49,7 @@ def posterior(rng: np.random.Generator, promise: dict[str, float]) -> Iterator[C
     for _ in range(TABLES):
         table = np.column_stack([rng.uniform(size=n), rng.choice([-1.0, 1.0], n)])
         table[0, 0] = points[0, 0]
-        yield model.output_law, table, model.n_draws
+        yield partial(output_law, model), table, model.n_draws
 
 
 def linear(rng: np.random.Generator, promise: dict[str, float]) -> Iterator[Configuration]:

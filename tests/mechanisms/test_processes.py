@@ -1,6 +1,7 @@
 """Gaussian processes: moments of public features, and draws of the posterior."""
 
 import math
+from functools import partial
 
 import array_api_strict
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.gaussian_process.kernels import (
 )
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from laws import output_law
 from ndis import PrivateGaussianProcess, Release, audit, privacy_loss
 from ndis.auditing.certificates import FAILED, HELD, verify
 from ndis.loss import Profile
@@ -135,9 +137,9 @@ def test_moments_keep_their_promise(seed) -> None:
     model = process(epsilon=epsilon, limits=(0.0, 1.0), n_inducing=9)
     X, y = waves(rng, 12, d)
     X[0], y[0] = rng.integers(0, 2, d), 1.0
-    full = model.output_law(X, y)
+    full = output_law(model, X, y)
     for i in range(3):
-        less = model.output_law(np.delete(X, i, 0), np.delete(y, i))
+        less = output_law(model, np.delete(X, i, 0), np.delete(y, i))
         assert Profile.both(privacy_loss(full, less)).delta(epsilon) <= DELTA
 
 
@@ -145,7 +147,7 @@ def test_the_bound_on_a_row_is_met() -> None:
     """A row at a public point, with a label at its limit, needs nearly all of the budget."""
     model = process(n_inducing=5)
     loss = Profile.both(
-        privacy_loss(model.output_law([[0.0]], [1.0]), model.output_law(np.empty((0, 2))))
+        privacy_loss(output_law(model, [[0.0]], [1.0]), output_law(model, np.empty((0, 2))))
     )
     assert DELTA * 0.9 < loss.delta(1.0) <= DELTA
 
@@ -156,7 +158,7 @@ def test_audit_refutes_half_of_the_noise() -> None:
     careless = process(n_inducing=4, epsilon=None, noise_scale=noise)
     table = np.array([[0.0, 1.0], [0.4, -0.5], [0.9, 0.2]])
     assert audit(model, (table[:, :1], table[:, 1])).outcome == "consistent"
-    assert audit(careless.output_law, table, claim=(1.0, DELTA)).outcome == "refuted"
+    assert audit(partial(output_law, careless), table, claim=(1.0, DELTA)).outcome == "refuted"
 
 
 def test_a_certificate_can_be_checked_from_its_parameters() -> None:
@@ -344,9 +346,9 @@ def test_process_removals_are_the_laws_themselves() -> None:
     rng = np.random.default_rng(1)
     X, y, model = rng.uniform(size=(9, 1)), rng.uniform(-1, 1, 9), posterior()
     losses = process_removals(X, y, model.query_points, model.kernel, 0.5, model.calibrate())
-    full = model.output_law(X, y)
+    full = output_law(model, X, y)
     for i in range(9):
-        smaller = model.output_law(np.delete(X, i, axis=0), np.delete(y, i))
+        smaller = output_law(model, np.delete(X, i, axis=0), np.delete(y, i))
         same_delta(losses[i], privacy_loss(full, smaller), 0.5)
 
 
@@ -398,7 +400,7 @@ def test_audit_of_the_posterior_finds_nothing() -> None:
 def test_posterior_is_the_one_of_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     X, y, model = rng.uniform(size=(40, 1)), rng.uniform(-1, 1, 40), posterior()
-    law = model.output_law(X, y)
+    law = output_law(model, X, y)
     reference = GaussianProcessRegressor(RBF(0.3), alpha=0.5, optimizer=None).fit(X, y)
     mean, cov = reference.predict(model.query_points, return_cov=True)
     assert law.mean == pytest.approx(mean, abs=1e-5)
@@ -409,7 +411,7 @@ def test_posterior_draws_follow_the_law() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.uniform(size=(40, 1)), rng.uniform(-1, 1, 40)
     model = posterior(n_draws=2000).fit(X, y)
-    law = model.output_law(X, y)
+    law = output_law(model, X, y)
     assert accepts_gaussian(model.draws_, law.mean, law.cov, LEVEL)
     assert not accepts_gaussian(model.draws_, law.mean, 1.3 * law.cov, LEVEL)
 
@@ -437,7 +439,7 @@ def test_labels_and_inputs_are_clipped(make) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.uniform(size=(20, 1)), rng.uniform(-1, 1, 20)
     laws = [
-        make().output_law(np.where(X > 0.5, far, X), np.where(y > 0, top, y))
+        output_law(make(), np.where(X > 0.5, far, X), np.where(y > 0, top, y))
         for top, far in ((1.0, 1.0), (50.0, 1e9))
     ]
     assert np.array_equal(laws[0].mean, laws[1].mean)

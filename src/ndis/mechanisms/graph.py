@@ -29,7 +29,6 @@ from sklearn.utils.validation import check_is_fitted
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP, shift_profile
-from ndis.gaussian import Gaussian
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss
 from ndis.mechanisms.base import Arrays, Forecast, Plan, PrivateEstimator, Target
@@ -312,22 +311,6 @@ class PrivateGraph(PrivateEstimator):
     def relation(self) -> NeighbourRelation:
         """Who is protected: the owner of an edge."""
         return NeighbourRelation.EDGE
-
-    # -- for auditors ------------------------------------------------------------------------
-
-    def output_law(self, X: Any) -> Gaussian:
-        """The law of a column of a sketch before its mean is subtracted, or of Gaussian answers."""
-        plan = self.plan()
-        edges, n = self._study(X, plan), self._size(None)
-        noise = plan.noise_scale
-        if plan.method == "sketch":
-            return Gaussian(np.zeros(n), noise * np.eye(n) + edges.laplacian())
-        if plan.method == "responses" or isinstance(plan.loss.directions()[0], TabulatedLoss):
-            raise ValueError(
-                f"Expected a release that is Gaussian, got method={plan.method!r}; audit its loss."
-            )
-        answers = np.array([edges.units(mask) for mask in self._declared_sets()]) / UNIT
-        return Gaussian.from_diagonal(answers, np.full(answers.size, noise**2))
 
     # -- cuts --------------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
-from ndis.gaussian import Gaussian
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.mechanisms.base import (
@@ -219,55 +218,6 @@ class SecondMoments(TableEstimator):
         along = directions @ self._mean
         second = 2.0 * along * np.sqrt(squared) * self._sum_noise
         return np.asarray(np.sqrt(first**2 + second**2 + (along**2 * self._count_noise) ** 2))
-
-    # -- for auditors ------------------------------------------------------------------------
-
-    def output_law(self, X: Any, radius: float | None = None) -> Gaussian:
-        """The law of all that is released, the matrix by its upper triangle.
-
-        Parameters
-        ----------
-        X : table
-        radius : float, optional
-            Where a norm is bought: the radius that the counts have led to. Given it, everything
-            released is Gaussian.
-        """
-        table = self._view(X)
-        rows = table.rows
-        noise = self._plan(rows).noise_scale
-        if ("norms" in noise) != (radius is not None):
-            raise ValueError(
-                "Expected the radius where a norm is bought and none elsewhere, got the opposite; "
-                "what is released is one Gaussian at a given radius."
-            )
-        longest = rows.features.norm
-        means, scales = [], []
-        if radius is not None:
-            norms = table.sum(count_norms)["norms"]
-            means.append(norms.value)
-            scales.append(np.full(NORM_BINS, noise["norms"]))
-            rows = Rows(replace(rows.features, norm=radius))
-        cut = rows.features.norm / longest
-        sums, unit = table.with_rows(rows).moments, rows.features.norm / GRID_NORM
-        if "sketch" in noise:
-            if len(noise) > 1:
-                raise ValueError(
-                    "Expected a sketch alone, got one with a mean or a count beside it; audit it "
-                    "with center=False and n_rows."
-                )
-            gram = unit**2 * sums["gram"].value
-            return Gaussian(np.zeros(len(gram)), gram + noise["sketch"] ** 2 * np.eye(len(gram)))
-        upper = np.triu_indices(len(rows.features.names))
-        means.append(unit**2 * sums["gram"].value[upper])
-        off = np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5))
-        scales.append(off * cut**2 * noise["matrix"])
-        if "sums" in noise:
-            means.append(unit * sums["sums"].value)
-            scales.append(np.full(len(rows.features.names), cut * noise["sums"]))
-        if "count" in noise:
-            means.append(np.atleast_1d(sums["count"].value))
-            scales.append(np.array([noise["count"]]))
-        return Gaussian.from_diagonal(np.concatenate(means), np.concatenate(scales) ** 2)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -472,14 +422,14 @@ class PrivateCovariance(SecondMoments):
         return Estimate(value, np.hypot(error, value * self._count_noise / self._n_rows))
 
     def removal_losses(self, X: Any) -> QuadraticLoss:
-        """The loss of `output_law` for every removal of a row, present first; for auditors."""
+        """The loss of every removal of a row, present first; of a sketch, by a column of it."""
         table = self._view(X)
         plan = self._plan(table.rows)
         noise, unit = plan.noise_scale, table.rows.features.norm / GRID_NORM
         if "norms" in noise:
             raise ValueError(
                 "Expected norm='declared', got 'private', which is no Gaussian as a whole; audit "
-                "output_law at a radius."
+                "it by running it."
             )
         if plan.method == "sketch":
             _, leverage = leverages(table, (noise["sketch"] / unit) ** 2)

@@ -23,7 +23,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
-from ndis.gaussian import Gaussian
 from ndis.loss import PrivacyLoss
 from ndis.loss.posteriors import RankOneUpdate
 from ndis.mechanisms.base import (
@@ -44,16 +43,13 @@ from ndis.mechanisms.kernels import (
     made,
     proven_variance,
 )
-from ndis.mechanisms.posterior import SMALLEST, Draws, drawn, noised
+from ndis.mechanisms.posterior import SMALLEST, Draws, drawn
 from ndis.mechanisms.spectrum import Spectrum
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import GRID_NORM, Columns, Rows, Table
 from ndis.tables.arrays import on_host
 from ndis.tables.blocks import Block
-from ndis.tables.exact import ExactSum
-from ndis.tables.rows import Batch
 from ndis.tables.sums import KernelMoments
-from ndis.tables.table import Pass
 
 METHODS = ("auto", "inducing", "posterior")
 # How far a row moves each sum, and the share of the budget; a row moves count and squares by 1.
@@ -258,33 +254,6 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         if not return_std:
             return middle + unit * mean
         return middle + unit * mean, unit * np.sqrt(variance + self._weights.left)
-
-    def output_law(self, X: Any, y: Any = None) -> Gaussian:
-        """The law of the release: of all noisy moments, or of one of `n_draws` draws.
-
-        For auditors. Without y the last column of X holds the label.
-        """
-        table = _validate.floats("X", X, ndim=2)
-        labels = table[:, -1] if y is None else _validate.floats("y", y, ndim=1)
-        inputs = table[:, :-1] if y is None else table
-        rows = self._rows_declared(inputs.shape[1])
-        plan, batch = self._plan(rows), Batch(inputs, labels[:, None])
-        if plan.method == "posterior":
-            blocks = [_whole(block) for block in rows.blocks(batch)]
-            d = len(rows.features.names)
-            records = np.hstack([np.empty((d + 1, 0)), *blocks])
-            return noised(*self._posterior(rows).law(*self._records(records, rows)), plan)
-        sums = Pass(rows, self._features_of(rows))(batch).sums() if len(table) else {}
-        d = plan.shapes["gram"][0]
-        above = np.triu_indices(d)
-        scale, noise = _scaled(sums, d), plan.noise_scale
-        variances = [
-            noise["gram"] ** 2 * np.where(above[0] == above[1], 1.0, 0.5),
-            np.full(d, noise["cross"] ** 2),
-            np.full(2, noise["size"] ** 2),
-        ]
-        means = [scale["gram"][above], scale["cross"], scale["size"]]
-        return Gaussian.from_diagonal(np.concatenate(means), np.concatenate(variances))
 
     def _study(self, table: Table, plan: Plan) -> Any:
         rows = table.rows
@@ -500,18 +469,6 @@ def _half(labels: Columns) -> float:
 def _whole(block: Block) -> FloatArray:
     """A block's rows with their labels below."""
     return np.vstack([on_host(block.dense), on_host(block.labels)])
-
-
-def _scaled(sums: dict[str, ExactSum], d: int) -> dict[str, FloatArray]:
-    """The sums in the units in which they are released; without rows they are zero."""
-    if not sums:
-        return {"gram": np.zeros((d, d)), "cross": np.zeros(d), "size": np.zeros(2)}
-    unit = float(GRID_NORM**2)
-    return {
-        "gram": sums["gram"].value / unit,
-        "cross": sums["cross"].value[:, 0] / unit,
-        "size": np.array([float(sums["count"].value), float(sums["squares"].value) / unit]),
-    }
 
 
 class Weights:

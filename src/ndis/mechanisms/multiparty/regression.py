@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import shift_profile
-from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.mechanisms.base import Forecast, Plan, PrivateEstimator
 from ndis.mechanisms.multiparty.agreement import SPREAD, Agreement
@@ -23,7 +22,6 @@ from ndis.mechanisms.multiparty.releasing import (
     Mixed,
     mix,
     noisy,
-    output_law,
     shapes,
     whole_parameters,
 )
@@ -268,16 +266,6 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         check_is_fitted(self, "release_")
         each = {party: self.agreement_.guarantee(party) for party in self.agreement_.parties}
         return each | {"joint": self.guarantee_}
-
-    def output_law(self, table: Any) -> Gaussian:
-        """The law of all that is released about a table of features and label (for auditors)."""
-        check_is_fitted(self, "release_")
-        laws = [
-            output_law(self.agreement_, party, self._held(party, table))
-            for party in self.agreement_.parties
-        ]
-        mean = np.concatenate([law.mean for law in laws])
-        return Gaussian.from_diagonal(mean, np.concatenate([law.variances for law in laws]))
 
     def _names(self) -> list[str]:
         names = getattr(self, "feature_names_in_", None)
