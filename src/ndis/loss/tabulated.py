@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -255,9 +256,8 @@ class TabulatedLoss(PrivacyLoss):
         """Losses add up: a convolution of the tables, and the sum of the Gaussian parts."""
         if not isinstance(other, TabulatedLoss):
             return None
-        gaussian = other.exact if self.exact is None else self.exact
-        if self.exact is not None and other.exact is not None:
-            gaussian = self.exact + other.exact
+        gaussians = [part for part in (self.exact, other.exact) if part is not None]
+        gaussian = functools.reduce(operator.add, gaussians) if gaussians else None
         for a, b in ((self, other), (other, self)):
             if b._says_nothing:
                 return TabulatedLoss(a.step, a.start, a.mass, a.infinite, a.absent, gaussian)
@@ -275,15 +275,12 @@ class TabulatedLoss(PrivacyLoss):
 
     def _times(self, times: int) -> TabulatedLoss:
         """By squaring; the Gaussian part apart."""
-        result: TabulatedLoss | None = None
-        power, k = self._bare(), times
-        while k:
-            if k & 1:
-                result = power if result is None else result + power
-            k >>= 1
-            power = power + power if k else power
-        assert result is not None
-        return result if self.exact is None else result + TabulatedLoss.beside(times * self.exact)
+        if self.exact is not None:
+            total: TabulatedLoss = times * self._bare() + TabulatedLoss.beside(times * self.exact)
+            return total
+        half = (times // 2) * self
+        double: TabulatedLoss = half + half
+        return double + self if times % 2 else double
 
     @property
     def _says_nothing(self) -> bool:
