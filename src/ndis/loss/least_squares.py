@@ -87,11 +87,7 @@ def removal_loss(
     if np.any(p > q):
         raise ValueError("Expected p <= q, got a larger p; q also includes the label.")
     with np.errstate(divide="ignore", invalid="ignore"):
-        gap = q - p
-        # The special direction has w < 1 iff this is positive; it is 1 - w times (1-p)^2.
-        narrower = gap - p * (1.0 - p)
-        smaller = np.where(narrower >= 0, 1.0 - q, (1.0 - p) ** 2)
-        special = narrower / smaller
+        gap, (special, smaller) = q - p, _special(q, p)
         shift = n_components * p * gap / smaller
         others = gap / (1.0 - q) if d > 1 else np.zeros(gap.shape)
     singular = q >= 1.0
@@ -199,7 +195,7 @@ class TriangleLoss(PrivacyLoss):
         sign = -1.0 if self.backwards else 1.0
         with np.errstate(all="ignore"):
             ends = [
-                QuadraticLoss(sign * _special(q, p)[..., None], 0.0, 1.0).cumulant(s)
+                QuadraticLoss(sign * _special(q, p)[0][..., None], 0.0, 1.0).cumulant(s)
                 for q, p in ((q_high, p_low), (q_low, p_high))
             ]
             others = (q_high - p_low) / (1.0 - q_high)
@@ -495,11 +491,15 @@ def quick_bounds(loss: QuadraticLoss, epsilon: FloatArray) -> FloatArray:
     return np.asarray(np.minimum(value.min(axis=1) + slack, 0.0))
 
 
-def _special(q: FloatArray, p: FloatArray) -> FloatArray:
-    """The excess of the special direction, whose variance without the row is w."""
+def _special(q: FloatArray, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The excess of the special direction, whose variance without the row is w, and min(w, 1).
+
+    The latter times (1-p)^2.
+    """
     # It has w < 1 iff this is positive; it is 1 - w times (1-p)^2.
     narrower = (q - p) - p * (1.0 - p)
-    return np.asarray(narrower / np.where(narrower >= 0, 1.0 - q, (1.0 - p) ** 2))
+    smaller = np.where(narrower >= 0, 1.0 - q, (1.0 - p) ** 2)
+    return np.asarray(narrower / smaller), smaller
 
 
 def special_extremes(cells: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
