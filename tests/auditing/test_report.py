@@ -169,10 +169,10 @@ def test_wrong_calls_are_told_before_any_search(
     ("kind", "name", "content", "words", "told"),
     [
         ("pair", "a.json", "not json", [], "got something else"),
-        ("pair", "none.json", None, [], "no such file"),
-        ("projection", "none.csv", None, NORM, "no such file"),
+        ("pair", "none.json", None, [], "No such file"),
+        ("projection", "none.csv", None, NORM, "is not there"),
         ("projection", "a.csv", "x,y\n", NORM, "no rows"),
-        ("samples", "a.csv", "1,2\n", ["none.csv"], "no such file"),
+        ("samples", "a.csv", "1,2\n", ["none.csv"], "No such file"),
     ],
 )
 def test_wrong_files_are_told(

@@ -287,22 +287,21 @@ def _calibrated(first: FloatArray, second: FloatArray) -> tuple[float, float]:
     return float(found[0]), float(np.clip(found[1], 0.0, 2.0))
 
 
-class _Linear:
-    """Log-odds of two normal laws with one covariance, shrunk to its diagonal."""
+class Quadratic:
+    """Log-odds of two normal laws, with covariances that are shrunk to their diagonals."""
 
-    name = "a linear discriminant"
-    least = _FIRST
+    name, least = "a quadratic one", _FIRST
+    one_covariance = False
 
     def learn(self, first: FloatArray, second: FloatArray) -> None:
+        """Learn from outputs of either law."""
         self._laws = [_moments(part) for part in (first, second)]
-        both = 0.5 * (self._laws[0][1] + self._laws[1][1])
-        spread = _moments(np.concatenate([first, second]))[1]
-        self._settle([both, both], spread, len(first))
-
-    def _settle(self, covariances: list[FloatArray], spread: FloatArray, n: int) -> None:
-        width = np.sqrt(np.diag(spread))
+        covariances = [law[1] for law in self._laws]
+        if self.one_covariance:
+            covariances = [0.5 * (covariances[0] + covariances[1])] * 2
+        width = np.sqrt(np.diag(_moments(np.concatenate([first, second]))[1]))
         self._width = np.where(width > 0.0, width, 1.0)
-        part = min(0.9, (2.0 + 0.5 * width.size) / n)
+        part = min(0.9, (2.0 + 0.5 * width.size) / len(first))
         self._roots = []
         for matrix in covariances:
             scaled = matrix / np.outer(self._width, self._width)
@@ -310,6 +309,7 @@ class _Linear:
             self._roots.append(np.linalg.cholesky(scaled + 1e-9 * np.eye(width.size)))
 
     def score(self, outputs: FloatArray) -> FloatArray:
+        """Score outputs: higher where the first law is more likely."""
         logs = []
         for (mean, _), root in zip(self._laws, self._roots, strict=True):
             flat = np.linalg.solve(root, ((outputs - mean) / self._width).T)
@@ -317,16 +317,11 @@ class _Linear:
         return np.asarray(logs[0] - logs[1])
 
 
-class Quadratic(_Linear):
-    """Log-odds of two normal laws with covariances of their own."""
+class _Linear(Quadratic):
+    """The same with one covariance."""
 
-    name = "a quadratic one"
-
-    def learn(self, first: FloatArray, second: FloatArray) -> None:
-        """Learn from outputs of either law."""
-        self._laws = [_moments(part) for part in (first, second)]
-        spread = _moments(np.concatenate([first, second]))[1]
-        self._settle([law[1] for law in self._laws], spread, len(first))
+    name = "a linear discriminant"
+    one_covariance = True
 
 
 class Given:
