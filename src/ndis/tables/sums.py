@@ -165,17 +165,20 @@ class CutMoments:
                 twice[index] = twice[index] + block.total(root)
                 part *= _LONGEST / xp.sqrt(xp.clip(squares[chosen], 1.0, None))
                 cut[index] = _moments(block, xp.trunc(part), cut[index])
-        sums, grams = [], []
-        for j in range(n):
-            below = sum(twice[: n - j] if j % 2 else (part[0] for part in whole[: n - j]))
-            sums.append(below * 2 ** (j // 2) + sum(part[0] for part in cut[n - j :]))
-            below = sum(part[1] for part in whole[: n - j])
-            grams.append(below * 2**j + sum(part[1] for part in cut[n - j :]))
+        # From the shortest cut on, bin by bin: rows that are not cut, and those that still are.
+        sums, grams, short, root, gram = [], [], 0, 0, 0
+        long, long_gram = sum(part[0] for part in cut), sum(part[1] for part in cut)
+        for index, j in enumerate(reversed(range(n))):
+            short, root = short + whole[index][0], root + twice[index]
+            gram, long_gram = gram + whole[index][1], long_gram - cut[index][1]
+            long = long - cut[index][0]
+            sums.append((root if j % 2 else short) * 2 ** (j // 2) + long)
+            grams.append(gram * 2**j + long_gram)
         return {
             "norms": tally_sorted(xp, squares, float(GRID_NORM) ** 2, 2.0),
             "count": np.array(float(block.n_rows)),
-            "sums": xp.stack(sums),
-            "grams": xp.stack(grams),
+            "sums": xp.stack(sums[::-1]),
+            "grams": xp.stack(grams[::-1]),
         }
 
 
