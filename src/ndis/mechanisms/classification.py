@@ -60,8 +60,8 @@ _SHARES = {"newton": {"gram": 0.15, "sums": 0.04, "count": 0.03}, "descent": {"c
 _OF_ROUNDS = ("points", "plain", "gradients", "residuals")
 _ROUNDS = {"newton": 12, "descent": 100}
 # Descent: residuals are cut to this; noise of a logit that the steps may add up to; the step that
-# is stable, in units of 1/(n l^2).
-_CLIP, _LOGIT_NOISE, _STABLE = 0.5, 1.5, 16.0
+# is stable, in units of (K + 2)/(n l^2): the more classes, the smaller the curvature.
+_CLIP, _LOGIT_NOISE, _STABLE = 0.5, 0.9, 4.0
 # Rows of an imagined table, and how far its log-odds spread: for forecasts.
 _IMAGINED, _SIGNALS = 2000, (0.5, 2.0)
 # Intervals are longer than their errors say by this factor, chosen on made-up tables.
@@ -543,7 +543,7 @@ def descend(
     ask: Ask, count: float, noise: Mapping[str, float], shape: tuple[int, int]
 ) -> FloatArray:
     """Steps along noisy gradients: the intercept's coefficients first, then those of the rows."""
-    step, c2 = _step(count, noise), _CONSTANT**2
+    step, c2 = _step(count, noise, shape[1] + 1), _CONSTANT**2
     theta, intercept = np.zeros(shape), np.zeros(shape[1])
     for _ in range(_ROUNDS["descent"]):
         gradient, residuals = ask((theta, intercept), False)
@@ -551,7 +551,7 @@ def descend(
     return np.vstack([intercept, theta])
 
 
-def _step(count: float, noise: Mapping[str, float]) -> float:
+def _step(count: float, noise: Mapping[str, float], n_classes: int) -> float:
     """The longest step that is stable and keeps the noise of a logit where it is known to do well.
 
     After T steps of length h the logit of a row of norm l carries noise of standard deviation
@@ -559,7 +559,7 @@ def _step(count: float, noise: Mapping[str, float]) -> float:
     """
     length2 = 1.0 + _CONSTANT**2
     quiet = _LOGIT_NOISE / math.sqrt(length2 * _ROUNDS["descent"]) / noise["gradients"]
-    return min(quiet, _STABLE / (max(count, noise["count"]) * length2))
+    return min(quiet, _STABLE * (n_classes + 2) / (max(count, noise["count"]) * length2))
 
 
 def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, FloatArray]) -> Logits:
@@ -574,7 +574,7 @@ def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, Floa
     if method == "descent":
         theta = arrays["theta"] @ basis.T
         d = len(theta) - 1
-        step = _step(float(arrays["count"]), noise)
+        step = _step(float(arrays["count"]), noise, n_classes)
         variance = _ROUNDS["descent"] * (step * noise["gradients"]) ** 2 * (1.0 - 1.0 / n_classes)
         spread = np.full((d, n_classes), variance)
         base = variance * _CONSTANT**2
