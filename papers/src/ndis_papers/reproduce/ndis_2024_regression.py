@@ -213,7 +213,7 @@ def _draws(
 
 
 def _library_draws(at: _Setting, n: int) -> FloatArray:
-    """The library's own regression, run after run: at most ten, each reads the table 21 times."""
+    """The library's own regression, a tenth of the runs: each reads the table 21 times."""
     X, y = at.rows[:, :-1], at.rows[:, -1]
     model = PrivateLeastSquares(
         epsilon=EPSILON,
