@@ -224,7 +224,7 @@ def _library_draws(at: _Setting, n: int) -> FloatArray:
         fit_intercept=False,
     )
     return np.array(
-        [model.set_params(random_state=seed).fit(X, y).coef_ for seed in range(min(n, 10))]
+        [model.set_params(random_state=seed).fit(X, y).coef_ for seed in range(n // 10)]
     )
 
 
