@@ -344,17 +344,10 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         return X, xp.stack(indicators, axis=1)
 
     def _public(self, data: Table) -> dict[str, Any]:
-        return {
-            **super()._public(data),
-            "classes": self._classes().tolist(),
-            "columns": list(data.rows.features.columns),
-            **self._public_prior(data.rows),
-        }
-
-    def _public_prior(self, rows: Rows) -> dict[str, Any]:
-        d = len(rows.features.names)
-        posterior = self._chosen(d)[0] == "posterior"
-        return {"lam": self._posterior(d).lam} if posterior else {}
+        features = data.rows.features
+        d, known = len(features.names), self._classes().tolist()
+        prior = {"lam": self._posterior(d).lam} if self._chosen(d)[0] == "posterior" else {}
+        return super()._public(data) | {"classes": known, "columns": [*features.columns]} | prior
 
     def _read(self, data: Table, plan: Plan) -> Any:
         """All that can be wrong with a table is found before anything is paid."""
