@@ -226,7 +226,9 @@ class Curvature:
         mean = shrunk(noisy[:-1, -1] / constant, sums_scale) / rows
         mean = mean / max(1.0, float(np.linalg.norm(mean)))
         hidden = min(scale * math.sqrt(d / 2), max(rows * square, scale))
-        self.constant = intercept or not self._explain(noisy[:-1, :-1], rows * mean, hidden)
+        self.constant = intercept or not self._explain(
+            noisy[:-1, :-1], rows * mean, sums_scale, hidden
+        )
         mean = mean if self.constant else np.zeros(d)
         centred = noisy[:-1, :-1] - rows * np.outer(mean, mean)
         # Where many rows are cut their centre is too; coefficients that took it for that of the
@@ -259,11 +261,12 @@ class Curvature:
         self.errors = np.append(np.full(d, scale**2 / 2 * (1 + 1 / d)), sums_scale**2)
         self.row_errors = np.append(np.full(d, sums_scale**2), 10 * rows_scale**2)
 
-    def _explain(self, hessian: FloatArray, sums: FloatArray, hidden: float) -> bool:
-        """Whether the columns explain more than half of a constant, as far as noise lets see."""
+    def _explain(self, hessian: FloatArray, sums: FloatArray, noise: float, hidden: float) -> bool:
+        """Whether the columns explain more than half of a constant, by more than noise would."""
         with few_threads(len(hessian)):
             values, vectors = np.linalg.eigh(hessian)
-        explained = (vectors.T @ sums) ** 2 / (cleaned(values, self.scale) + hidden)
+        along = np.maximum(np.abs(vectors.T @ sums) - 3.0 * noise, 0.0)
+        explained = along**2 / (cleaned(values, self.scale) + hidden)
         return float(np.sum(explained)) > self.rows / 2
 
     def slopes(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
