@@ -54,8 +54,9 @@ declare_entry_points(Path(__file__).parent / "papers")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give one worker all tests that start the same server, which takes longer than most tests."""
+    """Call slow what starts a server, and give one worker all tests that start the same one."""
     for item in items:
         for server in ("spark", "browser", "postgresql"):
             if item.get_closest_marker(server) or server in item.keywords:
                 item.add_marker(pytest.mark.xdist_group(server))
+                item.add_marker(pytest.mark.slow)

@@ -168,6 +168,7 @@ def test_random_questions_at_and_off_the_edges_are_answered() -> None:
             assert not wrong_tail(law, verb, x), number
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.sampled_from(sorted(LAWS)), st.floats(1e-12, 1 - 1e-12))
 def test_quantiles_invert(name: str, q: float) -> None:

@@ -94,6 +94,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("question", "n_pairs", "n_rows"),
     [
@@ -322,6 +323,7 @@ def _check_and_remove(made: list[Path], shown: dict[str, str], part: str) -> Non
         file.unlink()
 
 
+@pytest.mark.slow
 def test_a_page_from_python_alone_shows_the_python_call(window: Browser, tmp_path: Path) -> None:
     model = PrivateCovariance(limits=[(0, 1)] * 2, epsilon=0.25, delta=2e-7)
     window.open(write_explorer(model, tmp_path / "page.html", n_rows=123, seconds=0.1))

@@ -358,6 +358,7 @@ def test_a_plan_composes_every_kind(planned: Ledger) -> None:
     assert left == [planned.remaining().epsilon]
 
 
+@pytest.mark.slow
 def test_a_plan_without_orientation_counts_the_worse_direction_each_time(place: Place) -> None:
     loss = QuadraticLoss.from_leverage(0.005, 10)
     release = Guarantee(1.0, 0.1, "replace", "proven", Profile.both(loss))

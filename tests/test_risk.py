@@ -125,6 +125,7 @@ def test_all_random_losses() -> None:
         check(case)
 
 
+@pytest.mark.slow
 def test_gaussian_in_closed_form() -> None:
     for mu in (1e-4, 0.3, 2.0, 8.0):
         loss = QuadraticLoss.from_shift(mu)
@@ -175,6 +176,7 @@ def test_where_there_is_no_curve_to_follow() -> None:
         true_positive(QuadraticLoss.from_shift([1.0, 2.0]), 0.1)
 
 
+@pytest.mark.slow
 def test_tables_and_searched_losses() -> None:
     sketch = QuadraticLoss.from_leverage(0.05, n_components=20)
     for loss in (subsampled(sketch, 0.1, 0.5, 1e-6), sketch + subsampled(sketch, 0.1, 0.5, 1e-6)):
@@ -184,6 +186,7 @@ def test_tables_and_searched_losses() -> None:
             assert lines * (1 - 2e-4) <= true_positive(loss, level) <= lines * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(k, marks=pytest.mark.evidence) for k in range(1, 12))]
 )
@@ -207,6 +210,7 @@ def test_least_squares(seed: int) -> None:
     assert found >= lines.min() * (1 - 1e-4)
 
 
+@pytest.mark.slow
 def test_mu_covers_every_test_above_a_rate_and_none_covers_a_sketch() -> None:
     sketch = Profile.both(QuadraticLoss.from_leverage(0.1, n_components=10))
     worst = of_the_worst(*(of_sketch(1 / 9, 10, present) for present in (True, False)))

@@ -71,6 +71,7 @@ def test_plain_notation_is_read_as_tex(plain: str, tex: str) -> None:
     assert maths.draw(tex, plain).startswith('<svg class="formula" role="img" aria-label=')
 
 
+@pytest.mark.slow
 def test_every_formula_can_be_drawn() -> None:
     drawn = 0
     for path in sorted(DOCS.rglob("*.md")):
@@ -124,6 +125,7 @@ def test_every_command_has_a_reference_with_all_its_options() -> None:
         assert f"`{each.opts[0]}`: {each.help}" in commands.reference("ndis curve", found["curve"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", runner.NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_shows_what_is_stored_in_it(path: Path) -> None:
     """Other numbers each time, of the same kinds: pictures, tables and sentences."""

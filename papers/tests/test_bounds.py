@@ -41,6 +41,7 @@ def test_lambda_bound(loss: QuadraticLoss, eps: float) -> None:
     assert loss.delta_bounds(eps)[0] <= lambda_bound(loss, eps) <= 1.0
 
 
+@pytest.mark.slow
 @some
 @example([1.0, 1.0], 1.0, False)
 @given(log_ratios, epsilons, st.booleans())

@@ -150,6 +150,7 @@ def part_of(paper: Paper, lines: list[str]) -> list[str]:
     return lines[: ends[0]] + lines[start:end]
 
 
+@pytest.mark.slow
 def test_json_lists_objects() -> None:
     result = CliRunner().invoke(app, ["claims", "--paper", "multi-party", "--json"])
     assert result.exit_code == 0
@@ -163,6 +164,7 @@ def test_json_lists_objects() -> None:
     assert all(entry["verdict"] in VERDICTS and entry["evidence"] for entry in listed)
 
 
+@pytest.mark.slow
 def test_check_counts_and_passes() -> None:
     result = CliRunner().invoke(app, ["claims", "--paper", "multi-party", "--check"])
     n = sum(claim.paper == "multi-party" for claim in EVERY)

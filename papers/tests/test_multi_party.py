@@ -155,6 +155,7 @@ def test_the_limit_law_is_that_of_published_releases(method: str) -> None:
     assert not agree([3 * value for value in real], simulated)
 
 
+@pytest.mark.slow
 def test_the_limit_law_is_that_of_our_releases() -> None:
     n, names = 10_000, [f"x{i}" for i in range(4)]
     model = MultiPartyRegression(epsilon=5.0, delta=1e-5)
@@ -171,6 +172,7 @@ def test_the_limit_law_is_that_of_our_releases() -> None:
     assert agree(real, simulated)
 
 
+@pytest.mark.slow
 def test_run_writes_rows_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in = multi_party.stand_in
     lines = enumerate(numbers(multi_party.BIKE.rows, 15))

@@ -30,6 +30,7 @@ def test_bingham_directions_have_the_right_second_moments(steep: float) -> None:
     assert np.abs(drawn.T @ drawn / len(drawn) - known).max() < 0.04
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sweeps", [0, 3])
 def test_two_of_three_components_are_the_complement_of_one(sweeps: int) -> None:
     """At once: what is left out is a Bingham direction of the negative matrix. Or one by one."""

@@ -105,6 +105,7 @@ def test_quick_and_full_exclude_each_other(tmp_path: Path) -> None:
         reproduce(["ndis-2026"], tmp_path, quick=True, full=True)
 
 
+@pytest.mark.slow
 def test_figure_15_rises_and_what_is_assumed_falls(tmp_path: Path) -> None:
     rows = ndis_2024_monotone.run(tmp_path, quick=True)
     assert all((row["falls"] > 0) == (row["held"] == "q") for row in rows)

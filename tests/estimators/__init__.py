@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 
-# Their losses are searched in ball arithmetic: each test of one takes more than a second.
+# Each test of one takes more than a second: its loss is searched in ball arithmetic, or it has many
+# rounds.
 SLOW = {
     "least squares, als",
     "least squares, gaussian-limit",
+    "logistic-classes",
+    "logistic-limits",
     "logistic-posterior",
     "output, envelope of eta",
     "output, envelope of rank one",

@@ -67,6 +67,7 @@ def random_loss(rng: np.random.Generator) -> QuadraticLoss:
     return QuadraticLoss(rng.uniform(-0.4, 0.4, k), rng.uniform(0.0, 0.3, k), rng.integers(1, 6, k))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1e-2, 2.0**-8, 1e-3, pytest.param(1e-4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", range(6))
 def test_no_step_puts_the_table_below_the_curve(step: float, seed: int) -> None:

@@ -306,6 +306,7 @@ def test_intervals_of_a_population_are_wider() -> None:
     assert table.informed.all()
 
 
+@pytest.mark.slow
 def test_forecasts_hold_what_happens() -> None:
     for epsilon, n in ((0.3, 1000), (3.0, 4000)):
         X, y = data(n, noise=0.8)

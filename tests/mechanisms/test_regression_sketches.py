@@ -168,6 +168,7 @@ def test_removal_losses_agree_with_explicit_matrices():
 # -- a declared set of tables ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))  # benchmarks/check_sketches.py: 1,000
 def test_tables_of_a_declared_set_keep_the_promise_with_one_noise(seed):
     X, y = problem(seed, 40, 1 + seed % 3)

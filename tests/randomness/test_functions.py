@@ -66,6 +66,7 @@ def test_energy_is_the_sum_of_squares():
             assert z.energy(3, 20).rad() < arb(2) ** (7 - bits)
 
 
+@pytest.mark.slow
 @SOURCES
 def test_limit_law(seed, level):
     rng = generator(seed)

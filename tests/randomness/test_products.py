@@ -295,6 +295,7 @@ def adversarial(rng):
     return table, scale**2, null / np.linalg.norm(null)
 
 
+@pytest.mark.slow
 def test_noise_is_as_stated_beside_a_thousand_adversarial_tables():
     rng, rejected = generator(19), 0
     for seed in range(1000):

@@ -64,6 +64,7 @@ def in_fresh_process(program: str, n_threads: int) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_linear_algebra_has_one_thread_in_each_and_all_back_afterwards() -> None:
     program = """
 from threadpoolctl import threadpool_info
@@ -79,6 +80,7 @@ print(list(map_in_order(look, range(2))), blas_threads())
     assert in_fresh_process(program, 1) == "[(1, True), (1, True)] 1\n"
 
 
+@pytest.mark.slow
 def test_several_threads_give_the_same_figures() -> None:
     program = """
 import hashlib
