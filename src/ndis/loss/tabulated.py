@@ -497,8 +497,8 @@ def _convolution(a: TabulatedLoss, b: TabulatedLoss) -> FloatArray:
     # The FFT's error is relative to the largest entry. Tilting by e^{s l} first puts that entry
     # into the part of the table that matters: P's tail, P's and Q's bodies, Q's tail. The error
     # is added, so each tilt gives an upper bound everywhere, and so does the least of them.
-    tail = _tilt(a, b)
-    tail_reversed = _tilt(a.reversed(), b.reversed())
+    bare = a._bare(), b._bare()  # what these were made from, if turned, need be no table
+    tail, tail_reversed = _tilt(*bare), _tilt(*(part.reversed() for part in bare))
     orders = (tail, 0.0, -1.0, -1.0 - tail_reversed)
     result: FloatArray = np.exp(np.min([_tilted_convolution(a, b, s) for s in orders], axis=0))
     return result
@@ -528,10 +528,9 @@ def _tilted_convolution(a: TabulatedLoss, b: TabulatedLoss, s: float) -> FloatAr
 
 def _tilt(a: TabulatedLoss, b: TabulatedLoss) -> float:
     """An order s at which the Chernoff bound e^{Lambda(s) - s Lambda'(s)} is about 1e-12."""
-    bare = [part._bare() for part in (a, b)]
 
     def exponent(s: float) -> float:
-        here, ahead = (sum(float(t.finite_cumulant(v)) for t in bare) for v in (s, 1.001 * s))
+        here, ahead = (sum(float(t.finite_cumulant(v)) for t in (a, b)) for v in (s, 1.001 * s))
         return here - (ahead - here) / 0.001
 
     low, high = 1e-6, 1e6
