@@ -106,6 +106,16 @@ def noise(name: str) -> list[str]:
     return [word for part in parts for word in ("--noise-scale", part)]
 
 
+def test_a_risk_in_epsilons_place(capsys: pytest.CaptureFixture[str]) -> None:
+    words = (*words_of("gaussian"), "--target", "advantage=0.1", "--delta", "1e-6", "--json")
+    code, out, err = call(capsys, "audit", *words)
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["outcome"] == "consistent"
+    # The noise of that risk: the worst case is found, and is what is claimed.
+    assert -14.2 < found["found_log_delta"] <= np.log(1e-6)
+
+
 FILES = ["covariance matrix", "regression noisy-gram", "graph responses", "gaussian", "limits"]
 
 
