@@ -1,6 +1,7 @@
 """Exact sums: what no order, cut or hardware can change."""
 
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -412,11 +413,20 @@ def test_a_table_that_is_read_here_is_summed_on_a_device(tmp_path, kind, monkeyp
     assert here.with_rows(rows).moments["gram"] == there.with_rows(rows).moments["gram"]
 
 
-def test_what_cannot_be_moved_to_a_device_says_so() -> None:
-    strict, sparse = pytest.importorskip("array_api_strict"), pytest.importorskip("scipy.sparse")
+def test_what_cannot_be_moved_to_a_device_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    strict = pytest.importorskip("array_api_strict")
     with pytest.raises(ValueError, match="leave device out"):
         Table.open(strict.ones((3, 2)), device="cuda")
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "torch", None)
+        with pytest.raises(ImportError, match="pip install torch"):
+            Table.open(np.ones((3, 2)), device="cuda")
+
+
+def test_what_torch_cannot_hold_says_so() -> None:
     pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="one of torch's on this machine, got 'gpu'"):
+        Table.open(np.ones((3, 2)), device="gpu")
     rows = Rows(Columns(["x0", "x1"], norm=2.0))
     with pytest.raises(TypeError, match="leave device out"):
         Table.open(sparse.eye_array(2).tocsr(), device="cpu").with_rows(rows).sum(moments)

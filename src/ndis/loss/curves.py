@@ -118,6 +118,7 @@ def lowest(
     """
     seen = heights(points[:, None], np.arange(count))
     best, every = np.argmin(seen, axis=0), np.arange(count)
+    # Neighbours of the lowest point; at an end of the list it is its own, and nothing is lost.
     places = [np.clip(best + k, 0, points.size - 1) for k in (-1, 0, 1)]
     # Around the lowest point x, at which the height is f, two that are higher.
     low, x, high = (points[place] for place in places)

@@ -306,7 +306,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def plan(self, size: Any = None) -> Plan:
         """What `fit` will do for data of this size; needs no data."""
-        raise NotImplementedError  # every estimator has its own
+        raise NotImplementedError  # every estimator has its own, as of the four below
 
     def calibrate(self, size: Any = None) -> Noise:
         """The noise that `fit` will use, as `noise_scale_`; needs no data."""

@@ -237,6 +237,7 @@ class Newton:
 
         `away` are noisy counts less n/K, in the basis of the classes.
         """
+        # James and Stein's positive part: of noisy counts, which are already released.
         kept = max(0.0, 1.0 - len(away) * variance / max(float(away @ away), 1e-300))
         counts = self.n / (self.k + 1) + kept * (self.basis @ away)
         counts = np.maximum(counts, max(1.0, math.sqrt(variance)))

@@ -18,6 +18,22 @@ from ndis.tables.rows import Batch, Columns, Rows
 from ndis.tables.threads import map_in_order
 
 
+def require_device(device: str) -> None:
+    """Fail, before anything is read or paid, where rows could not be put on a device."""
+    try:
+        import_module("torch").empty(0, device=device)
+    except ImportError:
+        raise ImportError(
+            f"Expected torch to sum on device {device!r}, but it is not installed; run: "
+            "pip install torch, or leave device out."
+        ) from None
+    except Exception as error:  # torch has a kind of its own for every way to fail here
+        raise ValueError(
+            f"Expected device to be one of torch's on this machine, got {device!r}; pass "
+            "one that is there, or leave device out."
+        ) from error
+
+
 def moved(
     batches: Iterable[Any], rows: Rows, device: str, device_rows: int
 ) -> Generator[Batch, None, None]:

@@ -14,7 +14,7 @@ import numpy as np
 from ndis._validate import FloatArray
 from ndis.tables.arrays import on_host
 from ndis.tables.blocks import Block, Stack
-from ndis.tables.device import moved, room_for
+from ndis.tables.device import moved, require_device, room_for
 from ndis.tables.exact import MOST_ROWS, Accumulator, ExactSum
 from ndis.tables.files import looks_like_a_value
 from ndis.tables.progress import track
@@ -155,11 +155,13 @@ class Table:
         confirmed = bool(written.get("header")) or written.get("names") is not None
         table = cls(opened, _chosen(opened, columns, confirmed, {*typed, *(columns or ())}))
         table.drop_missing = drop_missing
-        if device is not None and (opened.device or opened.reduce is not None):
-            raise ValueError(
-                f"Expected a table that is read here to sum it on {device!r}, got one that is "
-                "elsewhere; leave device out."
-            )
+        if device is not None:
+            if opened.device or opened.reduce is not None:
+                raise ValueError(
+                    f"Expected a table that is read here to sum it on {device!r}, got one that is "
+                    "elsewhere; leave device out."
+                )
+            require_device(device)
         table.device = device
         return table
 
