@@ -15,8 +15,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from estimators.classification import labelled
 from ndis import Ledger, PrivateLogisticRegression, audit, privacy_loss
 from ndis.calibration import noise_multiplier
-from ndis.mechanisms import classification_posterior
+from ndis.mechanisms import classification, classification_posterior
 from ndis.mechanisms.classification import _parts, _whole
+from ndis.mechanisms.classification_newton import class_basis
 from ndis.mechanisms.recompute import implied
 from ndis.tables import GRID_NORM, Columns, Rows, Scores, Table, contrasts
 from posterior_pairs import logistic_removals, worst_log_delta
@@ -455,3 +456,35 @@ def test_scikit_learn_with_its_own_labels(estimator: Any, check: Any) -> None:
     if check.func.__name__ not in OTHER_LABELS:
         pytest.skip("run above, with declared classes")
     check(estimator)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_no_row_moves_a_round_further_than_is_paid_for(
+    monkeypatch: pytest.MonkeyPatch, plain: bool, classes: int
+) -> None:
+    """By the noise that is drawn: a row of norm one that the coefficients get quite wrong."""
+    drawn, known = [], list(range(classes))
+    monkeypatch.setattr(
+        classification, "add_noise", lambda sums, scale, _: drawn.append(sums.value / scale) or 0.0
+    )
+    model = PrivateLogisticRegression(
+        classes=known, epsilon=1.0, delta=1e-6, data_norm=1.0, method="newton"
+    )
+    plan, basis = model.plan(2), class_basis(classes)
+    features, labels = Columns(["a", "b"], norm=1.0), Columns(["y"], {"y": known})
+    table = Table.open(pd.DataFrame({"a": [0.6], "b": [0.8], "y": [1]}), typed=["y"])
+    ask = classification._asking(
+        table.with_rows(Rows(features, labels, weighted=False)), classes, plan, None
+    )
+    wrong = np.outer([0.6, 0.8], np.eye(classes)[0] - np.eye(classes)[1])
+    parts = _parts("newton", classes)
+    paid = sum(
+        (parts[name][0] / plan.noise_scale[name]) ** 2 for name in ("gradients", "residuals")
+    )
+    moved = []
+    for length in (0.0, 0.5, 1.0, 2.0, 50.0):
+        drawn.clear()
+        ask((length * wrong @ basis, np.zeros(classes - 1)), plain)
+        moved.append(sum(float(np.sum(part**2)) for part in drawn))
+    assert 0.9 < max(moved) / (paid / classification._ROUNDS["newton"]) <= 1.0

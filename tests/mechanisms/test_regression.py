@@ -224,6 +224,25 @@ def test_the_centre_is_that_of_whole_rows() -> None:
     np.testing.assert_allclose(bend.values[:2], [0.01 * rows, 0.02 * rows], rtol=1e-3)
 
 
+def test_no_row_moves_the_centre_further_than_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[float] = []
+
+    class Enough(Exception):
+        pass
+
+    def add_noise(sums: Any, scale: float, _: Any) -> np.ndarray:
+        if len(moved) == 2:
+            raise Enough
+        moved.append(float(np.sum((sums.value / scale) ** 2)))
+        return np.asarray(sums.value)
+
+    monkeypatch.setattr(newton, "add_noise", add_noise)
+    model = PrivateLeastSquares(epsilon=1.0, delta=1e-6, data_norm=1.0, label_bound=1.0)
+    with pytest.raises(Enough):
+        model.fit([[0.6, 0.8]], [1.0])
+    assert 1.0 - 1e-5 < sum(moved) * model.calibrate(2)["centre"] ** 2 <= 1.0
+
+
 def test_noise_does_not_stand_in_for_a_constant() -> None:
     # Columns with mean 0: fitted without the constant beside them, coefficients were ten times
     # too long, in one of 24 runs on a table of 1,200 rows.
