@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import ndis
-from ndis.cli.program import GROUPS
+from ndis.cli.program import COMMANDS
 from requires import require_chromium
 
 pytest.importorskip("matplotlib")
@@ -117,7 +117,7 @@ def test_every_public_name_has_a_page_of_its_own() -> None:
 
 def test_every_command_has_a_reference_with_all_its_options() -> None:
     found = dict(commands.commands())
-    assert set(GROUPS) <= found.keys()
+    assert set(COMMANDS) <= found.keys()
     release = commands.reference("ndis release", found["release"])
     assert "## ndis release regression" in release
     assert re.search(r"- `--delta`: .* \*\*Required\.\*\*", release)

@@ -26,7 +26,7 @@ from ndis import (
 from ndis.auditing import Claim, audit_loss
 from ndis.auditing.neighbours import _log_delta_bound
 from ndis.auditing.transcript import Difference
-from ndis.auditing.verdict import PROVEN, decide
+from ndis.auditing.verdict import PROVEN, Verdict
 from ndis.auditing.whitebox import chi_square_delta
 from ndis.calibration import noise_multiplier
 from ndis.gaussian import log_delta_bounds, privacy_loss
@@ -214,7 +214,7 @@ def test_rounding_refutes_nobody() -> None:
 
 
 def test_a_delta_above_the_claim_that_refutes_nothing_is_told() -> None:
-    verdict = decide(Claim(1.0, 0.1), math.log(0.2), -10.0, "a pair", ())
+    verdict = Verdict(Claim(1.0, 0.1), math.log(0.2), -10.0, "a pair", ())
     assert verdict.outcome == "consistent"
     assert "no more than rounding can explain" in str(verdict)
 

@@ -16,7 +16,8 @@ import ndis
 from commands import ANSWERS, PROMISE, call
 from ndis.cli import main
 from ndis.cli.console import ExitCode, complain, print_json
-from ndis.cli.program import GROUPS, app
+from ndis.cli.program import COMMANDS as MAIN
+from ndis.cli.program import app
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
@@ -193,7 +194,7 @@ def test_without_a_command_there_is_help(
 
 def test_commands_are_listed_in_the_order_of_use(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = call(capsys, "--help")
-    places = [out.index(f"│ {name} ") for name in GROUPS]
+    places = [out.index(f"│ {name} ") for name in MAIN]
     assert places == sorted(places)
 
 

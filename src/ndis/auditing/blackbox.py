@@ -21,7 +21,7 @@ from scipy.stats import beta
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.auditing.sequential import Given, Quadratic, SequentialTest
-from ndis.auditing.verdict import Claim, Verdict, decide
+from ndis.auditing.verdict import Claim, Verdict
 from ndis.randomness import RandomState, generator
 from ndis.tables import track
 
@@ -182,7 +182,7 @@ def _decided(test: SequentialTest, asked: Claim, confidence: float) -> Verdict:
     with np.errstate(divide="ignore"):
         bound = float(np.log(test.lower_bound)) if test.refuted else -math.inf
         found = max(float(np.log(test.estimate)), bound)
-    return decide(
+    return Verdict(
         asked,
         found,
         bound,

@@ -24,7 +24,7 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.auditing.neighbours import Data, Neighbours, Place, places
 from ndis.auditing.transcript import Difference, Recorder, Transcript, UnlikeQuestions, log_ratio
-from ndis.auditing.verdict import Claim, Neighbour, Verdict, clears, decide
+from ndis.auditing.verdict import Claim, Neighbour, Verdict, clears
 from ndis.guarantee import NeighbourRelation
 from ndis.mechanisms.additive import GaussianMechanism
 from ndis.mechanisms.base import PrivateEstimator
@@ -104,7 +104,7 @@ class Search:
         missed = [*self.missed, "other neighbours, and neighbours of other data sets"]
         if self.refused:
             missed.append(f"{len(self.refused)} data sets that the mechanism refuses")
-        return decide(
+        return Verdict(
             self.claim,
             self.worst[0].log_delta,
             log_bound,

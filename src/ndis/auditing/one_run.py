@@ -35,7 +35,7 @@ from scipy.stats import binom
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.auditing.verdict import Claim, Verdict, decide
+from ndis.auditing.verdict import Claim, Verdict
 from ndis.loss import PrivacyLoss
 
 # A total probability above this is above 1, whatever rounding did.
@@ -105,7 +105,7 @@ def audit_one_run(
         "not searched: other canaries, other scores, other runs",
     )
     basis = f"with confidence {confidence:g}"
-    return decide(asked, *logs, "the canaries given", searched, basis=basis)
+    return Verdict(asked, *logs, "the canaries given", searched, basis=basis)
 
 
 def chance_of_guesses(n_canaries: int, n_guesses: int, right: int, claim: Any) -> float:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.auditing.verdict import Claim, Verdict, decide
+from ndis.auditing.verdict import Claim, Verdict
 from ndis.loss import QuadraticLoss
 
 # Outputs that differ by no more than this, in units of the noise, differ by rounding.
@@ -132,11 +132,11 @@ def audit_replay(
     size = max(float(np.linalg.norm(part)) for part in outputs)
     least = change - 8.0 * np.finfo(np.float64).eps * size * outputs[0].size
     if least <= _ROUNDING * scale:
-        return decide(asked, -np.inf, -np.inf, witness, (*looked, _LEFT))
+        return Verdict(asked, -np.inf, -np.inf, witness, (*looked, _LEFT))
     loss = QuadraticLoss.from_shift(least / scale * (1.0 - 1e-15))
     low, _ = loss.log_delta_bounds(asked.epsilon)
     log_delta = float(QuadraticLoss.from_shift(change / scale).log_delta(asked.epsilon))
-    return decide(asked, log_delta, float(low), witness, (*looked, _LEFT), loss=loss)
+    return Verdict(asked, log_delta, float(low), witness, (*looked, _LEFT), loss=loss)
 
 
 _LEFT = "not searched: other neighbours, and noise of other seeds"

@@ -9,8 +9,6 @@ from typing import Any
 
 from ndis import _validate
 
-OUTCOMES = ("refuted", "consistent")
-
 # What an entry of `Verdict.searched` begins with that was left out.
 _NOT = "not searched: "
 
@@ -67,9 +65,6 @@ class Verdict:
 
     Attributes
     ----------
-    outcome : {"refuted", "consistent"}
-        "refuted" rests on a witness and a proven (or, from samples, a confident) lower bound.
-        "consistent" says only that nothing worse was found: a search proves nothing.
     claim : Claim
     log_delta : float
         ln of the largest delta found at the claimed epsilon.
@@ -91,7 +86,6 @@ class Verdict:
         The loss of the witness, whose curve a report draws.
     """
 
-    outcome: str
     claim: Claim
     log_delta: float
     log_lower_bound: float
@@ -101,9 +95,6 @@ class Verdict:
     worst: tuple[Neighbour, ...] = field(default=(), repr=False)
     of_table: bool = False
     loss: Any = field(default=None, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        _validate.one_of("outcome", self.outcome, OUTCOMES)
 
     @property
     def delta(self) -> float:
@@ -117,8 +108,17 @@ class Verdict:
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is refuted."""
-        return self.outcome == "refuted"
+        """Whether the claim is refuted: whether the lower bound is above it."""
+        return clears(self.log_lower_bound, self.claim)
+
+    @property
+    def outcome(self) -> str:
+        """What was found: "refuted" or "consistent".
+
+        "refuted" rests on a witness and a proven (or, from samples, a confident) lower bound.
+        "consistent" says only that nothing worse was found: a search proves nothing.
+        """
+        return "refuted" if self.refuted else "consistent"
 
     @property
     def looked_at(self) -> tuple[str, ...]:
@@ -203,16 +203,3 @@ def clears(log_bound: float, claim: Claim) -> bool:
         return log_bound > -math.inf
     log_claim = math.log(claim.delta)
     return log_bound > log_claim + 1e-14 * max(1.0, abs(log_claim))
-
-
-def decide(
-    claim: Claim,
-    log_delta: float,
-    log_bound: float,
-    witness: str,
-    searched: tuple[str, ...],
-    **more: Any,
-) -> Verdict:
-    """Refuted if the lower bound is above the claim, consistent otherwise."""
-    outcome = "refuted" if clears(log_bound, claim) else "consistent"
-    return Verdict(outcome, claim, log_delta, log_bound, witness, searched, **more)

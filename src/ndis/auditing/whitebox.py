@@ -20,7 +20,7 @@ from ndis._validate import FloatArray
 from ndis.auditing.estimators import Search, audit_estimator
 from ndis.auditing.neighbours import ORDERS, Data, Neighbours, Place, places_of_law
 from ndis.auditing.transcript import Difference
-from ndis.auditing.verdict import Claim, Verdict, decide
+from ndis.auditing.verdict import Claim, Verdict
 from ndis.chi_square import GeneralizedChiSquare
 from ndis.gaussian import Gaussian, log_delta_bounds, privacy_loss
 from ndis.guarantee import NeighbourRelation
@@ -80,7 +80,7 @@ def audit_pair(P: Gaussian, Q: Gaussian, claim: Any) -> Verdict:
             f"{math.exp(high)}; please report this pair."
         )
     searched = ("both directions of this pair", "not searched: any other pair of neighbours")
-    return decide(asked, max(heights), low, witness, searched, loss=worst)
+    return Verdict(asked, max(heights), low, witness, searched, loss=worst)
 
 
 def audit_loss(loss: PrivacyLoss, claim: Any) -> Verdict:
@@ -121,7 +121,7 @@ def audit_loss(loss: PrivacyLoss, claim: Any) -> Verdict:
     order = (
         ("record present first", "record absent first")[place] if len(ways) == 2 else "any order"
     )
-    return decide(
+    return Verdict(
         asked,
         float(ways[place].log_delta(asked.epsilon)),
         bounds[place][0],

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ndis.cli.console import Shown, answer, echo
+from ndis.cli.console import Reply, Shown, echo
 
 if TYPE_CHECKING:
     from ndis.release import Release
@@ -47,16 +47,6 @@ def shown(answers: Sequence[Answer]) -> Iterator[str | Shown]:
             yield Shown(title, ["", *headings], numbers)
 
 
-def print_csv(answers: Sequence[Answer]) -> None:
-    """Answers, whole, as CSV."""
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    for title, headings, rows in answers:
-        lines.writerow([title, *headings])
-        lines.writerows([name, *map(repr, row)] for name, row in rows)
-    echo(text.getvalue().rstrip("\n"))
-
-
 def as_document(answers: Sequence[Answer]) -> dict[str, Any]:
     """Answers by title, name and heading, for JSON."""
 
@@ -69,12 +59,33 @@ def as_document(answers: Sequence[Answer]) -> dict[str, Any]:
     }
 
 
-def tell(answers: Sequence[Answer], as_csv: bool, as_json: bool) -> None:
-    """Answers in the form that was asked for."""
-    if as_csv and not as_json:
-        print_csv(answers)
-    else:
-        answer(as_json, as_document(answers), *shown(answers))
+class Answers(Reply):
+    """A reply that can be had as CSV, too: the answers in it."""
+
+    forms = ("as_csv", "as_json")
+
+    def __init__(
+        self, document: Mapping[str, Any], *parts: str | Shown, answers: Sequence[Answer]
+    ) -> None:
+        super().__init__(document, *parts)
+        self.answers = answers
+
+    @classmethod
+    def of(cls, *answers: Answer) -> Answers:
+        """Nothing but these answers."""
+        return cls(as_document(answers), *shown(answers), answers=answers)
+
+    def tell(self, as_json: bool, as_csv: bool = False) -> None:
+        """Print it in the form that was asked for."""
+        if as_json or not as_csv:
+            super().tell(as_json)
+            return
+        text = io.StringIO()
+        lines = csv.writer(text, lineterminator="\n")
+        for title, headings, rows in self.answers:
+            lines.writerow([title, *headings])
+            lines.writerows([name, *map(repr, row)] for name, row in rows)
+        echo(text.getvalue().rstrip("\n"))
 
 
 # -- releases -----------------------------------------------------------------------------------

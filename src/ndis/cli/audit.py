@@ -4,65 +4,42 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections import ChainMap
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from ndis.cli import tables
-from ndis.cli.console import ExitCode, answer, say
+from ndis.cli.console import ExitCode, Reply, say
 from ndis.cli.curve import read_pair
-from ndis.cli.kinds import KINDS, Kind, KindCommands
-from ndis.cli.settings import NOISE, Option, Settings, alone, as_command
+from ndis.cli.kinds import KINDS, Kind
+from ndis.cli.mistakes import Commands
+from ndis.cli.settings import NOISE, Option, Settings, as_command
 
 if TYPE_CHECKING:
     from ndis._validate import FloatArray
     from ndis.auditing import Verdict
+    from ndis.release import Release
 
 _NOISE = {"noise_scale": Option(NOISE, "The noise that was added; by default what ndis would add.")}
-
-
-class Audits(KindCommands):
-    """A command for each kind of mechanism, and those for releases, samples and laws."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The kinds, then the others."""
-        return [*super().list_commands(ctx), *_OTHERS]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A release file is a command of its own: what was done stands in it."""
-        if cmd_name.endswith(".npz"):
-            return alone(_of_file(Path(cmd_name)))
-        if cmd_name in _OTHERS:
-            return alone(as_command(_OTHERS[cmd_name], f"audit {cmd_name}"))
-        return super().get_command(ctx, cmd_name)
-
-
-Audits.make = staticmethod(lambda kind: _of_kind(kind))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    said = (
-        "Refute a privacy claim with a witness and a proof, or report the largest delta found. "
-        "`ndis audit FILE.npz TABLE` takes everything from a release. "
-        "Exit code 1 if the claim is refuted. A search never proves a claim."
-    )
-    app.add_typer(typer.Typer(cls=Audits, no_args_is_help=True, help=said), name="audit")
+_SAID = (
+    "Refute a privacy claim with a witness and a proof, or report the largest delta found. "
+    "`ndis audit FILE.npz TABLE` takes everything from a release. "
+    "Exit code 1 if the claim is refuted. A search never proves a claim."
+)
 
 
 # -- what is told ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Told:
-    """How a verdict is told: the pages and what they are about, on the screen or as JSON."""
+class _Pages:
+    """The pages that are asked for, and what they are about."""
 
     subject: str
-    as_json: bool = False
     report: Path | None = None
     owner_report: Path | None = None
     show_rows: bool = False
@@ -80,17 +57,8 @@ class _Told:
                     "make it."
                 )
 
-    def judge(self, model: Any, data: Any, claim: Any, table: Any) -> None:
-        """Search, and tell what was found."""
-        from ndis.auditing.estimators import audit_estimator
-
-        if self.report is not None:
-            # Nothing but the names of columns is taken from the table.
-            self.write(self.report, audit_estimator(model, data, claim, of_table=False))
-        self.tell(audit_estimator(model, data, claim), table)
-
-    def tell(self, verdict: Verdict, table: Any = None) -> None:
-        """The owner's page, then the verdict, which decides about the exit code."""
+    def tell(self, verdict: Verdict, table: Any = None) -> Reply:
+        """The owner's page, and the verdict, which decides about the exit code."""
         if self.owner_report is not None:
             rows = _records(table) if self.show_rows and table is not None else None
             names = () if table is None else table.columns
@@ -101,9 +69,8 @@ class _Told:
         parts = (
             part if part.startswith("not ") else f"searched: {part}" for part in verdict.searched
         )
-        answer(self.as_json, verdict.to_dict(), str(verdict), *(f"- {part}" for part in parts))
-        if verdict.refuted:
-            raise typer.Exit(ExitCode.CHECK_FAILED)
+        code = ExitCode.CHECK_FAILED if verdict.refuted else ExitCode.DONE
+        return Reply(verdict.to_dict(), str(verdict), *(f"- {part}" for part in parts), code=code)
 
     def write(self, page: Path, verdict: Verdict, **known: Any) -> None:
         """A page; what it needs and does not find costs no verdict."""
@@ -121,85 +88,62 @@ def _records(table: Any) -> list[Any]:
     return [list(row.values()) for row in pa.Table.from_batches(table.records()).to_pylist()]
 
 
-# -- a mechanism on a table --------------------------------------------------------------------
+# -- a mechanism on a table, or a release and its table ----------------------------------------
 
 
-def _of_kind(kind: Kind) -> Any:
-    """Audit a mechanism of this kind: the options are those of `ndis release`."""
-    options, needed = kind.reading | _NOISE, kind.needed("INPUT", data=True)
+def _audit(
+    subject: Kind | Path,
+    settings: Settings,
+    source: str | None = None,
+    *,
+    report: Path | None = None,
+    owner_report: Path | None = None,
+    show_rows: bool = False,
+) -> Reply:
+    """Audit a release with the table it was made from."""
+    from ndis.auditing.estimators import audit_estimator
+    from ndis.release import Release
 
-    def audit(
-        settings: Settings,
-        source: str | None = None,
-        *,
-        report: Path | None = None,
-        owner_report: Path | None = None,
-        show_rows: bool = False,
-        as_json: bool = False,
-    ) -> None:
-        said = ", ".join(f"{name}={value}" for name, value in settings.items())
-        told = _Told(f"{kind.home}: {said}.", as_json, report, owner_report, show_rows)
+    claim: Any
+    pages = partial(_Pages, report=report, owner_report=owner_report, show_rows=show_rows)
+    if isinstance(subject, Path):
+        release = Release.load(subject)
+        told = pages(f"The release {release.digest}, by {release.mechanism}.")
+        if "agreement" in release.parameters:
+            return told.tell(_audit_parties(release, str(source), settings))
+        kind, claim = _kind(release), release.guarantee
+        model = kind.estimator.from_certificate(release.parameters, release.guarantee.delta)
+        settings = Settings({**settings, **_reading(kind, release.parameters)})
+    else:
+        kind, said = subject, ", ".join(f"{name}={value}" for name, value in settings.items())
+        told = pages(f"{kind.home}: {said}.")
+        claim = (settings["epsilon"], settings["delta"]) if "epsilon" in settings else None
         own = Settings(settings)
         if "noise_scale" in own:
             own.pop("epsilon", None)
         model = kind.make(own, noise_scale=own.pop("noise_scale", None))
-        with _opened(kind, str(source), tables.name_columns(settings)) as (data, table):
-            claim = (settings["epsilon"], settings["delta"]) if "epsilon" in settings else None
-            told.judge(model, data, claim, table)
-
-    return as_command(audit, f"audit {kind.name}", options, kind.summary, needed)
-
-
-@contextmanager
-def _opened(kind: Kind, source: str, settings: Settings) -> Iterator[tuple[Any, Any]]:
-    """Arguments of `fit`, and the table where there is one."""
+        settings = tables.name_columns(settings)
     if kind.source == "edges":
-        with tables.opened_edges(source, settings) as edges:
-            yield (edges,), None
-        return
-    with tables.opened(source, tables.with_header(source, settings)) as table:
-        yield kind.arguments(table, settings), table
+        opened = tables.opened_edges(str(source), settings)
+    else:
+        opened = tables.opened(str(source), tables.with_header(str(source), settings))
+    with opened as table:
+        data = kind.arguments(table, settings)
+        if told.report is not None:
+            # Nothing but the names of columns is taken from the table.
+            told.write(told.report, audit_estimator(model, data, claim, of_table=False))
+        verdict = audit_estimator(model, data, claim)
+        return told.tell(verdict, None if kind.source == "edges" else table)
 
 
-# -- a release and its table -------------------------------------------------------------------
-
-
-def _of_file(path: Path) -> Any:
-    """Audit a release: mechanism, parameters, noise and claim are those of its certificate."""
-
-    def audit(
-        settings: Settings,
-        source: str | None = None,
-        *,
-        report: Path | None = None,
-        owner_report: Path | None = None,
-        show_rows: bool = False,
-        as_json: bool = False,
-    ) -> None:
-        from ndis.release import Release
-
-        release = Release.load(path)
-        known, promise = dict(release.parameters), release.guarantee
-        claim = (promise.epsilon, promise.delta)
-        subject = f"The release {release.digest}, by {release.mechanism}."
-        told = _Told(subject, as_json, report, owner_report, show_rows)
-        if "agreement" in known:
-            told.tell(_audit_parties(known, str(source), settings, claim))
-            return
-        kinds = [kind for kind in KINDS.values() if kind.home == release.mechanism]
-        if not kinds:
-            raise ValueError(
-                f"Expected a release of a mechanism that reads a table, got one of "
-                f"{release.mechanism}; audit it in Python."
-            )
-        (kind,) = kinds
-        model = kind.estimator.from_certificate(known, promise.delta)
-        own = Settings({**settings, **_reading(kind, known)})
-        with _opened(kind, str(source), own) as (data, table):
-            told.judge(model, data, claim, table)
-
-    said = "Audit a release with the table it was made from."
-    return as_command(audit, f"audit {path.name}", tables.OPTIONS, said, ("INPUT",))
+def _kind(release: Release) -> Kind:
+    found = [kind for kind in KINDS.values() if kind.home == release.mechanism]
+    if not found:
+        raise ValueError(
+            f"Expected a release of a mechanism that reads a table, got one of "
+            f"{release.mechanism}; audit it in Python."
+        )
+    return found[0]
 
 
 def _reading(kind: Kind, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,22 +157,23 @@ def _reading(kind: Kind, known: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _audit_parties(known: Mapping[str, Any], source: str, settings: Settings, claim: Any) -> Any:
+def _audit_parties(release: Release, source: str, settings: Settings) -> Verdict:
     from ndis.auditing.estimators import audit_parties
     from ndis.mechanisms.multiparty import Agreement
 
+    known = release.parameters
     agreement = Agreement.from_dict(known["agreement"])
     parties = [known["party"]] if "party" in known else list(agreement.parties)
     columns = [name for party in parties for name in agreement.party_columns(party)]
     own = tables.with_header(source, Settings({**settings, "columns": columns}))
     with tables.opened(source, own) as table:
-        return audit_parties(agreement, parties, tables.numbers(table), claim)
+        return audit_parties(agreement, parties, tables.numbers(table), release.guarantee)
 
 
 # -- samples and laws --------------------------------------------------------------------------
 
 
-def _samples(
+def samples(
     first: Path,
     second: Path,
     *,
@@ -236,8 +181,7 @@ def _samples(
     delta: float,
     confidence: float = 0.99,
     owner_report: Path | None = None,
-    as_json: bool = False,
-) -> None:
+) -> Reply:
     """Audit a claim by independent outputs of a mechanism on two neighbours: two text files.
 
     Parameters
@@ -255,9 +199,9 @@ def _samples(
     """
     from ndis.auditing import audit_outputs
 
-    told = _Told("Outputs on two data sets.", as_json, owner_report=owner_report)
+    told = _Pages("Outputs on two data sets.", owner_report=owner_report)
     outputs = _numbers(first), _numbers(second)
-    told.tell(audit_outputs(*outputs, epsilon, claimed_delta=delta, confidence=confidence))
+    return told.tell(audit_outputs(*outputs, epsilon, claimed_delta=delta, confidence=confidence))
 
 
 def _numbers(path: Path) -> FloatArray:
@@ -274,14 +218,13 @@ def _numbers(path: Path) -> FloatArray:
     )
 
 
-def _pair(
+def pair(
     laws: Path,
     *,
     epsilon: float,
     delta: float,
     report: Path | None = None,
-    as_json: bool = False,
-) -> None:
+) -> Reply:
     """Audit a claim about two Gaussian laws, given by their means and covariances.
 
     Parameters
@@ -295,12 +238,38 @@ def _pair(
     """
     from ndis.auditing import audit_pair
 
-    told = _Told("Two laws, given by their means and covariances.", as_json, report)
+    told = _Pages("Two laws, given by their means and covariances.", report)
     P, Q = read_pair(laws)
     verdict = audit_pair(P, Q, (epsilon, delta))
     if report is not None:
         told.write(report, verdict)
-    told.tell(verdict)
+    return told.tell(verdict)
 
 
-_OTHERS: dict[str, Any] = {"samples": _samples, "pair": _pair}
+# In which the kinds come first.
+_CHILDREN: Mapping[str, Any] = ChainMap({"samples": samples, "pair": pair}, KINDS)
+
+
+def _command(child: Any) -> Any:
+    own = partial(_audit, child)
+    if isinstance(child, Kind):
+        options, needed = child.reading | _NOISE, child.needed("INPUT", data=True)
+        return as_command(own, f"audit {child.name}", options, child.summary, needed)
+    if isinstance(child, Path):
+        return as_command(own, f"audit {child.name}", tables.OPTIONS, needed=["INPUT"])
+    return as_command(child)
+
+
+class Audits(Commands):
+    """A command for each kind of mechanism, and those for releases, samples and laws."""
+
+    children = _CHILDREN
+    make = staticmethod(_command)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A release file is a command of its own: what was done stands in it."""
+        is_file = cmd_name.endswith(".npz")
+        return _command(Path(cmd_name)) if is_file else super().get_command(ctx, cmd_name)
+
+
+AUDITS = Audits(name="audit", help=_SAID, no_args_is_help=True)

@@ -6,27 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from ndis._validate import one_of
 from ndis.cli import tables
 from ndis.cli.console import echo, open_ledger, print_table
 from ndis.cli.kinds import EPSILON, KINDS, LABEL
-from ndis.cli.settings import (
-    LEVELS,
-    LIMITS,
-    NUMBER,
-    RANGE,
-    Option,
-    Settings,
-    as_command,
-    read_settings,
-)
+from ndis.cli.settings import LEVELS, LIMITS, NUMBER, RANGE, Option, Settings, read_settings
 
 if TYPE_CHECKING:
     from ndis.tables import Columns, Table
 
-_OPTIONS = {
+OPTIONS = {
     **tables.COLUMNS,
     "limits": Option(LIMITS, "Public limits of a column, as for a release."),
     "levels": Option(LEVELS, "Public levels of a categorical column, as for a release."),
@@ -38,11 +27,6 @@ _OPTIONS = {
 }
 # More levels than this are counted, not listed.
 _MOST_LEVELS = 6
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    as_command(check, "check", _OPTIONS, needed=["INPUT"])(app)
 
 
 def check(
@@ -64,7 +48,7 @@ def check(
     ledger : str
         Say what such a release would leave of it.
     """
-    options = dict(_OPTIONS)
+    options = dict(OPTIONS)
     if mechanism is not None:  # whose settings a file may hold
         options = KINDS[one_of("mechanism", mechanism, [*KINDS])].parameters | options
     settings = tables.name_columns(read_settings(flags, options, config))

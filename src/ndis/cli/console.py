@@ -150,20 +150,6 @@ def open_ledger(path: str, note: str = "") -> "Ledger":
     return Ledger(path, note=note)
 
 
-def answer(
-    as_json: bool, document: Mapping[str, Any] | Sequence[Any], *parts: "str | Shown"
-) -> None:
-    """Print a document as JSON, or the same in sentences and tables."""
-    if as_json:
-        print_json(document)
-        return
-    for part in parts:
-        if isinstance(part, str):
-            echo(part)
-        else:
-            print_table(*part[:3], wrap=part.wrap)
-
-
 class Shown(NamedTuple):
     """A table as `print_table` prints it."""
 
@@ -171,6 +157,31 @@ class Shown(NamedTuple):
     headings: Sequence[str]
     rows: Iterable[Sequence[str]]
     wrap: bool = False
+
+
+class Reply:
+    """What a command has to say: a document, or the same in sentences and tables.
+
+    An `aside` goes to standard error; `code` is the exit code.
+    """
+
+    forms: tuple[str, ...] = ("as_json",)
+
+    def __init__(
+        self, document: Mapping[str, Any], *parts: str | Shown, code: int = 0, aside: bool = False
+    ) -> None:
+        self.document, self.parts, self.code, self.aside = document, parts, code, aside
+
+    def tell(self, as_json: bool) -> None:
+        """Print it in the form that was asked for."""
+        if as_json:
+            print_json(self.document)
+            return
+        for part in self.parts:
+            if isinstance(part, Shown):
+                print_table(*part[:3], wrap=part.wrap)
+            else:
+                (say if self.aside else echo)(part)
 
 
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:

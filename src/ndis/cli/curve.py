@@ -5,21 +5,13 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from ndis.cli.console import Shown, answer
-from ndis.cli.settings import as_command
+from ndis.cli.console import Reply, Shown
 
 if TYPE_CHECKING:
     from ndis.gaussian import Gaussian
     from ndis.loss import Profile
 
 _DEFAULT_EPSILONS = [0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    as_command(curve, "curve")(app)
 
 
 def curve(
@@ -31,8 +23,7 @@ def curve(
     times: int = 1,
     epsilon: list[float] | None = None,
     plot: Path | None = None,
-    as_json: bool = False,
-) -> None:
+) -> Reply:
     """Show the privacy curve delta(epsilon), the worse of record present and record absent.
 
     Parameters
@@ -75,7 +66,7 @@ def curve(
         for value, log_delta in zip(epsilons, log_deltas, strict=True)
     ]
     title = "Privacy curve, worse of both directions"
-    answer(as_json, document, Shown(title, ["epsilon", "delta", "log10 delta"], rows))
+    return Reply(document, Shown(title, ["epsilon", "delta", "log10 delta"], rows))
 
 
 def _smooth(epsilons: list[float]) -> list[float]:

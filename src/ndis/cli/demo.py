@@ -12,10 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from ndis.cli.console import Shown, answer
-from ndis.cli.settings import as_command
+from ndis.cli.console import Reply, Shown
 from ndis.report.page import picture, section, table, write_page
 
 if TYPE_CHECKING:
@@ -34,12 +31,7 @@ FILES = {"sketch": "sketch.npz", "regression": "regression.npz"}
 FOLDER = "ndis-demo"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    as_command(demo, "demo")(app)
-
-
-def demo(*, out: Path | None = None, as_json: bool = False) -> None:
+def demo(*, out: Path | None = None) -> Reply:
     """Publish a sketch and a regression of a real table, and show what is promised.
 
     Parameters
@@ -75,8 +67,7 @@ def demo(*, out: Path | None = None, as_json: bool = False) -> None:
         "owner_only": {"rows": flights.num_rows, "exact_coefficients": exact},
     }
     title = "Arrival delay (minutes) by departure delay (minutes) and distance (miles)"
-    answer(
-        as_json,
+    return Reply(
         document,
         Shown(title, ["", *estimates], _coefficient_rows(estimates)),
         *(f"The {name}: {sentence}\n" for name, sentence in promises.items()),

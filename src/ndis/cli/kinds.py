@@ -8,15 +8,23 @@ become options (`settings.as_option`), docstrings become help.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-import typer
-
 from ndis.cli.mistakes import Commands
-from ndis.cli.settings import NUMBER, WORD, Option, Settings, alone, as_option, described, flag_name
+from ndis.cli.settings import (
+    NUMBER,
+    WORD,
+    Option,
+    Settings,
+    as_command,
+    as_option,
+    described,
+    flag_name,
+    group,
+)
 from ndis.cli.tables import COLUMNS, OPTIONS, numbers
 
 # Parameters that have an option of their own on the command line, or none.
@@ -87,6 +95,11 @@ class Kind:
     def sizes(self) -> dict[str, Option]:
         """Options for the size of the data, where parameters do not say it."""
         return _options(self.estimator.plan, {"self", "label"})
+
+    @property
+    def planned(self) -> dict[str, Option]:
+        """Options of what needs no data."""
+        return self.parameters | self.sizes | self.expectations
 
     def make(self, settings: Settings, **more: Any) -> Any:
         """The estimator, not fitted."""
@@ -178,24 +191,16 @@ def _answers(table: Any, size: Any) -> Any:
     return found
 
 
-class KindCommands(Commands):
-    """A group with a command for each kind, made when it is asked for: estimators load slowly."""
+def by_kind(
+    command: Callable[..., Any],
+    options: Callable[[Kind], dict[str, Option]],
+    needed: Callable[[Kind], tuple[str, ...]],
+) -> Commands:
+    """A group with a command for each kind, which is the function's first argument."""
+    name, said = command.__name__, str(command.__doc__).partition("\n")[0]
 
-    make: Any = None
+    def make(kind: Kind) -> Any:
+        own = partial(command, kind)
+        return as_command(own, f"{name} {kind.name}", options(kind), kind.summary, needed(kind))
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The kinds, in their order."""
-        return [*KINDS]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command for one kind."""
-        kind = KINDS.get(cmd_name)
-        if kind is None:
-            return None
-        return alone(type(self).make(kind))
-
-
-def add_kinds(app: typer.Typer, name: str, make: Any, summary: str) -> None:
-    """Add a group with a command for each kind; `make` makes one of a `Kind`."""
-    group = type(f"{name.title()}Commands", (KindCommands,), {"make": staticmethod(make)})
-    app.add_typer(typer.Typer(cls=group, no_args_is_help=True, help=summary), name=name)
+    return group(name, said, KINDS, make)

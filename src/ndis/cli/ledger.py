@@ -5,20 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from ndis.cli.console import ExitCode, Shown, answer, open_ledger, print_json, say
-from ndis.cli.settings import add_group
+from ndis.cli.console import ExitCode, Reply, Shown, open_ledger
 
 if TYPE_CHECKING:
     from ndis.guarantee import Guarantee
     from ndis.ledger import Ledger
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    said = "Start, show and check a privacy budget."
-    add_group(app, "ledger", said, init, plan, show, history, verify)
 
 
 def init(
@@ -29,8 +20,7 @@ def init(
     relation: str,
     mode: str = "adaptive",
     accept: list[str] | None = None,
-    as_json: bool = False,
-) -> None:
+) -> Reply:
     """Start a ledger in a new place.
 
     Parameters
@@ -49,10 +39,10 @@ def init(
     from ndis.ledger import Ledger
 
     with Ledger.create(place, epsilon, delta, relation, mode=mode, accept=accept or []) as ledger:
-        answer(as_json, _budget(ledger), f"{ledger!r} is ready.")
+        return Reply(_budget(ledger), f"{ledger!r} is ready.")
 
 
-def plan(place: str, releases: list[str], *, as_json: bool = False) -> None:
+def plan(place: str, releases: list[str]) -> Reply:
     """Fix all releases of a ledger of mode plan, in one call; it cannot be changed later.
 
     Parameters
@@ -66,7 +56,7 @@ def plan(place: str, releases: list[str], *, as_json: bool = False) -> None:
         ledger.plan(planned)
         left = ledger.remaining()
     document = {"releases": len(planned), "epsilon": left.epsilon, "delta": left.delta}
-    answer(as_json, document, f"{len(planned)} releases are planned: {left} in all.")
+    return Reply(document, f"{len(planned)} releases are planned: {left} in all.")
 
 
 def _planned(words: str) -> "list[Guarantee]":
@@ -89,7 +79,7 @@ def _planned(words: str) -> "list[Guarantee]":
     return [promise] * int(times)
 
 
-def show(place: str, *, plot: Path | None = None, as_json: bool = False) -> None:
+def show(place: str, *, plot: Path | None = None) -> Reply:
     """Show the budget and what is left of it.
 
     Parameters
@@ -111,7 +101,7 @@ def show(place: str, *, plot: Path | None = None, as_json: bool = False) -> None
             "remaining_reason": left.reason,
             "guarantee": str(ledger.guarantee()),
         }
-        answer(as_json, document, Shown("Ledger", ["", ""], ledger.summary().items(), wrap=True))
+        return Reply(document, Shown("Ledger", ["", ""], ledger.summary().items(), wrap=True))
 
 
 def _budget(ledger: "Ledger") -> dict[str, Any]:
@@ -124,7 +114,7 @@ def _budget(ledger: "Ledger") -> dict[str, Any]:
     }
 
 
-def history(place: str, *, as_json: bool = False) -> None:
+def history(place: str) -> Reply:
     """List all releases, those without an output included."""
     with open_ledger(place) as ledger:
         entries = ledger.history()
@@ -146,10 +136,10 @@ def history(place: str, *, as_json: bool = False) -> None:
     ]
     headings = ["", "paid", "what and why", "epsilon", "delta", "output"]
     shown = Shown(f"{len(entries)} releases", headings, rows, wrap=True)
-    answer(as_json, {"releases": listed}, shown)
+    return Reply({"releases": listed}, shown)
 
 
-def verify(place: str, *, as_json: bool = False) -> None:
+def verify(place: str) -> Reply:
     """Check every row, the hash chain and the totals.
 
     Exit code 1 if anything is wrong, 2 if the ledger cannot be read, 5 if it is of another version.
@@ -160,11 +150,8 @@ def verify(place: str, *, as_json: bool = False) -> None:
         with open_ledger(place) as ledger:
             releases = ledger.verify()
     except (DamagedLedger, OtherVersion) as damage:
-        if as_json:
-            print_json({"verified": False, "damage": str(damage)})
-        else:
-            say(str(damage))
         known = isinstance(damage, DamagedLedger)
-        raise typer.Exit(ExitCode.CHECK_FAILED if known else ExitCode.NOT_CHECKABLE) from None
+        code = ExitCode.CHECK_FAILED if known else ExitCode.NOT_CHECKABLE
+        return Reply({"verified": False, "damage": str(damage)}, str(damage), code=code, aside=True)
     said = f"{releases} releases, all in order and within the budget."
-    answer(as_json, {"verified": True, "releases": releases}, said)
+    return Reply({"verified": True, "releases": releases}, said)

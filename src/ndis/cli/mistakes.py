@@ -1,12 +1,12 @@
 """A wrong call in one sentence: what was expected, what was given, and the nearest right word."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 # What people call a command that has another name here.
 OTHER_NAMES = {
@@ -28,7 +28,20 @@ _, UsageError, ClickException, *_others = typer.BadParameter.__mro__
 
 
 class Commands(TyperGroup):
-    """A group of commands that knows its own words."""
+    """A group of commands that knows its own words; `make` turns a child of it into a command."""
+
+    children: Mapping[str, Any]
+    make: Callable[[Any], Any]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of its children, in their order."""
+        return [*self.children]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command, made when it is asked for: estimators load slowly."""
+        child = self.children.get(cmd_name)
+        made = child is None or isinstance(child, TyperCommand | TyperGroup)
+        return child if made else self.make(child)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is meant, or a sentence."""

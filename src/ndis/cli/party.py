@@ -4,10 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from ndis.cli.console import Shown, answer, echo
-from ndis.cli.settings import add_group
+from ndis.cli.console import Reply, Shown
 
 if TYPE_CHECKING:
     from ndis.guarantee import Guarantee
@@ -15,12 +12,6 @@ if TYPE_CHECKING:
     from ndis.mechanisms.multiparty import Agreement
 
 _AGREEMENT, _COMBINED = Path("agreement.json"), Path("combined.npz")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    said = "Release columns of several parties together."
-    add_group(app, "party", said, init, show, release, combine, train)
 
 
 def init(
@@ -34,8 +25,7 @@ def init(
     key: str | None = None,
     seed: str | None = None,
     out: Path = _AGREEMENT,
-    as_json: bool = False,
-) -> None:
+) -> Reply:
     """Write down what all parties agree on; no data are read.
 
     Parameters
@@ -73,10 +63,10 @@ def init(
         **({} if seed is None else {"seed": _hexadecimal(seed)}),
     )
     agreement.save(out)
-    _print_agreement(agreement, out, as_json)
+    return _told(agreement, out)
 
 
-def show(*, agreement: Path = _AGREEMENT, as_json: bool = False) -> None:
+def show(*, agreement: Path = _AGREEMENT) -> Reply:
     """Show an agreement, its fingerprint and its guarantees.
 
     Parameters
@@ -86,7 +76,7 @@ def show(*, agreement: Path = _AGREEMENT, as_json: bool = False) -> None:
     """
     from ndis.mechanisms.multiparty import Agreement
 
-    _print_agreement(Agreement.load(agreement), agreement, as_json)
+    return _told(Agreement.load(agreement), agreement)
 
 
 def release(
@@ -98,8 +88,7 @@ def release(
     secret_file: Path | None = None,
     out: Path | None = None,
     sign: Path | None = None,
-    as_json: bool = False,
-) -> None:
+) -> Reply:
     """Release one party's columns, mixed and with noise.
 
     Parameters
@@ -122,8 +111,6 @@ def release(
 
     loaded = Agreement.load(agreement)
     promise = loaded.guarantee(party)
-    if not as_json:
-        echo(f"Agreement {loaded.fingerprint}")
     with (
         writing_to(out or Path(f"{party}.npz"), key=sign) as file,
         _budget(ledger or f"{data}.ledger", loaded, party) as budget,
@@ -138,9 +125,9 @@ def release(
         "guarantee": made.guarantee.to_dict() | {"loss": None},
         "joint_guarantee": loaded.joint_guarantee().to_dict() | {"loss": None},
     }
-    answer(
-        as_json,
+    return Reply(
         document,
+        f"Agreement {loaded.fingerprint}",
         f"{file.written} is ready, digest {made.digest}.",
         f"For a person's attributes at {party}: {made.guarantee}",
         f"With all parties, for a person's whole record: {loaded.joint_guarantee()}",
@@ -154,8 +141,7 @@ def combine(
     out: Path = _COMBINED,
     key: list[str] | None = None,
     sign: Path | None = None,
-    as_json: bool = False,
-) -> None:
+) -> Reply:
     """Check that the parties' files fit together and join them.
 
     Parameters
@@ -186,7 +172,7 @@ def combine(
     }
     title = f"{out} is ready; compare the digests with those that the parties saw"
     shown = Shown(title, ["party", "digest"], digests.items())
-    answer(as_json, document, shown, *_promises(loaded))
+    return Reply(document, shown, *_promises(loaded))
 
 
 def train(
@@ -194,8 +180,7 @@ def train(
     *,
     label: str,
     feature: list[str] | None = None,
-    as_json: bool = False,
-) -> None:
+) -> Reply:
     """Fit a linear model to the combined release; costs no budget.
 
     Parameters
@@ -214,7 +199,7 @@ def train(
     found = [*zip(model.features, model.coef, strict=True), ("intercept", model.intercept)]
     rows = [[name, f"{value:.6g}"] for name, value in found]
     shown = Shown(f"{label} from the other columns", ["column", "coefficient"], rows)
-    answer(as_json, model.to_dict(), shown)
+    return Reply(model.to_dict(), shown)
 
 
 def _columns(words: Sequence[str]) -> dict[str, dict[str, tuple[float, float]]]:
@@ -279,7 +264,7 @@ def _require_new(path: Path) -> None:
         )
 
 
-def _print_agreement(agreement: "Agreement", path: Path, as_json: bool) -> None:
+def _told(agreement: "Agreement", path: Path) -> Reply:
     each = {party: agreement.guarantee(party).to_dict() for party in agreement.parties}
     document: dict[str, Any] = agreement.to_dict() | {
         "fingerprint": agreement.fingerprint,
@@ -293,8 +278,7 @@ def _print_agreement(agreement: "Agreement", path: Path, as_json: bool) -> None:
         for half in [0.5 * (high - low)]
     ]
     title = f"{path}: {agreement.n_rows} people, {agreement.n_components} rows released"
-    answer(
-        as_json,
+    return Reply(
         document,
         Shown(title, ["party", "column", "low", "high", "noise"], rows),
         f"Fingerprint, to be compared by all parties: {agreement.fingerprint}",

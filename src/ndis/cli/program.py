@@ -1,58 +1,95 @@
 """All commands of ``ndis`` in one program.
 
-A new group is a module here with ``register(app)``, named once in `GROUPS`. Other packages add
-commands as entry points of the group ``ndis.commands``: functions as typer takes them.
+A new command is a function of a module here, named once in `COMMANDS`. Other packages add commands
+as entry points of the group ``ndis.commands``: functions as typer takes them.
 """
 
 import functools
-from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
 
+from ndis.cli import audit, ledger, party, planning, questions
+from ndis.cli.check import OPTIONS, check
 from ndis.cli.console import ExitCode, Interrupted, echo
+from ndis.cli.curve import curve
+from ndis.cli.demo import demo
+from ndis.cli.kinds import by_kind
 from ndis.cli.mistakes import Commands
-from ndis.cli.settings import alone
+from ndis.cli.release import release
+from ndis.cli.risk import risk
+from ndis.cli.settings import alone, as_command, asking
+from ndis.cli.show import show
+from ndis.cli.verify import verify
 
-GROUPS = (
-    "demo",
-    "curve",
-    "calibrate",
-    "forecast",
-    "explore",
-    "check",
-    "release",
-    "show",
-    "sketch",
-    "graph",
-    "covariance",
-    "risk",
-    "verify",
-    "ledger",
-    "party",
-    "audit",
-)
-# Commands that share a module; every other one has its own.
-MODULES = dict.fromkeys(("sketch", "graph", "covariance"), "questions")
 PLUGINS = "ndis.commands"
 # Commands that other packages of ours add, and what to install for them.
 ELSEWHERE = {"claims": "ndis-papers", "reproduce": "ndis-papers"}
 
 
+def _ask(name: str, *commands: Any) -> Commands:
+    return asking(name, f"Ask a released {name}; it costs no privacy.", *commands)
+
+
+COMMANDS: dict[str, Any] = {
+    "demo": demo,
+    "curve": curve,
+    "calibrate": by_kind(
+        planning.calibrate, lambda kind: kind.parameters | kind.sizes, lambda kind: kind.needed()
+    ),
+    "forecast": by_kind(
+        planning.forecast,
+        lambda kind: kind.planned,
+        lambda kind: kind.needed(*(("n_rows",) if kind.source == "table" else ())),
+    ),
+    "explore": by_kind(
+        planning.explore,
+        lambda kind: kind.planned,
+        lambda kind: (*kind.needs, *(("label",) if kind.label else ())),
+    ),
+    "check": as_command(check, "check", OPTIONS, needed=["INPUT"]),
+    "release": by_kind(
+        release, lambda kind: kind.reading, lambda kind: kind.needed("INPUT", "out", data=True)
+    ),
+    "show": show,
+    "sketch": _ask(
+        "sketch", questions.regress, questions.gram, questions.distances, questions.components
+    ),
+    "graph": _ask("graph", questions.cut, questions.resistance, questions.spectrum),
+    "covariance": _ask("covariance", questions.variance),
+    "risk": risk,
+    "verify": verify,
+    "ledger": asking(
+        "ledger",
+        "Start, show and check a privacy budget.",
+        *(ledger.init, ledger.plan, ledger.show, ledger.history, ledger.verify),
+    ),
+    "party": asking(
+        "party",
+        "Release columns of several parties together.",
+        *(party.init, party.show, party.release, party.combine, party.train),
+    ),
+    "audit": audit.AUDITS,
+}
+
+
 class Program(Commands):
     """All commands, in the order in which one meets them."""
 
+    children = COMMANDS
+    make = staticmethod(as_command)
+
     def list_commands(self, ctx: Any) -> list[str]:
-        """As in `GROUPS`, then those of other packages."""
-        return [*GROUPS, *sorted(entry_points(group=PLUGINS).names)]
+        """As in `COMMANDS`, then those of other packages."""
+        return [*super().list_commands(ctx), *sorted(entry_points(group=PLUGINS).names)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One of ours, or one of another package, which is loaded when it is asked for."""
         found = entry_points(group=PLUGINS, name=cmd_name)
-        if cmd_name in GROUPS or not found:
+        if cmd_name in COMMANDS or not found:
             return super().get_command(ctx, cmd_name)
-        return alone(lambda app: app.command(cmd_name)(next(iter(found)).load()))
+        return alone(next(iter(found)).load(), cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is meant, or what to install for it."""
@@ -108,10 +145,6 @@ def _root(
     Exit codes: 0 done, 1 the check that was asked for failed, 2 a wrong call or an unreadable file,
     3 a fault of ndis, 4 no budget left, 5 not checkable, 130 interrupted.
     """
-
-
-for _module in dict.fromkeys(MODULES.get(group, group) for group in GROUPS):
-    import_module(f"ndis.cli.{_module}").register(app)
 
 
 @functools.cache

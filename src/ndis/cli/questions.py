@@ -6,23 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from ndis.cli.answers import ESTIMATE, matrix_with_errors, table, tell
-from ndis.cli.settings import VALUES, add_group
+from ndis.cli.answers import ESTIMATE, Answers, matrix_with_errors, table
+from ndis.cli.settings import VALUES
 
 if TYPE_CHECKING:
     from ndis.mechanisms.sketch import Sketch
-
-
-def register(app: typer.Typer) -> None:
-    """Add the groups to the program."""
-    for name, commands in {
-        "sketch": (regress, gram, distances, components),
-        "graph": (cut, resistance, spectrum),
-        "covariance": (variance,),
-    }.items():
-        add_group(app, name, f"Ask a released {name}; it costs no privacy.", *commands)
 
 
 # -- sketches -----------------------------------------------------------------------------------
@@ -34,9 +22,7 @@ def _load(path: Path) -> Sketch:
     return Sketch.load(path)
 
 
-def regress(
-    path: Path, *, target: str, debias: bool = True, as_csv: bool = False, as_json: bool = False
-) -> None:
+def regress(path: Path, *, target: str, debias: bool = True) -> Answers:
     """Regress one column of the table on all others.
 
     Parameters
@@ -50,23 +36,23 @@ def regress(
     found = sketch.least_squares(target, debias=debias)
     others = [name for name in sketch.columns if name != target]
     shown = table(f"{target} explained", ESTIMATE, others, zip(*found, strict=True))
-    tell([shown], as_csv, as_json)
+    return Answers.of(shown)
 
 
-def gram(path: Path, *, as_csv: bool = False, as_json: bool = False) -> None:
+def gram(path: Path) -> Answers:
     """Estimate the inner products of all pairs of columns."""
     sketch = _load(path)
-    tell([*matrix_with_errors("Gram matrix", sketch.columns, sketch.gram())], as_csv, as_json)
+    return Answers.of(*matrix_with_errors("Gram matrix", sketch.columns, sketch.gram()))
 
 
-def distances(path: Path, *, as_csv: bool = False, as_json: bool = False) -> None:
+def distances(path: Path) -> Answers:
     """Estimate the squared distances between columns."""
     sketch = _load(path)
     found = matrix_with_errors("squared distances", sketch.columns, sketch.distances())
-    tell([*found], as_csv, as_json)
+    return Answers.of(*found)
 
 
-def components(path: Path, *, k: int = 2, as_csv: bool = False, as_json: bool = False) -> None:
+def components(path: Path, *, k: int = 2) -> Answers:
     """Estimate the directions of the largest second moments.
 
     Parameters
@@ -83,7 +69,7 @@ def components(path: Path, *, k: int = 2, as_csv: bool = False, as_json: bool = 
         table("directions", sketch.columns, names, value),
         table("directions, standard errors", sketch.columns, names, error),
     ]
-    tell(shown, as_csv, as_json)
+    return Answers.of(*shown)
 
 
 # -- graphs -------------------------------------------------------------------------------------
@@ -96,7 +82,7 @@ def _graph(path: Path) -> Any:
     return PrivateGraph.from_release(Release.load(path))
 
 
-def cut(path: Path, *, inside: list[str], as_csv: bool = False, as_json: bool = False) -> None:
+def cut(path: Path, *, inside: list[str]) -> Answers:
     """Estimate the weight of the edges between a set of nodes and all others.
 
     Parameters
@@ -105,12 +91,10 @@ def cut(path: Path, *, inside: list[str], as_csv: bool = False, as_json: bool = 
         The nodes of a set, A,B,...; repeatable.
     """
     found = _graph(path).cuts([VALUES.read(each) for each in inside])
-    tell([table("cuts", ESTIMATE, inside, zip(*found, strict=True))], as_csv, as_json)
+    return Answers.of(table("cuts", ESTIMATE, inside, zip(*found, strict=True)))
 
 
-def resistance(
-    path: Path, *, between: str, debias: bool = True, as_csv: bool = False, as_json: bool = False
-) -> None:
+def resistance(path: Path, *, between: str, debias: bool = True) -> Answers:
     """Estimate the effective resistance between two nodes.
 
     Parameters
@@ -124,10 +108,10 @@ def resistance(
     if len(pair) != 2:
         raise ValueError(f"Expected two nodes for --between, got {between!r}; write A,B.")
     found = _graph(path).effective_resistance(*pair, debias=debias)
-    tell([table("effective resistance", ESTIMATE, [between], [found])], as_csv, as_json)
+    return Answers.of(table("effective resistance", ESTIMATE, [between], [found]))
 
 
-def spectrum(path: Path, *, k: int = 3, as_csv: bool = False, as_json: bool = False) -> None:
+def spectrum(path: Path, *, k: int = 3) -> Answers:
     """Estimate the largest eigenvalues of the Laplacian, with bounds that hold with 95%.
 
     Parameters
@@ -138,13 +122,13 @@ def spectrum(path: Path, *, k: int = 3, as_csv: bool = False, as_json: bool = Fa
     found = _graph(path).spectrum(k)
     names = [f"eigenvalue {index + 1}" for index in range(k)]
     rows = zip(*found, strict=True)
-    tell([table("spectrum", ("estimate", "95% from", "to"), names, rows)], as_csv, as_json)
+    return Answers.of(table("spectrum", ("estimate", "95% from", "to"), names, rows))
 
 
 # -- covariances --------------------------------------------------------------------------------
 
 
-def variance(path: Path, *, along: list[str], as_csv: bool = False, as_json: bool = False) -> None:
+def variance(path: Path, *, along: list[str]) -> Answers:
     """Estimate the variance of a combination of columns, without bias.
 
     Parameters
@@ -158,7 +142,7 @@ def variance(path: Path, *, along: list[str], as_csv: bool = False, as_json: boo
     model = PrivateCovariance.from_release(Release.load(path))
     names = model.release_.parameters["columns"]
     found = model.variance([_direction(words, names) for words in along])
-    tell([table("variance", ESTIMATE, along, zip(*found, strict=True))], as_csv, as_json)
+    return Answers.of(table("variance", ESTIMATE, along, zip(*found, strict=True)))
 
 
 def _direction(words: str, names: Sequence[str]) -> list[float]:

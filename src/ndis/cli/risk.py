@@ -5,17 +5,9 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 
-import typer
-
-from ndis.cli.console import Shown, answer, open_ledger
-from ndis.cli.settings import as_command
+from ndis.cli.console import Reply, Shown, open_ledger
 
 _RATES, _CANDIDATES = (0.001, 0.01, 0.1), (10, 1000)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    as_command(risk, "risk")(app)
 
 
 def risk(
@@ -26,8 +18,7 @@ def risk(
     beta: float = 0.05,
     candidates: list[int] | None = None,
     as_planned: bool = False,
-    as_json: bool = False,
-) -> None:
+) -> Reply:
     """Show how well somebody can attack one person's privacy, at most.
 
     Somebody who knows everything else tells two neighbouring data sets apart by the release.
@@ -73,4 +64,4 @@ def risk(
     risks = [{"risk": name, "of": of, "at_most": value} for name, of, value in found]
     rows = [[f"{name} {of}", f"{math.ceil(1e6 * value) / 1e6:g}"] for name, of, value in found]
     shown = Shown("Risk for one person", ["risk", "at most"], rows, wrap=True)
-    answer(as_json, {"sentence": str(promise), "risks": risks}, str(promise), shown)
+    return Reply({"sentence": str(promise), "risks": risks}, str(promise), shown)

@@ -331,24 +331,29 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def as_command(
-    command: Callable[..., None],
-    call: str,
+    command: Callable[..., Any],
+    call: str = "",
     options: Mapping[str, Option] | None = None,
     summary: str = "",
     needed: Sequence[str] = (),
-) -> Callable[[typer.Typer], Any]:
-    """What adds a function to a program as a command; `call` is what is typed after `ndis`.
+) -> Any:
+    """A function as a command; `call` is what is typed after `ndis`, by default its name.
 
     Its parameters become arguments and, after the ``*``, options; their meaning is read from its
-    docstring, or from `SHARED`. Further `options`, a flag each or a line of the file ``--config``,
-    come together as its first argument: as `settings`, with all that is needed, which is starred,
-    or as `flags`, just as they were typed.
+    docstring, or from `SHARED`. Where it says that it returns a `Reply`, that is printed in the
+    form that is asked for. Further `options`, a flag each or a line of the file ``--config``, come
+    together as its first argument: as `settings`, with all that is needed, which is starred, or as
+    `flags`, just as they were typed.
     """
-    own = list(inspect.signature(command, eval_str=True).parameters.values())
+    documented = getattr(command, "func", command)
+    signature = inspect.signature(command, eval_str=True)
+    own = list(signature.parameters.values())
     first = own.pop(0).name if options is not None else ""
+    forms = getattr(signature.return_annotation, "forms", ())
+    own += [inspect.Parameter(name, _KEYWORD, default=False, annotation=bool) for name in forms]
     if first == "settings":
         own.append(inspect.Parameter("config", _KEYWORD, default=None, annotation=Path | None))
-    about = SHARED | described(command)
+    about = SHARED | described(documented)
     shown = [_shown(parameter, *about[parameter.name]) for parameter in own]
     flags = [
         inspect.Parameter(
@@ -367,27 +372,46 @@ def as_command(
         )
         for option, known in (options or {}).items()
     ]
+    name, text = documented.__name__, inspect.cleandoc(documented.__doc__ or "")
 
     def run(**arguments: Any) -> None:
         typed = {option: arguments.pop(option) for option in options or ()}
+        wanted = {form: arguments.pop(form) for form in forms}
         if first == "settings":
             places = {"INPUT": arguments.get("source"), "out": arguments.get("out")}
             typed = read_settings(typed, options or {}, arguments.pop("config"))
             typed.need(f"ndis {call}", *needed, **places)
-        command(**arguments, **({first: typed} if first else {}))
+        reply = command(**arguments, **({first: typed} if first else {}))
+        if forms:
+            reply.tell(**wanted)
+            if reply.code:
+                raise typer.Exit(reply.code)
 
     run.__signature__ = inspect.Signature([*shown, *flags])  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in (*shown, *flags)}
-    text = inspect.cleandoc(command.__doc__ or "").partition("\nParameters\n-")[0].strip()
-    run.__doc__, name, starred = summary or text, call.rpartition(" ")[2], _starring({*needed})
-    return lambda app: app.command(name, cls=starred)(run)
+    run.__doc__ = summary or text.partition("\nParameters\n-")[0].strip()
+    return alone(run, (call or name).rpartition(" ")[2], cls=_starring({*needed}))
 
 
-def alone(add: Callable[[typer.Typer], Any]) -> Any:
-    """A command outside of any program."""
+def alone(run: Callable[..., Any], name: str, **how: Any) -> Any:
+    """A function as typer takes it, as a command."""
     single = typer.Typer(add_completion=False)
-    add(single)
+    single.command(name, **how)(run)
     return typer.main.get_command(single)
+
+
+def group(
+    name: str, summary: str, children: Mapping[str, Any], make: Callable[[Any], Any] = as_command
+) -> Commands:
+    """A group of commands, each made from a child when it is asked for."""
+    made = Commands(name=name, help=summary, no_args_is_help=True)
+    made.children, made.make = children, make
+    return made
+
+
+def asking(name: str, summary: str, *commands: Callable[..., Any]) -> Commands:
+    """A group of commands, each called as its function."""
+    return group(name, summary, {command.__name__: command for command in commands})
 
 
 def _shown(parameter: inspect.Parameter, kind: str, meaning: str) -> inspect.Parameter:
@@ -400,14 +424,6 @@ def _shown(parameter: inspect.Parameter, kind: str, meaning: str) -> inspect.Par
     else:
         info = typer.Option(*words, **shown, callback=CHECKS.get(parameter.name))
     return parameter.replace(kind=_KEYWORD, annotation=Annotated[parameter.annotation, info])
-
-
-def add_group(app: typer.Typer, name: str, summary: str, *commands: Callable[..., None]) -> None:
-    """Add a group of commands, each called as its function."""
-    group = typer.Typer(cls=Commands, no_args_is_help=True, help=summary)
-    for command in commands:
-        as_command(command, command.__name__)(group)
-    app.add_typer(group, name=name)
 
 
 def _flag(name: str, written: Written) -> Sequence[str]:

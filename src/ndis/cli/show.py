@@ -2,19 +2,10 @@
 
 from pathlib import Path
 
-import typer
-
-from ndis.cli.answers import answers_of, describe, print_csv, shown, values
-from ndis.cli.console import answer
-from ndis.cli.settings import as_command
+from ndis.cli.answers import Answers, answers_of, describe, shown, values
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    as_command(show, "show")(app)
-
-
-def show(path: Path, *, as_csv: bool = False, as_json: bool = False) -> None:
+def show(path: Path) -> Answers:
     """Show what a release says: its answers by name, and what is promised.
 
     The file is checked against its certificate; `ndis verify` checks the promise itself.
@@ -22,9 +13,7 @@ def show(path: Path, *, as_csv: bool = False, as_json: bool = False) -> None:
     from ndis.release import Release
 
     release = Release.load(path)
-    if as_csv and not as_json:
-        print_csv(answers_of(release))
-        return
+    found = answers_of(release)
     document = {"values": values(release), "certificate": release.certificate()}
-    parts = shown(answers_of(release))
-    answer(as_json, document, describe(release), *parts, str(release.guarantee))
+    parts = (describe(release), *shown(found), str(release.guarantee))
+    return Answers(document, *parts, answers=found)

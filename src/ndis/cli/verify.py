@@ -1,13 +1,12 @@
 """``ndis verify``: whether a release file keeps what its certificate says."""
 
+import json
 from contextlib import nullcontext
 from pathlib import Path
 
-import typer
-
 from ndis.cli.answers import draw_curve
-from ndis.cli.console import ExitCode, Shown, answer, open_ledger, print_json, say
-from ndis.cli.settings import as_command, read_file
+from ndis.cli.console import ExitCode, Reply, Shown, open_ledger
+from ndis.cli.settings import read_file
 
 _CODES = {
     "checked": ExitCode.DONE,
@@ -17,11 +16,6 @@ _CODES = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    as_command(verify, "verify")(app)
-
-
 def verify(
     path: Path,
     *,
@@ -29,8 +23,7 @@ def verify(
     key: Path | None = None,
     registry: Path | None = None,
     plot: Path | None = None,
-    as_json: bool = False,
-) -> None:
+) -> Reply:
     """Check a release file: its arrays, its loss, its parameters, its signature.
 
     Exit codes: 0 everything holds, 1 refuted, 2 unreadable, 5 not checkable (the certificate has
@@ -55,28 +48,22 @@ def verify(
         release = Release.load(path)
     except ValueError as error:
         outcome = "refuted" if isinstance(error, ChangedRelease) else "unreadable"
-        if as_json:
-            print_json({"outcome": outcome, "why": str(error)})
-        else:
-            say(str(error))
-        raise typer.Exit(_CODES[outcome]) from None
+        document = {"outcome": outcome, "why": str(error)}
+        return Reply(document, str(error), code=_CODES[outcome], aside=True)
     with nullcontext() if ledger is None else open_ledger(ledger) as book:
         found = certificates.verify(release, ledger=book, key=key)
     if plot is not None:
         draw_curve(release, plot)
+    code = _CODES[found.outcome]
     if registry is not None and found.outcome == "checked":
-        print_json(release.to_registry(**read_file(registry)))
-    else:
-        marks = {"held": "yes", "failed": "NO"}
-        rows = [
-            [each.what, marks.get(each.outcome, each.outcome), each.why] for each in found.checks
-        ]
-        title = f"Verdict: {found.outcome}"
-        answer(
-            as_json,
-            found.to_dict(),
-            f"{release!r}\nSHA-256 {release.digest}",
-            Shown(title, ["check", "passed", "why not"], rows, wrap=True),
-            *(f"not checked: {each}" for each in found.not_checked),
-        )
-    raise typer.Exit(_CODES[found.outcome])
+        record = release.to_registry(**read_file(registry))
+        return Reply(record, json.dumps(record, indent=2), code=code)
+    marks = {"held": "yes", "failed": "NO"}
+    rows = [[each.what, marks.get(each.outcome, each.outcome), each.why] for each in found.checks]
+    return Reply(
+        found.to_dict(),
+        f"{release!r}\nSHA-256 {release.digest}",
+        Shown(f"Verdict: {found.outcome}", ["check", "passed", "why not"], rows, wrap=True),
+        *(f"not checked: {each}" for each in found.not_checked),
+        code=code,
+    )

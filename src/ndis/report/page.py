@@ -6,32 +6,9 @@ import base64
 import io
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib import resources
 from pathlib import Path
 from typing import Any
-
-_CSS = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem;
-  overflow-wrap: anywhere; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; }
-th, td { text-align: right; padding: .3rem .8rem; border-bottom: 1px solid #8884; }
-th:first-child, td:first-child { text-align: left; padding-left: 0; }
-th { overflow-wrap: normal; }
-td { font-variant-numeric: tabular-nums; white-space: nowrap; }
-table.words th, table.words td { text-align: left; vertical-align: top; white-space: nowrap;
-  padding: .3rem .8rem .3rem 0; }
-table.words td:last-child { white-space: normal; width: 100%; }
-img { width: 100%; max-width: 40rem; height: auto; }
-@media (prefers-color-scheme: dark) {
-  section { background: Canvas; }
-  img { filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen; }
-}
-@media (max-width: 30rem) { td, th { padding: .3rem .3rem; font-size: .85rem; } }
-pre { white-space: pre-wrap; font-size: .8rem; }
-.refuted, .consistent { border-left: .4rem solid; padding: .2rem 0 .2rem .8rem; }
-.refuted { border-color: #c0392b; } .consistent { border-color: #2e7d55; }
-"""
 
 _PICTURE, _DOTS = (4.8, 3.2), 200
 
@@ -64,10 +41,11 @@ def picture(figure: Any, alternative: str) -> str:
 
 def write_page(path: Path, title: str, sections: Iterable[str]) -> Path:
     """Write the page and return its path."""
+    style = resources.files("ndis.report").joinpath("page.css").read_text()
     path.write_text(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_CSS}</style></head>"
+        f"<title>{escape(title)}</title><style>{style}</style></head>"
         f"<body><h1>{escape(title)}</h1>{''.join(sections)}</body></html>\n"
     )
     return path
