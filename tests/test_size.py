@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MOST = 19_800
+MOST = 19_660
 
 
 @pytest.fixture(scope="module")

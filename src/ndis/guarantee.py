@@ -27,52 +27,54 @@ class NeighbourRelation(StrEnum):
     EDGE = "edge"
     PARTY = "party"
 
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        _validate.one_of("relation", value, [*map(str, cls)])
+
     @property
     def unit(self) -> str:
         """Whose data change."""
-        return _UNITS[self]
+        return _CHANGES[self][0]
 
     @property
     def change(self) -> str:
         """What makes a neighbour, in words."""
-        return _CHANGES[self][0]
+        return _CHANGES[self][1]
 
 
-# What is done to a data set, what stays as it was, and what somebody who knows all else must guess.
+# Whose data change, what is done to a data set, what stays as it was, and what somebody who knows
+# all else must guess.
 _CHANGES = {
     NeighbourRelation.ADD_REMOVE: (
+        "One row",
         "adding or removing any one row",
         "rows",
         "everything about you but whether you are in the table",
     ),
     NeighbourRelation.REPLACE: (
+        "One row",
         "changing any one row",
         "rows",
         "everything but which of two records is yours",
     ),
     NeighbourRelation.ROW_SHIFT: (
+        "One row, moved by at most 1",
         "moving any one row by a vector of norm at most 1",
         "rows",
         "everything but which of two rows, at most 1 apart, is yours",
     ),
     NeighbourRelation.EDGE: (
+        "One edge",
         "changing the weight of any one edge",
         "edges",
         "everything but which of two weights one edge has",
     ),
     NeighbourRelation.PARTY: (
+        "One person's attributes at one party",
         "changing any one person's attributes at one party",
         "attributes",
         "everything but which of two sets of attributes is yours at one party",
     ),
-}
-
-_UNITS = {
-    NeighbourRelation.ADD_REMOVE: "One row",
-    NeighbourRelation.REPLACE: "One row",
-    NeighbourRelation.ROW_SHIFT: "One row, moved by at most 1",
-    NeighbourRelation.EDGE: "One edge",
-    NeighbourRelation.PARTY: "One person's attributes at one party",
 }
 
 # The strongest first.
@@ -139,7 +141,6 @@ class Guarantee:
         set_(self, "epsilon", _validate.non_negative("epsilon", self.epsilon))
         delta = _validate.floats_within("delta", self.delta, 0.0, 1.0)
         set_(self, "delta", float(delta))
-        _validate.one_of("relation", str(self.relation), [str(r) for r in NeighbourRelation])
         set_(self, "relation", NeighbourRelation(self.relation))
         _validate.one_of("basis", self.basis, BASES)
         if not isinstance(self.private, bool | np.bool_):
@@ -168,7 +169,9 @@ class Guarantee:
         notes = [self.note] if self.note else []
         if self.basis == "refuted":
             return [self._refutation(), *notes, *([] if self.private else [f"{seeded}."])]
-        promise = f"{self._in_plain_words()}: {self._claim()}, {self._basis()}."
+        claim = f"({_at_most(self.epsilon)}, {_at_most(self.delta)})-differentially private"
+        basis = _BASES[self.basis][0].format(others=_CHANGES[self.relation][2])
+        promise = f"{self._in_plain_words()}: {claim}, {basis}."
         if not self.private:
             return [f"{seeded}; if it were secret: {promise[0].lower()}{promise[1:]}", *notes]
         return [self._meaning, promise, *notes]
@@ -176,7 +179,7 @@ class Guarantee:
     @cached_property
     def _meaning(self) -> str:
         """How well somebody who thinks two cases equally likely can tell them apart."""
-        unknown, who = _CHANGES[self.relation][2], _BASES[self.basis][1]
+        unknown, who = _CHANGES[self.relation][3], _BASES[self.basis][1]
         cases = math.ceil(50.0 + 50.0 * min(advantage(self._worst()) * _RAISED, 1.0))
         return (
             f"{who} who knows {unknown} guesses right in at most {cases} of 100 cases; without "
@@ -185,12 +188,6 @@ class Guarantee:
 
     def _worst(self) -> PrivacyLoss:
         return worst_pair(self.epsilon, self.delta) if self.loss is None else self.loss
-
-    def _claim(self) -> str:
-        return f"({_at_most(self.epsilon)}, {_at_most(self.delta)})-differentially private"
-
-    def _basis(self) -> str:
-        return _BASES[self.basis][0].format(others=_CHANGES[self.relation][1])
 
     def _in_plain_words(self) -> str:
         """P(S) <= e^epsilon Q(S) + delta, for somebody who does not know what epsilon is."""

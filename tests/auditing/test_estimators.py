@@ -167,8 +167,8 @@ def test_a_true_claim_is_refuted_as_rarely_as_stated() -> None:
     refuted = 0
     for seed in range(100):
         rng = np.random.default_rng(seed)
-        bets = estimators._Bets(recorder, pair, estimators.Claim(1.5, delta), 0, rng)
-        refuted += bets.bound(0.2) > -math.inf
+        claim = estimators.Claim(1.5, delta)
+        refuted += estimators._bet(recorder, pair, claim, 0, rng, 0.2)[0] > -math.inf
     assert refuted <= binom.ppf(0.999, 100, 0.2)
 
 

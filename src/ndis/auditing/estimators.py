@@ -165,8 +165,8 @@ def audit_estimator(
     """
     risk = 1.0 - _validate.probability("confidence", confidence)
     recorder, hidden = Recorder(estimator), getattr(estimator, "hidden_answers", 0)
-    named = str(relation or getattr(estimator, "relation", NeighbourRelation.ADD_REMOVE))
-    kind = NeighbourRelation(_validate.one_of("relation", named, [*map(str, NeighbourRelation)]))
+    own = getattr(estimator, "relation", NeighbourRelation.ADD_REMOVE)
+    kind = NeighbourRelation(relation or own)
     asked = Claim.of(recorder.promise(data) if claim is None else claim)
     search = Search(asked, lambda here, there: Difference.between(here, there, hidden))
     search.look(places(estimator, data, kind, asked.epsilon, of_table), recorder.run)
@@ -174,60 +174,46 @@ def audit_estimator(
     if search.pair is not None:
         here = recorder.run(search.pair[0])
         if len(here.questions) > 1:
-            said = f"{len(here.questions)} questions in turn, given the answers of one run"
-            search.looked.append(said)
+            search.looked.append(
+                f"{len(here.questions)} questions in turn, given the answers of one run"
+            )
         if clears(bound[0], asked) and recorder.adapts(search.pair[0], here):
-            bets = _Bets(recorder, search.pair, asked, hidden, np.random.default_rng(random_state))
-            bound = bets.bound(risk), f"with confidence {confidence:g}", bound[2]
-            said = f"{bets.n_runs} runs on the worst pair, to bet against the claim"
-            search.looked.append(said)
+            rng = np.random.default_rng(random_state)
+            low, runs = _bet(recorder, search.pair, asked, hidden, rng, risk)
+            bound = low, f"with confidence {confidence:g}", bound[2]
+            search.looked.append(f"{runs} runs on the worst pair, to bet against the claim")
     return search.verdict(of_table and not isinstance(estimator, GaussianMechanism), bound)
 
 
-class _Bets:
-    """Runs on both data sets of a pair in turn, and what they add to a wealth."""
+def _bet(
+    recorder: Recorder,
+    pair: tuple[Data, Data],
+    claim: Claim,
+    hidden: int,
+    rng: np.random.Generator,
+    risk: float,
+) -> tuple[float, int]:
+    """ln of a delta that is refuted with this risk of being wrong, and how many runs it took.
 
-    def __init__(
-        self,
-        recorder: Recorder,
-        pair: tuple[Data, Data],
-        claim: Claim,
-        hidden: int,
-        rng: np.random.Generator,
-    ) -> None:
-        self.recorder, self.pair, self.claim = recorder, pair, claim
-        self.hidden, self.rng = hidden, rng
-        self.gains: list[float] = []
+    Runs are on both data sets in turn, until the wealth against the claim is large enough.
+    """
+    gains: list[float] = []
 
-    @property
-    def n_runs(self) -> int:
-        """How many there were."""
-        return len(self.gains)
-
-    def bound(self, risk: float) -> float:
-        """ln of a delta that is refuted with this risk of being wrong; stops above the claim."""
-        log_least = math.log(max(self.claim.delta, 1e-300))
-        while self.n_runs < 2 * _RUNS and self._wealth(log_least) < -math.log(risk):
-            self._run(self.pair[self.n_runs % 2], self.pair[1 - self.n_runs % 2])
-
-        def above(log_delta: float) -> float:
-            return self._wealth(log_delta) + math.log(risk)
-
-        if above(log_least) <= 0.0:
-            return -math.inf
-        return float(brentq(above, log_least, 0.0)) if above(0.0) < 0.0 else 0.0
-
-    def _wealth(self, log_delta: float) -> float:
-        """Its logarithm, against a claim of this delta."""
+    def above(log_delta: float) -> float:
+        """How far the logarithm of the wealth against a claim of this delta is above its wall."""
         with np.errstate(divide="ignore"):
-            won = np.log(_STAKE) + np.log(self.gains) - log_delta
-        return float(np.sum(np.logaddexp(math.log1p(-_STAKE), won)))
+            won = np.log(_STAKE) + np.log(gains) - log_delta
+        return float(np.sum(np.logaddexp(math.log1p(-_STAKE), won))) + math.log(risk)
 
-    def _run(self, data: Data, other: Data) -> None:
-        here = self.recorder.run(data, rng=self.rng)
-        there = self.recorder.run(other, like=here)
-        ratio = log_ratio(here, there, self.hidden)
-        self.gains.append(-math.expm1(min(0.0, self.claim.epsilon - ratio)))  # the positive part
+    log_least = math.log(max(claim.delta, 1e-300))
+    while len(gains) < 2 * _RUNS and above(log_least) < 0.0:
+        first = len(gains) % 2
+        here = recorder.run(pair[first], rng=rng)
+        ratio = log_ratio(here, recorder.run(pair[1 - first], like=here), hidden)
+        gains.append(-math.expm1(min(0.0, claim.epsilon - ratio)))  # the positive part
+    if above(log_least) <= 0.0:
+        return -math.inf, len(gains)
+    return float(brentq(above, log_least, 0.0)) if above(0.0) < 0.0 else 0.0, len(gains)
 
 
 def audit_parties(

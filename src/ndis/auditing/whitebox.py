@@ -248,8 +248,7 @@ def audit(
             f"Expected an estimator or the law of a mechanism, got {type(mechanism).__name__}; "
             "pass a function that returns mean and covariance."
         )
-    named = str(relation or NeighbourRelation.ADD_REMOVE)
-    kind = NeighbourRelation(_validate.one_of("relation", named, [*map(str, NeighbourRelation)]))
+    kind = NeighbourRelation(relation or NeighbourRelation.ADD_REMOVE)
     table = _validate.floats("data", data, ndim=2)
     pool = None if universe is None else _validate.floats("universe", universe, ndim=2)
     if pool is not None and pool.shape[1] != table.shape[1]:

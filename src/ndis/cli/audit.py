@@ -17,14 +17,14 @@ from ndis.cli.console import ExitCode, Reply, say
 from ndis.cli.curve import read_pair
 from ndis.cli.kinds import KINDS, Kind
 from ndis.cli.mistakes import Commands
-from ndis.cli.settings import NOISE, Option, Settings, as_command
+from ndis.cli.settings import NOISE, Settings, as_command
 
 if TYPE_CHECKING:
     from ndis._validate import FloatArray
     from ndis.auditing import Verdict
     from ndis.release import Release
 
-_NOISE = {"noise_scale": Option(NOISE, "The noise that was added; by default what ndis would add.")}
+_NOISE = {"noise_scale": NOISE("The noise that was added; by default what ndis would add.")}
 _SAID = (
     "Refute a privacy claim with a witness and a proof, or report the largest delta found. "
     "`ndis audit FILE.npz TABLE` takes everything from a release. "

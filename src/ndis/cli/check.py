@@ -10,18 +10,18 @@ from ndis._validate import one_of
 from ndis.cli import tables
 from ndis.cli.console import echo, open_ledger, print_table
 from ndis.cli.kinds import EPSILON, KINDS, LABEL
-from ndis.cli.settings import LEVELS, LIMITS, NUMBER, RANGE, Option, Settings, read_settings
+from ndis.cli.settings import LEVELS, LIMITS, NUMBER, RANGE, Settings, read_settings
 
 if TYPE_CHECKING:
     from ndis.tables import Columns, Table
 
 OPTIONS = {
     **tables.COLUMNS,
-    "limits": Option(LIMITS, "Public limits of a column, as for a release."),
-    "levels": Option(LEVELS, "Public levels of a categorical column, as for a release."),
-    "data_norm": Option(NUMBER, "Public bound on the norm of a row, as for a release."),
+    "limits": LIMITS("Public limits of a column, as for a release."),
+    "levels": LEVELS("Public levels of a categorical column, as for a release."),
+    "data_norm": NUMBER("Public bound on the norm of a row, as for a release."),
     "label": LABEL,
-    "label_limits": Option(RANGE, "Public limits of the label, as for a release."),
+    "label_limits": RANGE("Public limits of the label, as for a release."),
     **EPSILON,
     **tables.OPTIONS,
 }

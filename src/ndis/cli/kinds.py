@@ -30,10 +30,10 @@ from ndis.cli.tables import COLUMNS, OPTIONS, numbers
 # Parameters that have an option of their own on the command line, or none.
 ELSEWHERE = {"random_state": "--seed", "ledger": "--ledger", "noise_scale": None}
 BOUNDS = "limits|data_norm"
-LABEL = Option(WORD, "The column to explain.")
+LABEL = WORD("The column to explain.")
 EPSILON = {
-    "epsilon": Option(NUMBER, "Epsilon of the promise. One of --epsilon and --target is needed."),
-    "delta": Option(NUMBER, "Delta of the promise."),
+    "epsilon": NUMBER("Epsilon of the promise. One of --epsilon and --target is needed."),
+    "delta": NUMBER("Delta of the promise."),
 }
 
 

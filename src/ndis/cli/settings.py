@@ -12,7 +12,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,21 +28,21 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 @dataclass(frozen=True)
-class Written:
-    """How a value is written: its type for typer, how to read it, what `--help` shows."""
+class Option:
+    """A thing that can be said about a mechanism: how it is written, and what it means.
+
+    A type for typer, how a value is read, what `--help` shows, what a mistake expected.
+    """
 
     flag: Any
     read: Callable[[Any], Any]
-    shown: str | None = None
-    expected: str = ""
+    shown: str | None
+    expected: str
+    help: str = ""
 
-
-@dataclass(frozen=True)
-class Option:
-    """A thing that can be said about a mechanism."""
-
-    written: Written
-    help: str
+    def __call__(self, said: str) -> Option:
+        """The same for a thing that means this."""
+        return replace(self, help=said)
 
 
 def _number(value: Any) -> float:
@@ -143,41 +143,39 @@ def _nodes(value: Any) -> int | list[Any]:
     return int(value) if str(value).isdigit() else _values(value)
 
 
-NUMBER = Written(str, _number, "NUMBER", "a number")
-COUNT = Written(str, _whole, "COUNT", "a whole number")
-WORD = Written(str, str, "WORD", "a word")
-COUNT_OR_WORD = Written(str, _whole_or_word, "COUNT", "a whole number or a word such as auto")
-WORDS = Written(str, _words, "A,B,...", "words separated by commas")
-VALUES = Written(str, _values, "A,B,...", "values separated by commas")
-SWITCH = Written(bool, _switch, None, "true or false")
-LEVELS = Written(
+NUMBER = Option(str, _number, "NUMBER", "a number")
+COUNT = Option(str, _whole, "COUNT", "a whole number")
+WORD = Option(str, str, "WORD", "a word")
+COUNT_OR_WORD = Option(str, _whole_or_word, "COUNT", "a whole number or a word such as auto")
+WORDS = Option(str, _words, "A,B,...", "words separated by commas")
+VALUES = Option(str, _values, "A,B,...", "values separated by commas")
+SWITCH = Option(bool, _switch, None, "true or false")
+LEVELS = Option(
     list[str],
     lambda value: {name: _words(known) for name, known in _pairs(value).items()},
     "NAME=A,B,...",
     "a column and its levels, NAME=A,B,...",
 )
-RANGE = Written(str, _range, "LOW:HIGH", "two numbers or dates, LOW:HIGH")
-LIMITS = Written(
+RANGE = Option(str, _range, "LOW:HIGH", "two numbers or dates, LOW:HIGH")
+LIMITS = Option(
     list[str],
     _limits,
     "NAME=LOW:HIGH",
     "a column and two numbers or dates, NAME=LOW:HIGH, or private",
 )
-NOISE = Written(
-    list[str], _noise, "NUMBER or NAME=NUMBER", "a number, or NAME=NUMBER for each part"
-)
-SHAPE = Written(str, _shape, "N or ROWS,COLUMNS", "a whole number, or two with a comma")
-MATRIX = Written(str, _matrix, "FILE", "a text file with the rows of a matrix, comma-separated")
-SETS = Written(
+NOISE = Option(list[str], _noise, "NUMBER or NAME=NUMBER", "a number, or NAME=NUMBER for each part")
+SHAPE = Option(str, _shape, "N or ROWS,COLUMNS", "a whole number, or two with a comma")
+MATRIX = Option(str, _matrix, "FILE", "a text file with the rows of a matrix, comma-separated")
+SETS = Option(
     list[str], lambda value: [_values(each) for each in value], "A,B,...", "nodes with commas"
 )
-RISK = Written(
+RISK = Option(
     str,
     _risk,
     "NAME=VALUE,...",
     "a risk such as advantage=0.1, or true_positive=0.1 with false_positive=0.01 after a comma,",
 )
-NODES = Written(str, _nodes, "N or A,B,...", "a number of nodes, or their names with commas")
+NODES = Option(str, _nodes, "N or A,B,...", "a number of nodes, or their names with commas")
 
 # Parameters whose type alone does not say how they are written.
 BY_NAME = {
@@ -249,7 +247,7 @@ def as_option(name: str, kind: str, meaning: str) -> Option | None:
     """The option for a parameter; None if it cannot be written on a command line."""
     by_type = next((known for prefix, known in BY_TYPE if kind.startswith(prefix)), None)
     written = by_type if by_type is MATRIX else BY_NAME.get(name, by_type)
-    return None if written is None else Option(written, _first_sentence(meaning))
+    return None if written is None else written(_first_sentence(meaning))
 
 
 def _first_sentence(text: str) -> str:
@@ -290,14 +288,14 @@ def read_settings(flags: Values, options: Mapping[str, Option], path: Path | Non
     given = {name: flags[name] for name in options if flags.get(name) is not None}
     settings = Settings()
     for name, value in (stored | given).items():
-        written = options[name].written
+        option = options[name]
         try:
-            settings[name] = written.read(value)
+            settings[name] = option.read(value)
         except (TypeError, ValueError):
             where = flag_name(name) if name in given else f"{name} in {path}"
             shown = ", ".join(value) if isinstance(value, list | tuple) else value
             raise ValueError(
-                f"Expected {written.expected} for {where}, got {shown!r}; correct it."
+                f"Expected {option.expected} for {where}, got {shown!r}; correct it."
             ) from None
     return settings
 
@@ -361,12 +359,12 @@ def as_command(
             _KEYWORD,
             default=None,
             annotation=Annotated[
-                known.written.flag | None,
+                known.flag | None,
                 typer.Option(
-                    *_flag(option, known.written),
+                    *_flag(option, known),
                     help=known.help,
                     show_default=False,
-                    metavar=known.written.shown,
+                    metavar=known.shown,
                 ),
             ],
         )
@@ -426,9 +424,9 @@ def _shown(parameter: inspect.Parameter, kind: str, meaning: str) -> inspect.Par
     return parameter.replace(kind=_KEYWORD, annotation=Annotated[parameter.annotation, info])
 
 
-def _flag(name: str, written: Written) -> Sequence[str]:
+def _flag(name: str, option: Option) -> Sequence[str]:
     flag = flag_name(name)
-    return [f"{flag}/--no-{flag[2:]}"] if written is SWITCH else [flag]
+    return [f"{flag}/--no-{flag[2:]}"] if option.flag is bool else [flag]
 
 
 def _starring(names: set[str]) -> type[TyperCommand]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ndis.cli.console import debugging, say
-from ndis.cli.settings import SWITCH, WORD, WORDS, Option, Settings
+from ndis.cli.settings import SWITCH, WORD, WORDS, Settings
 
 if TYPE_CHECKING:
     from ndis._validate import FloatArray
@@ -21,15 +21,13 @@ if TYPE_CHECKING:
 # How text files are written: what `ndis.tables.Table.open` takes.
 _TEXT = ("delimiter", "encoding", "header", "names")
 OPTIONS = {
-    "delimiter": Option(WORD, "What separates values in a text file; a comma by default."),
-    "encoding": Option(WORD, "Encoding of a text file, such as latin-1; utf8 by default."),
-    "header": Option(
-        SWITCH, "Whether the first line holds names, which become part of the release."
-    ),
-    "names": Option(WORDS, "Names of the columns of a file without a header line."),
-    "drop_missing": Option(SWITCH, "Leave out rows with missing or infinite values."),
+    "delimiter": WORD("What separates values in a text file; a comma by default."),
+    "encoding": WORD("Encoding of a text file, such as latin-1; utf8 by default."),
+    "header": SWITCH("Whether the first line holds names, which become part of the release."),
+    "names": WORDS("Names of the columns of a file without a header line."),
+    "drop_missing": SWITCH("Leave out rows with missing or infinite values."),
 }
-COLUMNS = {"columns": Option(WORDS, "Columns to read; all by default.")}
+COLUMNS = {"columns": WORDS("Columns to read; all by default.")}
 _MASTERS = ("local", "spark://", "yarn", "k8s://")
 
 

@@ -134,9 +134,7 @@ class Ledger:
         budget: dict[str, Any] = {
             "epsilon": _validate.positive("epsilon", epsilon),
             "delta": _validate.probability("delta", delta),
-            "relation": _validate.one_of(
-                "relation", str(relation), [str(each) for each in NeighbourRelation]
-            ),
+            "relation": str(NeighbourRelation(relation)),
             "mode": _validate.one_of("mode", mode, _MODES),
             "accept": sorted({_validate.one_of("accept", each, _ACCEPTABLE) for each in accept}),
         }
