@@ -41,9 +41,9 @@ def statistics(
         if looking:
             parts.append(sums["products"].value / noise.look())
             rung = path.look(released["products"][path.looks.index(t)])
-        whitener, unit_z = path.curvature.whitener()
+        whitener, unit_z = path.curvature.whitener
         total = sums["gradient"][:, rung * K : (rung + 1) * K]
-        white = total.multiplied(whitener).astype(np.float64)
+        white = total.multiplied(whitener, 2).value * 2.0**26
         parts.append(white.ravel() / (path.clip * pulls.unit * unit_z) / path.scale)
         path.learn(released["gradients"][t])
     return parts

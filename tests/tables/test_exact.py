@@ -15,8 +15,8 @@ from scipy import sparse
 from ndis import PrivateLeastSquares
 from ndis.mechanisms.classification_newton import class_basis
 from ndis.tables import Below, Columns, ExactSum, Rows, Scores, Table, bounded, contrasts, moments
-from ndis.tables.blocks import Block
-from ndis.tables.exact import BLOCK_ROWS, GRID_NORM, Accumulator
+from ndis.tables.blocks import Block, Stack
+from ndis.tables.exact import BLOCK_ROWS, GRID_NORM, Accumulator, halved
 from ndis.tables.spark import pickled_by_value
 from ndis.tables.sums import CutGram, CutMoments, CutNorms, JointGram, Pull, PullSum
 from ndis.tables.table import Pass
@@ -341,7 +341,7 @@ def test_a_fit_on_a_card_is_the_one_on_the_processor(kept: bool, monkeypatch) ->
     """Whether rows stay on the card for the rounds after the first, or are put there each time."""
     strict = pytest.importorskip("array_api_strict")
     monkeypatch.setattr("ndis.tables.sources.DEVICE_ENTRIES", 2000 * 3)
-    monkeypatch.setattr("ndis.tables.table.room_for", lambda array, n_bytes: kept)
+    monkeypatch.setattr("ndis.tables.table.free_memory", lambda array: 2**30 * kept)
     read, blocks = [], Rows.blocks
     monkeypatch.setattr(Rows, "blocks", lambda *a, **k: read.append(a) or blocks(*a, **k))
     rng = np.random.default_rng(3)
@@ -370,14 +370,43 @@ def test_one_cut_is_that_of_the_ladder(centre) -> None:
             assert one["sums"] == ladder["sums"][rung]
 
 
+def test_a_block_on_a_card_remembers_for_one_centre_only() -> None:
+    rng = np.random.default_rng(8)
+    rows = rng.integers(-(2**18), 2**18, (3, 50)).astype(np.float64)
+    stack, block = Stack(rows), Block(rows)
+    near, far = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 2.0**17])
+    for centre in (None, near, far, far, None, near):
+        assert np.array_equal(stack.distances(centre), block.distances(centre))
+    for _ in range(2):
+        assert np.array_equal(stack.sums(), rows.sum(axis=1))
+
+
 def test_products_with_a_matrix_are_those_of_python_integers() -> None:
     rng = np.random.default_rng(7)
     high, low = rng.integers(-(2**54), 2**54, (30, 2)), rng.integers(0, 2**26, (30, 2))
-    matrix = np.rint(rng.normal(size=(4, 30)) * 2.0 ** rng.integers(0, 60, (4, 30)))
-    ours = ExactSum(high, low).multiplied(matrix)
+    high[:, 0], low[:, 0] = rng.choice([-(2**54), 2**54 - 1], 30), 2**26 - 1
+    matrix = np.rint(rng.uniform(-1, 1, (4, 30)) * 2.0 ** rng.integers(0, 53, (4, 30)))
+    matrix[0] = rng.choice([-(2.0**52), 2.0**52], 30)
     whole = high.astype(object) * 2**26 + low
-    assert np.array_equal(ours, np.array([[int(x) for x in row] for row in matrix]) @ whole)
-    assert not ExactSum(high, low).multiplied(0.0 * matrix).any()
+    exact = np.array([[int(x) for x in row] for row in matrix]) @ whole
+    for digits in (4, 5, 7):
+        ours = ExactSum(high, low).multiplied(halved(matrix), digits)
+        assert np.all((ours.low >= 0) & (ours.low < 2**26))
+        assert np.array_equal(ours.high.astype(object) * 2**26 + ours.low, exact >> 13 * digits)
+    small = ExactSum.of(np.array([[3.0], [-5.0]]))
+    assert small.multiplied(halved(np.array([[7.0, 9.0], [0.0, 0.0]])), 0).value.tolist() == [
+        [-24.0],
+        [0.0],
+    ]
+
+
+def test_products_of_many_columns_are_exact_too() -> None:
+    """The longest sums that there can be, where doubles have no bit to spare."""
+    ones = np.ones((4097, 1), dtype=np.int64)
+    total = ExactSum((2**54 - 1) * ones, (2**26 - 1) * ones)
+    ours = total.multiplied(halved(np.full((1, 4097), 2.0**52 - 1.0)), 5)
+    exact = 4097 * (2**52 - 1) * (2**80 - 1) >> 65
+    assert int(ours.high[0, 0]) * 2**26 + int(ours.low[0, 0]) == exact
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

@@ -58,5 +58,14 @@ def _is_on_card(array: Any) -> bool:
     return getattr(getattr(array, "device", None), "type", None) == "cuda"
 
 
+def free_memory(array: Any) -> int:
+    """Free bytes of a torch array's card, with what torch has put aside; none anywhere else."""
+    if not _is_on_card(array):
+        return 0
+    cuda: Any = import_module("torch").cuda
+    free, _ = cuda.mem_get_info(array.device)
+    return int(free + cuda.memory_reserved(array.device) - cuda.memory_allocated(array.device))
+
+
 # Compiling takes seconds.
 _WORTH_COMPILING = 1 << 26

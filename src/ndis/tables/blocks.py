@@ -79,18 +79,30 @@ class Block:
         """Sum of x w^T for weights of shape (n_weights, n_rows): shape (n_features, n_weights)."""
         return self.product(self.features, weights)
 
+    def sums(self) -> Any:
+        """Sum of x: shape (n_features,)."""
+        return self.combine(self.ones())[:, 0]
+
     def squares(self) -> Any:
         """Squared norms of the rows: shape (n_rows,)."""
         if isinstance(self.features, np.ndarray):  # without a copy
             return np.einsum("ij,ij->j", self.features, self.features)
         return self.xp.sum(self.features * self.features, axis=0)
 
+    def distances(self, centre: FloatArray | None) -> Any:
+        """Their squared distances from a centre; all are whole numbers."""
+        if centre is None:
+            return self.squares()
+        across = self.times(self.beside(centre[:, None]))[0, :]
+        return self.squares() - 2.0 * across + float(centre @ centre)
+
 
 class Stack(Block):
     """Many blocks at once, for a graphics card: sums over the rows are 64-bit integers.
 
     Rows are multiplied 4096 at a time, all in one launch, so that each product is exact, and the
-    products are added up as integers; 2^22 rows are at most 2^62.
+    products are added up as integers; 2^22 rows are at most 2^62. Blocks stay on the card from pass
+    to pass, and so does what a later pass needs again.
 
     Parameters
     ----------
@@ -110,6 +122,8 @@ class Stack(Block):
     ) -> None:
         super().__init__(features, labels)
         self._squares, self.marks, self.odd = squares, marks, odd
+        self._sums: Any = None
+        self._distances: tuple[Any, Any] = (None, None)
 
     def like(self, features: Any) -> Stack:
         """Other integers of the same rows."""
@@ -149,9 +163,21 @@ class Stack(Block):
         lower = xp.tril(total, k=-1)
         return xp.tril(total) + lower.T
 
+    def sums(self) -> Any:
+        """Sum of x, which is kept."""
+        if self._sums is None:
+            self._sums = super().sums()
+        return self._sums
+
     def squares(self) -> Any:
         """Squared norms of the rows, if they were not given."""
         return super().squares() if self._squares is None else self._squares
+
+    def distances(self, centre: FloatArray | None) -> Any:
+        """Squared distances from a centre; those from the last one are kept."""
+        if centre is None or self._distances[0] is not centre:
+            self._distances = centre, super().distances(centre)
+        return self._distances[1]
 
 
 class SparseBlock(Block):

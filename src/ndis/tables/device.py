@@ -79,13 +79,3 @@ def _locked(group: Columns, values: Any, device: str) -> Any:
         return locked
     group.fill(locked.numpy(), values)
     return locked.T
-
-
-def room_for(array: Any, n_bytes: int) -> bool:
-    """Whether half of a card's free memory, what torch has put aside included, holds so much."""
-    if getattr(array.device, "type", None) != "cuda":
-        return False
-    cuda: Any = import_module("torch").cuda
-    free, _ = cuda.mem_get_info(array.device)
-    idle = cuda.memory_reserved(array.device) - cuda.memory_allocated(array.device)
-    return bool(n_bytes <= (free + idle) // 2)

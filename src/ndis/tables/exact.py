@@ -33,6 +33,7 @@ BLOCK_ROWS = 4096
 STACK_ROWS = 2**22
 # A sum is high 2^26 + low. With blocks of at most 2^52 both parts fit 64 bits beyond 2^40 rows.
 _LOW_BITS = 26
+_DIGIT = 2**13 - 1
 # No sum is made of more rows than this: the cap on rows that holds where none is declared.
 MOST_ROWS = 2**40
 
@@ -87,24 +88,31 @@ class ExactSum:
         parts = (self.high[..., None] * integers, self.low[..., None] * integers)
         return ExactSum(*_carried(*parts))
 
-    def multiplied(self, matrix: FloatArray) -> NDArray[Any]:
-        """The exact product of a matrix and this one, in Python's integers, of any size.
+    def multiplied(self, halves: FloatArray, digits: int) -> ExactSum:
+        """A matrix times this one, without the last digits to the base 2^13: rounded down.
 
-        The matrix has doubles that hold whole numbers. They are cut into slices of 13 bits, and
-        this into slices of 26: doubles add up 2^13 products of theirs exactly.
+        The matrix has whole numbers below 2^53 in magnitude, see `halved`. These are below 2^80,
+        and have six digits, the first of at most 15 bits: doubles add up 2^11 products exactly.
+        What is left must be below 2^89.
         """
-        slices = self.low, self.high & (2**_LOW_BITS - 1), self.high >> _LOW_BITS
-        total = np.zeros((len(matrix), *self.high.shape[1:]), dtype=object)
-        for start in range(0, matrix.shape[1], 2**13):
-            part, rest, shift = slice(start, start + 2**13), matrix[:, start : start + 2**13], 0
-            while rest.any():
-                above = np.trunc(rest * 2.0**-13)
-                own = rest - above * 2.0**13
-                for index, other in enumerate(slices):
-                    product = (own @ other[part].astype(np.float64)).astype(np.int64)
-                    total = total + (product.astype(object) << shift + _LOW_BITS * index)
-                rest, shift = above, shift + 13
-        return total
+        own = [self.low & _DIGIT, self.low >> 13]
+        own += [self.high >> 13 * index & (_DIGIT if index < 3 else -1) for index in range(4)]
+        width, K = len(own), self.high.shape[1]
+        side, total = np.hstack(own).astype(np.float64), [np.int64(0)] * (width + 3)
+        for start in range(0, len(side), 2**11):
+            part = slice(start, start + 2**11)
+            for half, matrix in enumerate(halves):
+                products = (matrix[:, part] @ side[part]).astype(np.int64)
+                for index in range(width):
+                    total[2 * half + index] += products[:, index * K : (index + 1) * K]
+        for index in range(len(total) - 1):
+            total[index + 1] = total[index + 1] + (total[index] >> 13)
+            total[index] = total[index] & _DIGIT
+        low, more, *rest = total[digits:]
+        high = np.zeros_like(low)
+        for digit in reversed(rest):
+            high = (high << 13) + digit
+        return ExactSum(*_carried(high, low + (more << 13)))
 
     @property
     def T(self) -> ExactSum:
@@ -117,6 +125,12 @@ class ExactSum:
 
     def __repr__(self) -> str:
         return f"ExactSum(shape={self.high.shape})"
+
+
+def halved(matrix: FloatArray) -> FloatArray:
+    """Whole numbers in doubles as low + high 2^26: both halves."""
+    high = np.trunc(matrix * 2.0**-_LOW_BITS)
+    return np.stack([matrix - high * 2.0**_LOW_BITS, high])
 
 
 def _carried(high: Any, low: Any) -> tuple[Any, Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndis.tables.arrays import free_memory
 from ndis.tables.rows import Batch, default_names, rows_between
 from ndis.tables.values import list_width
 
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 BATCH_ROWS = 1 << 16
 BATCH_ENTRIES = 1 << 22
 _BLOCK = 4096
-# Entries of a batch on a graphics card: two gigabytes of doubles.
+# Entries of a batch that is moved to a graphics card: two gigabytes of doubles.
 DEVICE_ENTRIES = 1 << 28
+# Of what is on a card already a batch takes so much of its free memory: few are started sooner.
+_SHARE = 8
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,9 @@ class Request:
         """How many rows make a comfortable batch."""
         return min(BATCH_ROWS, self._rows_of(BATCH_ENTRIES))
 
-    @property
-    def device_rows(self) -> int:
-        """How many rows make a batch for a graphics card."""
-        return self._rows_of(DEVICE_ENTRIES)
+    def device_rows(self, free: int = 0) -> int:
+        """How many rows make a batch for a graphics card, where so many bytes are free."""
+        return self._rows_of(free // (8 * _SHARE) or DEVICE_ENTRIES)
 
     def _rows_of(self, entries: int) -> int:
         wanted = entries // max(1, self.n_numbers)
@@ -163,7 +165,7 @@ def _open_array(array: Any, labels: Any = None) -> Source:
 
     def read(request: Request) -> Iterator[Any]:
         values = array if device else np.asarray(array)
-        step = request.device_rows if device else request.batch_rows
+        step = request.device_rows(free_memory(values)) if device else request.batch_rows
         for start in range(0, values.shape[0], step):
             yield rows_between(values, start, start + step)
 

@@ -34,8 +34,7 @@ def moments(block: Block) -> Mapping[str, Any]:
 
 def totals(block: Block) -> Mapping[str, Any]:
     """The sum of the rows, and how many there are."""
-    sums = block.combine(block.ones())[:, 0]
-    return {"sums": sums, "count": np.array(float(block.n_rows))}
+    return {"sums": block.sums(), "count": np.array(float(block.n_rows))}
 
 
 def read_moments(table: Table) -> dict[str, ExactSum]:
@@ -194,7 +193,7 @@ class CutNorms:
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """Terms: "norms"."""
-        most, squares = float(GRID_NORM) ** 2, _distances(block, self.centre)
+        most, squares = float(GRID_NORM) ** 2, block.distances(self.centre)
         return {"norms": tally(block.xp, block.xp.clip(squares, None, most), most, 2.0)}
 
 
@@ -214,7 +213,7 @@ class CutGram:
         xp, rows, j = block.xp, block.dense, self.rung
         origin = np.zeros(rows.shape[0]) if self.centre is None else self.centre
         centre = block.beside(origin[:, None])
-        long = xp.nonzero(_distances(block, self.centre) > float(GRID_NORM) ** 2 * 2.0**-j)[0]
+        long = xp.nonzero(block.distances(self.centre) > float(GRID_NORM) ** 2 * 2.0**-j)[0]
         part = xp.take(rows, long, axis=1)
         cut = block.like(shortened(xp, part - centre, None)[0])
         if j:
@@ -222,7 +221,7 @@ class CutGram:
             cut = block.like(xp.trunc(cut.features * factor))
         n_short, whole = block.n_rows - part.shape[1], block.beside(origin.astype(np.int64))
         # On the way to what 64 bits hold these may pass beyond, and come back.
-        short = xp.astype(block.total(rows) - block.total(part), xp.int64)
+        short = xp.astype(block.sums() - block.total(part), xp.int64)
         gram = xp.astype(block.like(rows).gram() - block.like(part).gram(), xp.int64)
         side = short[:, None] * whole
         gram = gram - side - side.T + n_short * (whole[:, None] * whole)
@@ -235,14 +234,6 @@ class CutGram:
             "sums": short * 2 ** (j // 2) + xp.astype(block.total(cut.features), xp.int64),
             "gram": gram * 2**j + xp.astype(cut.gram(), xp.int64),
         }
-
-
-def _distances(block: Block, centre: FloatArray | None) -> Any:
-    """Squared distances of rows from a centre, all in whole numbers."""
-    if centre is None:
-        return block.squares()
-    across = block.times(block.beside(centre[:, None]))[0, :]
-    return block.squares() - 2.0 * across + float(centre @ centre)
 
 
 def _rooted(xp: Any, rows: Any, centre: Any) -> Any:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.tables.arrays import on_host
+from ndis.tables.arrays import free_memory, on_host
 from ndis.tables.blocks import Block, Stack
-from ndis.tables.device import moved, require_device, room_for
+from ndis.tables.device import moved, require_device
 from ndis.tables.exact import MOST_ROWS, Accumulator, ExactSum
 from ndis.tables.files import looks_like_a_value
 from ndis.tables.progress import track
@@ -249,12 +249,12 @@ class Table:
             yield from self._kept
         else:
             kept, keeps = list[Block](), None
-            n_bytes = 8 * (4 + sum(len(group.names) for group in self.rows.groups))
+            n_bytes = 8 * (5 + sum(len(group.names) for group in self.rows.groups))
             for batch in self._batches(request, what):
                 for block in self.rows.blocks(batch, checked=False):
                     if keeps is None:
-                        n_rows = self._source.n_rows
-                        keeps = n_rows is not None and room_for(block.features, n_rows * n_bytes)
+                        n_rows = self._source.n_rows or MOST_ROWS
+                        keeps = n_rows * n_bytes <= free_memory(block.features) // 2
                     if keeps:
                         kept.append(block)
                     yield block
@@ -267,7 +267,7 @@ class Table:
             if self.device is None:
                 yield from batches
             else:
-                yield from moved(batches, self.rows, self.device, request.device_rows)
+                yield from moved(batches, self.rows, self.device, request.device_rows())
 
     def _refuse_missing(self) -> None:
         """Name the first column with values that are missing or infinite."""

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.stats import norm
@@ -31,6 +32,7 @@ from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import GRID_NORM, ExactSum, Table, few_threads
+from ndis.tables.exact import halved
 from ndis.tables.sums import (
     BINS,
     VECTOR_NORM,
@@ -57,6 +59,8 @@ _METRIC_RANK = 8
 _NEGLIGIBLE = 0.002
 # How strong the signal may be, in units of "the columns explain everything".
 _SIGNAL = np.geomspace(1e-4, 1e4, 41)
+# Strengths less likely than this change nothing; and so many numbers stay in a processor's cache.
+_UNLIKELY, _CACHED = 1e-15, 2**16
 _LOG_PRIOR = np.minimum(np.log(_SIGNAL), 0) - 0.5 * np.maximum(np.log(_SIGNAL), 0)
 
 # Ladders, half an octave between rungs; later clips are finer.
@@ -165,6 +169,10 @@ class Histogram:
             return 1.0
         values = _EDGES[:-1] * 2.0**-0.25 * self.top
         return float(values @ self.counts) / float(np.minimum(values, cap) @ self.counts)
+
+
+def _in_steps(values: FloatArray, step: int) -> list[FloatArray]:
+    return [values[start : start + step] for start in range(0, len(values), step)]
 
 
 def cleaned(values: FloatArray, scale: float) -> FloatArray:
@@ -286,14 +294,23 @@ class Curvature:
         d = len(theta) - 1
         m, v, here = self.values[:d, None], variance[:d], gradient[:d]
         both = m * (m + self.rho[:, None])
-        prior = (unit * _SIGNAL)[:, None, None]
-        total = both * prior + v
-        like = -0.5 * np.sum(np.log(total) + (here + m * theta[:d]) ** 2 / total, axis=1)
-        like = like + _LOG_PRIOR[:, None]
+        # Signal strengths that fit into the processor's cache together.
+        step, square = max(_CACHED // v.size, 1), (here + m * theta[:d]) ** 2
+        parts = [(unit * part)[:, None, None] for part in _in_steps(_SIGNAL, step)]
+        likes = []
+        for prior in parts:
+            total = both * prior + v
+            likes.append(np.sum(np.log(total) + square / total, axis=1))
+        like = _LOG_PRIOR[:, None] - 0.5 * np.concatenate(likes)
         weights = np.exp(like - like.max(axis=0))
         weights /= weights.sum(axis=0)
-        noise = v / prior
-        move = np.einsum("gk,gik->ik", weights, (m * here - noise * theta[:d]) / (both + noise))
+        gain, loss = np.zeros((2, *v.shape))
+        for prior, share in zip(parts, _in_steps(weights[:, None, :], step), strict=True):
+            if share.max() > _UNLIKELY:
+                per = share / (both * prior + v)
+                gain += np.sum(per * prior, axis=0)
+                loss += np.sum(per, axis=0)
+        move = m * here * gain - v * theta[:d] * loss
         rows, hidden = self.rows, variance[-1] / y2
         last = (rows * gradient[-1] - hidden * theta[-1]) / (rows**2 + hidden)
         moved = np.vstack([theta[:d] + move, theta[-1:] + last])
@@ -341,6 +358,11 @@ class Curvature:
         return float(self.metric[:-1].max())
 
     @property
+    def heaviest(self) -> float:
+        """The largest weight, the constant's included."""
+        return max(self.most, float(self.metric[-1]))
+
+    @property
     def longest(self) -> float:
         """No row is longer than this in the metric."""
         far = 1.0 + float(np.linalg.norm(self.mean))
@@ -373,22 +395,24 @@ class Curvature:
             np.append(self.mean @ centre, -constants),
             self.most**2,
             float(self.metric[-1]) ** 2 + self.most**2 * math.sqrt(d) * 2.0**-25,
-            self.most * (d + 1) * 2.0**-31,
+            self.heaviest * (d + 1) * 2.0**-31,
         )
 
+    @cached_property
     def whitener(self) -> tuple[FloatArray, float]:
         """Integers that turn sums of (k, 1) w^T, k on the grid, into those of z w^T; their unit.
 
-        An entry is off by less than one, so that for a row the product is off by less than
-        (d + 1) 2^20 units, which is most (d + 1) 2^-32: `pull` adds twice as much to its length.
+        None exceeds 2^52, `heaviest` in that unit, and they are given in halves. An entry is off by
+        less than one, so that for a row the product is off by less than (d + 1) 2^20 units, which
+        is heaviest (d + 1) 2^-32: `pull` adds twice as much to its length.
         """
         d, metric, base = len(self.mean), self.metric, self._base
         vectors = self.vectors[:, self.own]
         M = base * np.eye(d) + (vectors * (metric[:-1][self.own] - base)) @ vectors.T
         whole = np.zeros((d + 1, d + 1))
         whole[:d, :d], whole[:d, d], whole[d, d] = M / GRID_NORM, -M @ self.mean, metric[-1]
-        unit = 2.0**52 / self.most
-        return np.rint(whole * unit), unit
+        unit = 2.0**52 / self.heaviest
+        return halved(np.rint(whole * unit)), unit
 
 
 @dataclass(frozen=True)
@@ -595,16 +619,16 @@ def clipped_gradient(
     """A noisy gradient, as a sum of z r^T.
 
     Sums of (k, 1) w^T are exact integers. Their product with the whitener is too, and moves with a
-    row by clip unit_z unit_w at most. It is rounded down to fewer bits, which adds at most one to
-    each entry.
+    row by clip unit_z unit_w at most. It is rounded down to a row's 27 to 40 bits, which adds at
+    most one to each entry.
     """
-    whitener, unit_z = descent.curvature.whitener()
+    whitener, unit_z = descent.curvature.whitener
     moved = descent.clip * unit * unit_z * ROUND_UP
-    bits = max(math.frexp(moved)[1] - 40, 0)
-    product = total.multiplied(whitener) >> bits
-    most = math.ldexp(moved, -bits) + math.sqrt(product.size)
+    digits = max(-((40 - math.frexp(moved)[1]) // 13), 0)
+    product = total.multiplied(whitener, digits)
+    most = math.ldexp(moved, -13 * digits) + math.sqrt(product.high.size)
     noisy = add_noise(product, descent.scale * most * ROUND_UP, rng)
-    return np.asarray(np.ldexp(noisy, bits) / (unit * unit_z))
+    return np.asarray(np.ldexp(noisy, 13 * digits) / (unit * unit_z))
 
 
 def draw(
