@@ -9,15 +9,23 @@ import numpy as np
 
 from ndis import (
     Gaussian,
+    GaussianMechanism,
+    GaussianOutput,
+    MatrixGaussianMechanism,
     MultiPartyRegression,
     PrivateGaussianProcess,
     PrivateGraph,
+    PrivateLeastSquares,
+    PrivateLogisticRegression,
+    PrivateProjection,
 )
 from ndis.loss import TabulatedLoss
-from ndis.mechanisms import multiparty
+from ndis.mechanisms.base import Plan
 from ndis.mechanisms.moments import SecondMoments
-from ndis.mechanisms.posterior import noised
+from ndis.mechanisms.multiparty.agreement import Agreement
+from ndis.mechanisms.multiparty.releasing import mix
 from ndis.mechanisms.processes import _whole
+from ndis.mechanisms.regression_methods.sketches import GaussianLimit, ridged_law
 from ndis.tables import GRID_NORM, Rows
 from ndis.tables.edges import UNIT
 from ndis.tables.rows import Batch
@@ -29,6 +37,76 @@ from ndis.tables.table import Pass
 def output_law(model: Any, X: Any, y: Any = None) -> Gaussian:
     """The law of all that is released, or of one of several independent draws."""
     raise TypeError(f"No law of {type(model).__name__} is written down.")
+
+
+def noised(mean: Any, cov: Any, plan: Plan) -> Gaussian:
+    """The law of one draw: with the plan's noise on each coordinate."""
+    return Gaussian(mean, cov + plan.noise_scale**2 * np.eye(len(mean)))
+
+
+@output_law.register
+def _(model: GaussianMechanism, value: Any) -> Gaussian:
+    """The entries in order."""
+    answer = np.asarray(value, dtype=np.float64)
+    return Gaussian.isotropic(answer.reshape(-1), model.plan(answer.shape).noise_scale ** 2)
+
+
+@output_law.register
+def _(model: MatrixGaussianMechanism, value: Any) -> Gaussian:
+    """Row by row: in units of the quietest direction of either side."""
+    answer = np.asarray(value, dtype=np.float64)
+    sides = [
+        np.eye(size) if side is None else side / np.linalg.eigvalsh(side)[0]
+        for side, size in zip((model.rows, model.columns), answer.shape, strict=True)
+    ]
+    noise = model.plan(answer.shape).noise_scale
+    return Gaussian(answer.reshape(-1), noise**2 * np.kron(*sides))
+
+
+@output_law.register
+def _(model: GaussianOutput, data: Any) -> Gaussian:
+    """One draw."""
+    plan = model.plan()
+    return noised(*model._study(data, plan), plan)
+
+
+@output_law.register
+def _(model: PrivateProjection, X: Any) -> Gaussian:
+    """One column of the sketch; with "ptr" there is no single Gaussian law."""
+    table = model._view(X)
+    plan = model._plan(table.rows)
+    if plan.method == "ptr":
+        raise ValueError("Expected a method whose output is one Gaussian, got 'ptr'.")
+    unit = table.rows.features.norm / GRID_NORM
+    gram = unit**2 * table.moments["gram"].value
+    noise = plan.noise_scale if isinstance(plan.noise_scale, float) else plan.noise_scale["sketch"]
+    return Gaussian(np.zeros(len(gram)), gram + noise**2 * np.eye(len(gram)))
+
+
+@output_law.register
+def _(model: PrivateLeastSquares, X: Any, y: Any) -> Gaussian:
+    """Grid coefficients of "gaussian-limit", intercept first."""
+    table = model._view(X, y)
+    made = model._sketching(table.rows)
+    assert isinstance(made, GaussianLimit)
+    return ridged_law(made.study(table).value, made.ridge, made.n_components)
+
+
+@output_law.register
+def _(model: PrivateLogisticRegression, X: Any, y: Any = None) -> Gaussian:
+    """One draw of "posterior".
+
+    Without y the last column of X holds the label, which counts as the nearer of two numeric
+    classes, so that a search may vary it.
+    """
+    if y is None:
+        classes = model._classes()
+        values, middle = np.asarray(X, dtype=np.float64), classes.astype(np.float64).mean()
+        X, y = values[:, :-1], classes[(values[:, -1] > middle).astype(int)]
+    table = model._view(X, y)
+    plan = model._planned(table.rows)
+    assert plan.method == "posterior"
+    return noised(*model._study(table, plan), plan)
 
 
 @output_law.register
@@ -104,11 +182,18 @@ def _(model: PrivateGraph, X: Any) -> Gaussian:
     return Gaussian.from_diagonal(answers, np.full(answers.size, noise**2))
 
 
+def party_law(agreement: Agreement, party: str, source: Any) -> Gaussian:
+    """What one party releases, entry by entry."""
+    mixed = mix(agreement, party, source)
+    noise = math.sqrt(agreement.n_components) * agreement.noise_scale(party)
+    return Gaussian.isotropic((mixed.rows / mixed.units).reshape(-1), noise**2)
+
+
 @output_law.register
 def _(model: MultiPartyRegression, table: Any) -> Gaussian:
     """All that is released about a table of features and label."""
     laws = [
-        multiparty.output_law(model.agreement_, party, model._held(party, table))
+        party_law(model.agreement_, party, model._held(party, table))
         for party in model.agreement_.parties
     ]
     mean = np.concatenate([law.mean for law in laws])

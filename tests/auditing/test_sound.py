@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from laws import output_law, party_law
 from ndis import (
     Gaussian,
     PrivateLeastSquares,
@@ -27,7 +28,6 @@ from ndis import (
 from ndis.auditing import audit_loss
 from ndis.calibration import noise_multiplier
 from ndis.mechanisms.multiparty import Agreement
-from ndis.mechanisms.multiparty.releasing import output_law
 from ndis.mechanisms.projection_methods import least_ratio
 from ndis.mechanisms.regression_methods import moments, newton
 from ndis.tables import GRID_NORM, Table
@@ -115,7 +115,7 @@ def gaussian_limit(rng: np.random.Generator, asked: Claimed) -> Iterator[Configu
         table = in_ball(rng, int(rng.integers(2, 5)), d + 1, norm)
         if i % 2 == 0:
             table = np.vstack([worst, 0.0 * worst])
-        yield Configuration(lambda t: model.output_law(t[:, :-1], t[:, -1]), table)
+        yield Configuration(lambda t: output_law(model, t[:, :-1], t[:, -1]), table)
 
 
 def moments_law(
@@ -182,7 +182,7 @@ def multi_party(rng: np.random.Generator, asked: Claimed) -> Iterator[Configurat
 
     def whole(rows: FloatArray) -> Gaussian:
         laws = [
-            output_law(agreement, party, held)
+            party_law(agreement, party, held)
             for party, held in zip(parties, np.split(rows, split, axis=1), strict=True)
         ]
         return Gaussian.from_diagonal(
@@ -196,7 +196,7 @@ def multi_party(rng: np.random.Generator, asked: Claimed) -> Iterator[Configurat
         d = int(sizes.sum()) if protects == "person" else len(parties[party])
         table = rng.uniform(-1, 1, (n, d))
         table[0] = -1.0
-        law = whole if protects == "person" else functools.partial(output_law, agreement, party)
+        law = whole if protects == "person" else functools.partial(party_law, agreement, party)
         relation = "replace" if protects == "person" else "party"
         yield Configuration(law, table, relation=relation, universe=np.ones((1, d)))
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from laws import output_law
 from ndis import Gaussian, PrivateLogisticRegression, audit, audit_pair
 from ndis.mechanisms.classification import _CLIP, _ROUNDS, _whole
 from ndis.mechanisms.classification_newton import weighted_bound
@@ -74,7 +75,7 @@ def crowded(
     first = np.column_stack([np.full(n, 2 * pull / n - 1), side])
     X = np.vstack([[1.0, 0.0], first, np.tile([-1.0, 0.0], (n - pull, 1))])
     y = np.concatenate([[0], np.ones(n, int), np.zeros(n - pull, int)])
-    return model.output_law(X, y), model.output_law(X[1:], y[1:])
+    return output_law(model, X, y), output_law(model, X[1:], y[1:])
 
 
 def configurations(method: str, n: int, seed: int, weaker: bool) -> Iterator[tuple[bool, float]]:

@@ -64,7 +64,11 @@ def linear(rng: np.random.Generator, promise: dict[str, float]) -> Iterator[Conf
         X = rng.standard_normal((n, d)) * 10 ** rng.uniform(-2, 1, (n, 1))
         X /= np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None]
         X[0] = np.eye(d)[0]
-        yield model.output_law, np.column_stack([X, rng.choice([-1.0, 1.0], n)]), model.n_draws
+        yield (
+            partial(output_law, model),
+            np.column_stack([X, rng.choice([-1.0, 1.0], n)]),
+            model.n_draws,
+        )
 
 
 # With the share of those sold for more that must be refuted: posteriors are calibrated for data

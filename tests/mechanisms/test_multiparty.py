@@ -14,7 +14,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
-import laws
+from laws import output_law, party_law
 from ndis import (
     Gaussian,
     Ledger,
@@ -26,7 +26,7 @@ from ndis import (
     privacy_loss,
 )
 from ndis.calibration import noise_multiplier
-from ndis.mechanisms.multiparty import Agreement, combine, output_law, release_party, train
+from ndis.mechanisms.multiparty import Agreement, combine, release_party, train
 from ndis.mechanisms.multiparty.releasing import mix
 from ndis.mechanisms.multiparty.training import shrink
 from ndis.randomness import signs
@@ -107,7 +107,7 @@ def test_worst_neighbours_move_by_exactly_what_is_promised(protects: str) -> Non
     moved[3] = CORNERS[1]
     total = 0.0
     for party in PARTIES:
-        P, Q = (output_law(agreed, party, held(party, each)) for each in (table, moved))
+        P, Q = (party_law(agreed, party, held(party, each)) for each in (table, moved))
         loss = privacy_loss(P, Q)
         assert math.sqrt(loss.shift[0]) == pytest.approx(agreed.party_shift(party), rel=1e-12)
         promised = agreed.guarantee(party)
@@ -146,17 +146,17 @@ def test_audit_finds_nothing_and_finds_half_the_noise() -> None:
     table = np.column_stack([X, y])
     table[0] = CORNERS[0]
     known = {"relation": "replace", "universe": CORNERS}
-    verdict = audit(partial(laws.output_law, model), table, model.guarantees_["joint"], **known)
+    verdict = audit(partial(output_law, model), table, model.guarantees_["joint"], **known)
     assert verdict.outcome == "consistent"
-    assert audit(partial(laws.output_law, model), table, (1.0, 1e-5), **known).outcome == "refuted"
+    assert audit(partial(output_law, model), table, (1.0, 1e-5), **known).outcome == "refuted"
 
     def half(rows: np.ndarray) -> Gaussian:
-        law = output_law(model.agreement_, "a", rows)
+        law = party_law(model.agreement_, "a", rows)
         return Gaussian.from_diagonal(law.mean, law.variances / 4)
 
     promised = model.guarantees_["a"]
     for law, outcome in (
-        (lambda rows: output_law(model.agreement_, "a", rows), "consistent"),
+        (lambda rows: party_law(model.agreement_, "a", rows), "consistent"),
         (half, "refuted"),
     ):
         found = audit(

@@ -447,13 +447,8 @@ _PLACES: dict[NeighbourRelation, Callable[[_Form, Sequence[int], str], list[Plac
 
 def _answers(mechanism: GaussianMechanism, shape: tuple[int, ...]) -> Place:
     """Answers as far apart as the sensitivity allows, in the direction with the least noise."""
-    law = mechanism.output_law(np.zeros(shape))
-    if law.variances is not None:
-        way = np.eye(1, law.dimension, int(np.argmin(law.variances)))[0]
-    else:
-        way = np.linalg.eigh(law.cov)[1][:, 0]
     assert mechanism.sensitivity is not None
-    apart = (mechanism.sensitivity * way / np.linalg.norm(way)).reshape(shape)
+    apart = mechanism.sensitivity * mechanism.quietest(shape)
     pair = ("two answers as far apart as declared", None, (apart,))
     said = "two answers as far apart as the sensitivity allows, where there is the least noise"
     return Place((np.zeros(shape),), iter([pair]), said)

@@ -7,6 +7,7 @@ least noise at which that pair meets (epsilon, delta).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -15,7 +16,6 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.gaussian import Gaussian
 from ndis.guarantee import NeighbourRelation
 from ndis.mechanisms.base import Forecast, Plan, PrivateEstimator, mean_shift
 from ndis.randomness import add_noise, grid_spacing
@@ -133,10 +133,9 @@ class GaussianMechanism(PrivateEstimator):
         self.release(value)
         return self
 
-    def output_law(self, value: ArrayLike) -> Gaussian:
-        """The law of what is released, its entries in order (but for the rounding grid)."""
-        answer = _validate.floats("value", value)
-        return Gaussian.isotropic(answer.reshape(-1), self.plan(answer.shape).noise_scale ** 2)
+    def quietest(self, shape: Shape) -> FloatArray:
+        """A direction of length one in which the noise is least; for auditors."""
+        return np.eye(1, math.prod(shape)).reshape(shape)
 
     def _study(self, data: FloatArray, plan: Plan) -> FloatArray:
         """Nothing that leaves the doubles once the noise is paid for."""
@@ -230,13 +229,10 @@ class MatrixGaussianMechanism(GaussianMechanism):
     rows: ArrayLike | None = None
     columns: ArrayLike | None = None
 
-    def output_law(self, value: ArrayLike) -> Gaussian:
-        """The law of what is released, row by row (but for the rounding grid)."""
-        answer = _validate.floats("value", value, ndim=2)
-        rows, columns = self._sides(answer.shape)
-        spread = self.plan(answer.shape).noise_scale * np.sqrt(_variances(rows, columns))
-        bases = np.kron(rows.turned(np.eye(len(answer))), columns.turned(np.eye(answer.shape[1])))
-        return Gaussian.from_cholesky(answer.reshape(-1), bases * spread.reshape(-1))
+    def quietest(self, shape: Shape) -> FloatArray:
+        """A difference of rank one, along the quietest direction of either side."""
+        rows, columns = (side.turned(np.eye(side.values.size, 1)) for side in self._sides(shape))
+        return np.asarray(rows @ columns.T)
 
     def _draw(
         self, studied: FloatArray, plan: Plan, data: FloatArray, rng: np.random.Generator

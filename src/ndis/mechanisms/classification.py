@@ -22,7 +22,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.gaussian import Gaussian
 from ndis.mechanisms import classification_posterior
 from ndis.mechanisms.base import (
     Arrays,
@@ -35,7 +34,7 @@ from ndis.mechanisms.base import (
 )
 from ndis.mechanisms.classification_newton import Newton, Point, class_basis, weighted_bound
 from ndis.mechanisms.classification_posterior import Posterior
-from ndis.mechanisms.posterior import drawn, noised
+from ndis.mechanisms.posterior import drawn
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import (
     GRID_NORM,
@@ -406,25 +405,6 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
             self.draws_ = arrays["draws"]
         method = self.release_.parameters["method"]
         self._logits = _logits(method, self.noise_scale_, len(self.classes_), arrays)
-
-    def output_law(self, X: Any, y: Any = None) -> Gaussian:
-        """The law of one draw of "posterior", for auditors.
-
-        Without y the last column of X holds the label, which counts as the nearer of two numeric
-        classes, so that a search may vary it.
-        """
-        if y is None:
-            known = self._classes().astype(np.float64)
-            values = _validate.floats("X", X, ndim=2)
-            X, y = values[:, :-1], self._classes()[(values[:, -1] > known.mean()).astype(int)]
-        table = self._view(X, y)
-        plan = self._planned(table.rows)
-        if plan.method != "posterior":
-            raise ValueError(
-                f"Expected method='posterior', got {plan.method}; others release no single draw."
-            )
-        mean, cov = self._study(table, plan)
-        return noised(mean, cov, plan)
 
     # -- after the release ---------------------------------------------------------------------
 

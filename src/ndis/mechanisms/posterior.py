@@ -341,11 +341,6 @@ class GaussianOutput(PrivateEstimator):
         self.draws_ = self._release(data, self.plan()).arrays["draws"]
         return self
 
-    def output_law(self, data: Any) -> Gaussian:
-        """The law of one draw; a release has n_draws independent ones."""
-        plan = self.plan()
-        return noised(*self._study(data, plan), plan)
-
     def _study(self, data: Any, plan: Plan) -> tuple[FloatArray, FloatArray]:
         law = self.algorithm(data)
         mean, cov = (law.mean, law.cov) if isinstance(law, Gaussian) else law
@@ -391,11 +386,6 @@ class GaussianOutput(PrivateEstimator):
 
     def _spread(self) -> float:
         return _validate.positive("max_spread", self.max_spread)
-
-
-def noised(mean: FloatArray, cov: FloatArray, plan: Plan) -> Gaussian:
-    """The law of one draw: with the plan's noise on each coordinate."""
-    return Gaussian(mean, cov + plan.noise_scale**2 * np.eye(len(mean)))
 
 
 def drawn(mean: FloatArray, cov: FloatArray, plan: Plan, rng: np.random.Generator) -> Arrays:

@@ -17,7 +17,6 @@ import numpy as np
 
 from ndis import _validate
 from ndis.calibration import ROUND_UP
-from ndis.gaussian import Gaussian
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.mechanisms import projection_methods as methods
 from ndis.mechanisms.base import (
@@ -278,26 +277,11 @@ class PrivateProjection(TableEstimator):
         """How many of the first answers are not released as they are: the noisy eigenvalue."""
         return int(self.method == "ptr")
 
-    def output_law(self, X: Any) -> Gaussian:
-        """The law of one column of the sketch of X, as released; there are n_components of them.
-
-        For auditors. With "ptr" the release has no single Gaussian law.
-        """
-        table = self._audited(X)
-        matrix = table.moments["gram"].value
-        ridged = matrix + self._grid_ridge(table) * np.eye(len(matrix))
-        return Gaussian(np.zeros(len(matrix)), (table.rows.features.norm / GRID_NORM) ** 2 * ridged)
-
     def removal_losses(self, X: Any) -> QuadraticLoss:
         """The loss of one column for every row of X, row present first.
 
         For auditors: all removals at the price of one more pass, by leverages.
         """
-        table = self._audited(X)
-        found = leverages(table, self._grid_ridge(table))[1]
-        return QuadraticLoss.from_leverage(np.minimum(found, 1.0))
-
-    def _audited(self, X: Any) -> Table:
         if self.method == "ptr":
             raise ValueError(
                 f"Expected a method whose output is one Gaussian, got method={self.method!r}; "
@@ -307,11 +291,9 @@ class PrivateProjection(TableEstimator):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the owner's, about rows at the border of the set
             methods.check_leverages(table, self.leverage)
-        return table
-
-    def _grid_ridge(self, table: Table) -> float:
-        """The ridge of method "ridge", on the grid."""
-        return methods.grid_ridge(_of_sketch(self._ridge(table.rows)[0]) / table.rows.features.norm)
+        noise = _of_sketch(self._ridge(table.rows)[0])
+        _, found = leverages(table, methods.grid_ridge(noise / table.rows.features.norm))
+        return QuadraticLoss.from_leverage(np.minimum(found, 1.0))
 
 
 def _of_sketch(noise: Noise) -> float:

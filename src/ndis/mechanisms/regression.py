@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.gaussian import Gaussian
 from ndis.loss import QuadraticLoss
 from ndis.mechanisms.base import Arrays, Forecast, Plan, TableEstimator, mean_shift
 from ndis.mechanisms.regression_methods import moments, newton
@@ -311,30 +310,18 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
             max_rows=self.max_rows,
         )
 
-    def output_law(self, X: Any, y: Any) -> Gaussian:
-        """The Gaussian law of grid coefficients, intercept first, for auditors.
-
-        Only "gaussian-limit" has one.
-        """
-        made, table = self._audited(X, y)
-        return made.law(made.study(table))
-
     def removal_losses(self, X: Any, y: Any) -> QuadraticLoss:
         """The loss of the coefficients for every row, row present first, in one more pass.
 
         For auditors, and for "gaussian-limit" only: elsewhere leverages do not tell all.
         """
-        made, table = self._audited(X, y)
-        return made.removal_losses(table)
-
-    def _audited(self, X: Any, y: Any) -> tuple[Sketched, Table]:
         if self._method() not in SKETCHES:
             raise ValueError(
                 f"Expected method='gaussian-limit', got method={self.method!r}; audit others by "
                 "samples."
             )
         table = self._view(X, y)
-        return self._sketching(table.rows), table
+        return self._sketching(table.rows).removal_losses(table)
 
     def _finish(self, rows: Rows) -> None:
         arrays = self.release_.arrays

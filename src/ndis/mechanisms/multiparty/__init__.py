@@ -5,7 +5,7 @@ does not wait for it.
 """
 
 from ndis.mechanisms.multiparty.agreement import Agreement
-from ndis.mechanisms.multiparty.releasing import combine, output_law, release_party
+from ndis.mechanisms.multiparty.releasing import combine, release_party
 from ndis.mechanisms.multiparty.training import LinearModel, train
 
-__all__ = ["Agreement", "LinearModel", "combine", "output_law", "release_party", "train"]
+__all__ = ["Agreement", "LinearModel", "combine", "release_party", "train"]

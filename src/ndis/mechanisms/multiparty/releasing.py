@@ -13,7 +13,6 @@ import numpy as np
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.gaussian import Gaussian
 from ndis.guarantee import Guarantee
 from ndis.mechanisms.multiparty.agreement import Agreement
 from ndis.mechanisms.publish import ask, publish
@@ -144,16 +143,6 @@ def shapes(agreement: Agreement, columns: Sequence[str]) -> Shapes:
     """The arrays of a release of these columns."""
     k = agreement.n_components
     return {"rows": (k, len(columns)), "ones": (k,)}
-
-
-def output_law(agreement: Agreement, party: str, source: Any) -> Gaussian:
-    """The law of what a party releases, entry by entry (but for the rounding grid).
-
-    For auditors.
-    """
-    mixed = mix(agreement, party, source)
-    mean = (mixed.rows / mixed.units).reshape(-1)
-    return Gaussian.isotropic(mean, _array_noise(agreement, party) ** 2)
 
 
 def combine(

@@ -260,18 +260,10 @@ class Sketched(ABC):
         """The ridge on the grid."""
         return grid_ridge(self.noise_scale)
 
-    def law(self, moments: ExactSum) -> Gaussian:
-        """Only "gaussian-limit" has one."""
-        raise ValueError(
-            "Expected a method whose coefficients have a Gaussian law, got one for which they do "
-            "not; audit it by samples."
-        )
-
     def removal_losses(self, table: Table) -> QuadraticLoss:
         """Only "gaussian-limit" knows them: elsewhere leverages do not tell all."""
         raise ValueError(
-            f"Expected method='gaussian-limit', got method={self.name!r}; audit others by their "
-            "output_law or by samples."
+            f"Expected method='gaussian-limit', got method={self.name!r}; audit others by samples."
         )
 
     def _coefficients(self, draw: Any, moments: ExactSum, rng: np.random.Generator) -> Arrays:
@@ -329,10 +321,6 @@ class GaussianLimit(Sketched):
     def draw(self, moments: ExactSum, rng: np.random.Generator) -> Arrays:
         """Draw the coefficients."""
         return self._coefficients(draw_limit, moments, rng)
-
-    def law(self, moments: ExactSum) -> Gaussian:
-        """The law of the coefficients."""
-        return ridged_law(moments.value, self.ridge, self.n_components)
 
     def removal_losses(self, table: Table) -> QuadraticLoss:
         """The loss for every row, by leverages."""
