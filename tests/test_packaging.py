@@ -137,7 +137,7 @@ def test_the_library_holds_neither_claims_nor_reproduction(wheels: dict[str, set
     assert all(name.startswith("ndis/") for name in modules)
     research = re.compile(r"claims|reproduce|papers|rank_one|radial|mixing|published")
     assert not [name for name in modules if research.search(name)]
-    pages = {"ndis/explore/page.html", "ndis/report/page.css"}
+    pages = {"ndis/explore/page.html", "ndis/report/page.css", "ndis/plots.mplstyle"}
     assert {"ndis/py.typed", "ndis/cli/table/flights.csv", *pages} <= wheels["library"]
     # Nor by name inside: what is published and not ours is in the other distribution.
     for name in sorted(modules):

@@ -275,16 +275,9 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-able description."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "relation": str(self.relation),
-            "basis": self.basis,
-            "loss": None if self.loss is None else self.loss.to_dict(),
-            "private": self.private,
-            "note": self.note,
-            "sentence": str(self),
-        }
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        loss = None if self.loss is None else self.loss.to_dict()
+        return own | {"relation": str(self.relation), "loss": loss, "sentence": str(self)}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Guarantee:
@@ -321,6 +314,6 @@ def _at_most(value: float, digits: int = 6) -> str:
     return f"{float(Context(digits, ROUND_CEILING).plus(Decimal(repr(value)))):.6g}"
 
 
-def _at_least(value: float, digits: int = 3) -> str:
-    """A number in so many digits, never above it."""
-    return f"{float(Context(digits, ROUND_FLOOR).plus(Decimal(repr(value)))):.6g}"
+def _at_least(value: float) -> str:
+    """A number in three digits, never above it."""
+    return f"{float(Context(3, ROUND_FLOOR).plus(Decimal(repr(value)))):.6g}"

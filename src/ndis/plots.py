@@ -4,6 +4,7 @@ import io
 import math
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
+from importlib import resources
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -18,23 +19,6 @@ if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
 __all__ = ["burn_down", "compare", "curve", "figure", "style", "tradeoff"]
-
-# Okabe and Ito's palette: told apart with every common kind of colour vision.
-_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-
-_STYLE = {
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "figure.constrained_layout.use": True,
-    "figure.dpi": 150,
-    "figure.figsize": (6.4, 4.2),
-    "font.size": 10.0,
-    "grid.color": "#dddddd",
-    "legend.frameon": False,
-    "lines.linewidth": 2.0,
-}
 
 
 class HasLogDelta(Protocol):
@@ -54,8 +38,8 @@ class HasTradeoff(Protocol):
 @contextmanager
 def style() -> "Iterator[None]":
     """Use the style of the library inside a ``with`` block, and nowhere else."""
-    matplotlib = _matplotlib()
-    with matplotlib.rc_context({**_STYLE, "axes.prop_cycle": matplotlib.cycler(color=_COLOURS)}):
+    sheet = resources.files("ndis").joinpath("plots.mplstyle")
+    with resources.as_file(sheet) as path, _matplotlib().rc_context(fname=path):
         yield
 
 

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.auditing.neighbours import Data, Neighbours, Place, places
 from ndis.auditing.transcript import Difference, Recorder, Transcript, UnlikeQuestions, log_ratio
@@ -32,8 +31,9 @@ from ndis.mechanisms.multiparty import Agreement, release_party
 from ndis.randomness.listening import listening
 from ndis.tables import track
 
-# The worst neighbours that a verdict lists; runs in either direction at most; what is staked.
-_LISTED, _RUNS, _STAKE = 10, 100, 0.02
+# The worst neighbours that a verdict lists; runs in either direction at most; what is staked; and
+# with what confidence a claim is refuted where rounds depend on earlier answers.
+_LISTED, _RUNS, _STAKE, _CONFIDENCE = 10, 100, 0.02, 0.99
 _REPLACED = 18  # rows of parties that are replaced
 
 
@@ -124,8 +124,6 @@ def audit_estimator(
     *,
     relation: NeighbourRelation | str | None = None,
     of_table: bool = True,
-    confidence: float = 0.99,
-    random_state: int = 0,
 ) -> Verdict:
     """Look for neighbours on which an estimator breaks its claim, by running it.
 
@@ -142,10 +140,6 @@ def audit_estimator(
     of_table : bool
         Whether neighbours of the data are looked at. If not, the verdict is about the estimator and
         families that no data have made, and may be shared.
-    confidence : float
-        With which a claim is refuted where rounds depend on earlier answers.
-    random_state : int
-        Of the audit's own draws.
 
     Returns
     -------
@@ -163,7 +157,6 @@ def audit_estimator(
     >>> audit_estimator(model, (table,), claim=(0.5, 1e-6)).outcome
     'refuted'
     """
-    risk = 1.0 - _validate.probability("confidence", confidence)
     recorder, hidden = Recorder(estimator), getattr(estimator, "hidden_answers", 0)
     own = getattr(estimator, "relation", NeighbourRelation.ADD_REMOVE)
     kind = NeighbourRelation(relation or own)
@@ -178,9 +171,9 @@ def audit_estimator(
                 f"{len(here.questions)} questions in turn, given the answers of one run"
             )
         if clears(bound[0], asked) and recorder.adapts(search.pair[0], here):
-            rng = np.random.default_rng(random_state)
-            low, runs = _bet(recorder, search.pair, asked, hidden, rng, risk)
-            bound = low, f"with confidence {confidence:g}", bound[2]
+            rng = np.random.default_rng(0)  # an audit can be repeated
+            low, runs = _bet(recorder, search.pair, asked, hidden, rng, 1.0 - _CONFIDENCE)
+            bound = low, f"with confidence {_CONFIDENCE:g}", bound[2]
             search.looked.append(f"{runs} runs on the worst pair, to bet against the claim")
     return search.verdict(of_table and not isinstance(estimator, GaussianMechanism), bound)
 

@@ -22,6 +22,7 @@ Several classifiers bet with purses of their own; the mean of their wealths is a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ class SequentialTest:
         self._deltas = np.concatenate([[least], above[above > least]])
         self._wall = -math.log(risk)
         self._best = np.zeros(self._deltas.size, dtype=bool)
-        self._classifiers: list[Any] = [_Linear(), Quadratic(), _Trees(low_bits)]
+        self._classifiers: list[Any] = [_Linear(), Quadratic(), _trees(low_bits)]
         if classifier is not None:
             self._classifiers = [Given(classifier)]
         kinds = len(self._classifiers)
@@ -325,12 +326,17 @@ class _Linear(Quadratic):
 
 
 class Given:
-    """Log-odds by any classifier."""
+    """Log-odds by any classifier, of what it is to `see` of the outputs."""
 
-    least = _FIRST
-
-    def __init__(self, classifier: Any) -> None:
-        self._model, self.name = classifier, type(classifier).__name__
+    def __init__(
+        self,
+        classifier: Any,
+        name: str = "",
+        least: int = _FIRST,
+        see: Callable[[FloatArray], FloatArray] = np.asarray,
+    ) -> None:
+        self._model, self.name = classifier, name or type(classifier).__name__
+        self.least, self._see = least, see
 
     def learn(self, first: FloatArray, second: FloatArray) -> None:
         """Learn from outputs of either law."""
@@ -338,36 +344,27 @@ class Given:
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        seen, known = np.concatenate([first, second]), np.repeat([1, 0], len(first))
+        seen, known = self._see(np.concatenate([first, second])), np.repeat([1, 0], len(first))
         self._fitted = make_pipeline(StandardScaler(), clone(self._model)).fit(seen, known)
 
     def score(self, outputs: FloatArray) -> FloatArray:
         """Score outputs: higher where the first law is more likely."""
-        share = self._fitted.predict_proba(outputs)[:, list(self._fitted.classes_).index(1)]
+        shares = self._fitted.predict_proba(self._see(outputs))
         # A score only proposes a bet: probabilities of 0 and 1 get a finite one.
-        share = np.clip(share, 1e-9, 1.0 - 1e-9)
+        share = np.clip(shares[:, list(self._fitted.classes_).index(1)], 1e-9, 1.0 - 1e-9)
         return np.asarray(np.log(share) - np.log1p(-share))
 
 
-class _Trees(Given):
+def _trees(low_bits: bool) -> Given:
     """Log-odds by boosted trees, which may also see on which grid each number lies."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
 
-    least = _MANY
-
-    def __init__(self, low_bits: bool) -> None:
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
-        self._see = _with_grids if low_bits else np.asarray
-        self.name = "boosted trees" + (" with low bits" if low_bits else "")
-        self._model = HistGradientBoostingClassifier(
-            max_iter=15, learning_rate=0.2, min_samples_leaf=8, early_stopping=False
-        )
-
-    def learn(self, first: FloatArray, second: FloatArray) -> None:
-        super().learn(self._see(first), self._see(second))
-
-    def score(self, outputs: FloatArray) -> FloatArray:
-        return super().score(self._see(outputs))
+    model = HistGradientBoostingClassifier(
+        max_iter=15, learning_rate=0.2, min_samples_leaf=8, early_stopping=False
+    )
+    if not low_bits:
+        return Given(model, "boosted trees", _MANY)
+    return Given(model, "boosted trees with low bits", _MANY, _with_grids)
 
 
 def _with_grids(outputs: FloatArray) -> FloatArray:
