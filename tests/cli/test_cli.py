@@ -138,9 +138,9 @@ def test_a_wrong_call_is_one_sentence(
         "verify": "Expected RELEASE, got none; see ndis verify --help.",
         "ledger init b --delta 1e-6": "Expected --epsilon and --relation, got neither; see ndis "
         "ledger init --help.",
-        "curve --shift one": "Expected a number for --shift, got one; correct it.",
-        "curve --n-components=2.5": "Expected a whole number for --n-components, got 2.5; correct "
-        "it.",
+        "curve --shift one": "Expected a number for --shift, got 'one'; correct it.",
+        "curve --n-components=2.5": "Expected a whole number for --n-components, got '2.5'; "
+        "correct it.",
         "calibrate gaussian --epsilon one": "Expected a number for --epsilon, got 'one'; correct "
         "it.",
     }.items(),
@@ -179,7 +179,7 @@ def test_too_many_words_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_pythons_own_errors_become_sentences(
     error: Exception, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert complain(error, []) == ExitCode.WRONG_CALL
+    assert complain(error) == ExitCode.WRONG_CALL
     assert capsys.readouterr().err == f"ndis: {told}\n"
 
 

@@ -43,4 +43,4 @@ def _run(words: list[str]) -> int:
         except Exception as error:  # told in a sentence; --debug shows it whole
             if debug:
                 raise
-            return complain(error, call)
+            return complain(error)

@@ -52,7 +52,6 @@ def check(
     if mechanism is not None:  # whose settings a file may hold
         options = KINDS[one_of("mechanism", mechanism, [*KINDS])].parameters | options
     settings = tables.name_columns(read_settings(flags, options, config))
-    settings.need("ndis check", "INPUT", INPUT=source)
     assert source is not None
     with tables.opened(source, tables.with_header(source, settings)) as table:
         n_rows = _tell_columns(table, settings)

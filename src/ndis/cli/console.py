@@ -93,14 +93,14 @@ def drawable(path: Path | None) -> Path | None:
     return path
 
 
-def complain(error: Exception, words: Sequence[str]) -> ExitCode:
+def complain(error: Exception) -> ExitCode:
     """Print the error of a call as one line on standard error; the exit code it deserves."""
     from ndis.ledger import BudgetExceeded
 
     if isinstance(error, Interrupted):
         return _say(f"interrupted; {error}.", ExitCode.INTERRUPTED)
     if isinstance(error, ClickException):
-        return _say(sentence(error, words), ExitCode.WRONG_CALL)
+        return _say(sentence(error), ExitCode.WRONG_CALL)
     if isinstance(error, BudgetExceeded):
         return _say(_told(error), ExitCode.NO_BUDGET)
     if isinstance(error, _FORESEEN):

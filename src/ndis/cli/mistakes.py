@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from itertools import pairwise
 from typing import Any
 
 import typer
@@ -21,10 +20,8 @@ OTHER_NAMES = {
     "noise": "gaussian",
     "norm": "limits",
 }
-# What a value must be, by a word in what the framework says, which differs from version to version.
-_TYPES = {"integer": "a whole number", "float": "a number", "number": "a number"}
-# typer brought its own copy of click at some version, so that these have two addresses.
-_, UsageError, ClickException, *_others = typer.BadParameter.__mro__
+# typer brought its own copy of click at some version, so that this has two addresses.
+ClickException: Any = typer.BadParameter.__mro__[2]
 
 
 class Commands(TyperGroup):
@@ -53,15 +50,8 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def sentence(error: Any, words: Sequence[str]) -> str:
-    """What a usage error says, as one sentence; empty where its help was printed already.
-
-    Parameters
-    ----------
-    error : UsageError
-    words : sequence of str
-        The call, without the program's name: an error does not know what value it is about.
-    """
+def sentence(error: Any) -> str:
+    """What a usage error says, as one sentence; empty where its help was printed already."""
     kind, context = type(error).__name__, error.ctx
     if kind == "NoArgsIsHelpError":
         return ""
@@ -72,19 +62,7 @@ def sentence(error: Any, words: Sequence[str]) -> str:
         return f"Expected an option of {call}, got {error.option_name}; {advice}"
     if kind == "BadOptionUsage":
         return f"Expected a value after {error.option_name}, got none; write one."
-    if kind == "MissingParameter" and error.param is not None:
-        absent = [
-            _name(parameter)
-            for parameter in context.command.params
-            if parameter is error.param or (parameter.required and not _is_given(parameter, words))
-        ]
-        return missing(absent, call)
-    if kind == "BadParameter" and error.param is not None:
-        name = _name(error.param)
-        said = str(error.message)
-        expected = next((_TYPES[word] for word in _TYPES if word in said), "a proper value")
-        return f"Expected {expected} for {name}, got {_given(name, words)}; correct it."
-    return f"{_one_line(error.format_message()).rstrip('.')}; {_see(call)}"
+    return f"{' '.join(error.format_message().split()).rstrip('.')}; {_see(call)}"
 
 
 def missing(names: Sequence[str], call: str) -> str:
@@ -101,29 +79,10 @@ def missing(names: Sequence[str], call: str) -> str:
     return f"Expected {listed}, got {none}; {_see(call)}"
 
 
-def _is_given(parameter: Any, words: Sequence[str]) -> bool:
-    flags = [*parameter.opts, *parameter.secondary_opts]
-    return parameter.param_type_name != "option" or any(
-        word.partition("=")[0] in flags for word in words
-    )
-
-
-def _given(flag: str, words: Sequence[str]) -> str:
-    """All values that follow a flag."""
-    after = [value for word, value in pairwise(words) if word == flag]
-    joined = [word.removeprefix(f"{flag}=") for word in words if word.startswith(f"{flag}=")]
-    return ", ".join(after + joined) or "another"
-
-
 def _flags(parameter: Any) -> list[str]:
     if parameter.param_type_name != "option":
         return []
     return [flag for flag in (*parameter.opts, *parameter.secondary_opts) if flag[:2] == "--"]
-
-
-def _name(parameter: Any) -> str:
-    flags = _flags(parameter)
-    return flags[0] if flags else str(parameter.metavar or parameter.name).upper()
 
 
 def _advice(word: str, known: Iterable[str], context: Any) -> str:
@@ -136,7 +95,3 @@ def _advice(word: str, known: Iterable[str], context: Any) -> str:
 
 def _see(call: str) -> str:
     return f"see {call} --help."
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

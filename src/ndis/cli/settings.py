@@ -12,10 +12,11 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
@@ -52,6 +53,9 @@ def _number(value: Any) -> float:
 
 
 def _whole(value: Any) -> int:
+    with suppress(ValueError):
+        if isinstance(value, str):
+            return int(value)
     number = _number(value)
     if number != int(number):
         raise ValueError
@@ -147,6 +151,7 @@ NUMBER = Option(str, _number, "NUMBER", "a number")
 COUNT = Option(str, _whole, "COUNT", "a whole number")
 WORD = Option(str, str, "WORD", "a word")
 COUNT_OR_WORD = Option(str, _whole_or_word, "COUNT", "a whole number or a word such as auto")
+PATH = Option(str, Path, "PATH", "a path")
 WORDS = Option(str, _words, "A,B,...", "words separated by commas")
 VALUES = Option(str, _values, "A,B,...", "values separated by commas")
 SWITCH = Option(bool, _switch, None, "true or false")
@@ -177,6 +182,8 @@ RISK = Option(
 )
 NODES = Option(str, _nodes, "N or A,B,...", "a number of nodes, or their names with commas")
 
+# Parameters of commands, by their types.
+_OF_TYPES = {str: WORD, int: COUNT, float: NUMBER, bool: SWITCH, Path: PATH}
 # Parameters whose type alone does not say how they are written.
 BY_NAME = {
     "columns": WORDS,
@@ -257,13 +264,9 @@ def _first_sentence(text: str) -> str:
 class Settings(dict[str, Any]):
     """Values by name, from flags and file."""
 
-    def need(self, call: str, *names: str, **given: Any) -> None:
-        """Refuse the call unless all are there, here or given beside.
-
-        A name may be several, of which one is enough.
-        """
-        known = {*self, *(name for name, value in given.items() if value is not None)}
-        absent = [name for name in names if known.isdisjoint(name.split("|"))]
+    def need(self, call: str, *names: str) -> None:
+        """Refuse the call unless all are there; a name may be several, of which one is enough."""
+        absent = [name for name in names if self.keys().isdisjoint(name.split("|"))]
         if absent:
             raise ValueError(missing([_either(name) for name in absent], call))
 
@@ -291,7 +294,7 @@ def read_settings(flags: Values, options: Mapping[str, Option], path: Path | Non
         option = options[name]
         try:
             settings[name] = option.read(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             where = flag_name(name) if name in given else f"{name} in {path}"
             shown = ", ".join(value) if isinstance(value, list | tuple) else value
             raise ValueError(
@@ -337,58 +340,77 @@ def as_command(
 ) -> Any:
     """A function as a command; `call` is what is typed after `ndis`, by default its name.
 
-    Its parameters become arguments and, after the ``*``, options; their meaning is read from its
-    docstring, or from `SHARED`. Where it says that it returns a `Reply`, that is printed in the
-    form that is asked for. Further `options`, a flag each or a line of the file ``--config``, come
-    together as its first argument: as `settings`, with all that is needed, which is starred, or as
-    `flags`, just as they were typed.
+    Its parameters become arguments and, after the ``*``, options, written as their types tell;
+    their meaning is read from its docstring, or from `SHARED`. Where it says that it returns a
+    `Reply`, that is printed in the form that is asked for. Further `options`, a flag each or a line
+    of the file ``--config``, come together as its first argument: as `settings`, or as `flags`,
+    just as they were typed. What is needed is starred.
     """
     documented = getattr(command, "func", command)
-    signature = inspect.signature(command, eval_str=True)
+    name, text = call or documented.__name__, inspect.cleandoc(documented.__doc__ or "")
+    signature, about = inspect.signature(command, eval_str=True), SHARED | described(documented)
     own = list(signature.parameters.values())
-    first = own.pop(0).name if options is not None else ""
+    first, further = own.pop(0).name if options is not None else "", options or {}
     forms = getattr(signature.return_annotation, "forms", ())
-    own += [inspect.Parameter(name, _KEYWORD, default=False, annotation=bool) for name in forms]
+    own += [inspect.Parameter(form, _KEYWORD, default=False, annotation=bool) for form in forms]
     if first == "settings":
         own.append(inspect.Parameter("config", _KEYWORD, default=None, annotation=Path | None))
-    about = SHARED | described(documented)
-    shown = [_shown(parameter, *about[parameter.name]) for parameter in own]
-    flags = [
-        inspect.Parameter(
-            option,
-            _KEYWORD,
-            default=None,
-            annotation=Annotated[
-                known.flag | None,
-                typer.Option(
-                    *_flag(option, known),
-                    help=known.help,
-                    show_default=False,
-                    metavar=known.shown,
-                ),
-            ],
-        )
-        for option, known in (options or {}).items()
-    ]
-    name, text = documented.__name__, inspect.cleandoc(documented.__doc__ or "")
+    mine = {each.name: _option_of(each, *about[each.name]) for each in own}
+    arguments = {each.name: str(mine[each.name].shown) for each in own if each.kind is not _KEYWORD}
+    asked = [arguments.get(each.name, each.name) for each in own if each.default is each.empty]
+    starred = (*needed, *asked)
 
-    def run(**arguments: Any) -> None:
-        typed = {option: arguments.pop(option) for option in options or ()}
-        wanted = {form: arguments.pop(form) for form in forms}
+    def run(**typed: Any) -> None:
+        given = read_settings(typed, mine, None)
+        for which in CHECKS.keys() & given:
+            CHECKS[which](given[which])
+        told: Values = {option: typed[option] for option in further}
         if first == "settings":
-            places = {"INPUT": arguments.get("source"), "out": arguments.get("out")}
-            typed = read_settings(typed, options or {}, arguments.pop("config"))
-            typed.need(f"ndis {call}", *needed, **places)
-        reply = command(**arguments, **({first: typed} if first else {}))
+            told = read_settings(told, further, given.pop("config", None))
+        here = {shown: True for each, shown in arguments.items() if each in given}
+        Settings({**told, **given, **here}).need(f"ndis {name}", *starred)
+        wanted = {form: given.pop(form, False) for form in forms}
+        reply = command(**given, **({first: told} if first else {}))
         if forms:
             reply.tell(**wanted)
             if reply.code:
                 raise typer.Exit(reply.code)
 
-    run.__signature__ = inspect.Signature([*shown, *flags])  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in (*shown, *flags)}
+    shown = [_parameter(each.name, mine[each.name], each) for each in own]
+    shown += [_parameter(each, option) for each, option in further.items()]
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in shown}
     run.__doc__ = summary or text.partition("\nParameters\n-")[0].strip()
-    return alone(run, (call or name).rpartition(" ")[2], cls=_starring({*needed}))
+    return alone(run, name.rpartition(" ")[2], cls=_starring({*starred}))
+
+
+def _option_of(parameter: inspect.Parameter, kind: str, meaning: str) -> Option:
+    """How a parameter of a command is written; a type in capitals is shown as it is."""
+    type_ = (get_args(parameter.annotation) or [parameter.annotation])[0]
+    several = list in (get_origin(type_), get_origin(parameter.annotation))
+    each = _OF_TYPES[get_args(type_)[0] if get_args(type_) else type_]
+    default = parameter.default
+    if not (default in (None, "", parameter.empty) or isinstance(default, bool)):
+        meaning = f"{meaning} By default {default}."
+    option = replace(each, shown=kind if kind[:1].isupper() else each.shown, help=meaning)
+    if not several:
+        return option
+    return replace(option, flag=list[str], read=lambda values: [each.read(v) for v in values])
+
+
+def _parameter(
+    name: str, option: Option, own: inspect.Parameter | None = None
+) -> inspect.Parameter:
+    """A parameter as typer wants it; what is missing is told later."""
+    how: Any = {"help": option.help, "metavar": option.shown, "show_default": False}
+    flag = flag_name(re.sub("^as_(?=json|csv)", "", name))
+    if option.flag is bool and (own is None or own.default is not False):
+        flag += f"/--no-{flag[2:]}"
+    is_option = own is None or own.kind is _KEYWORD
+    info = typer.Option(flag, **how) if is_option else typer.Argument(**how)
+    return inspect.Parameter(
+        name, _KEYWORD, default=None, annotation=Annotated[option.flag | None, info]
+    )
 
 
 def alone(run: Callable[..., Any], name: str, **how: Any) -> Any:
@@ -409,24 +431,8 @@ def group(
 
 def asking(name: str, summary: str, *commands: Callable[..., Any]) -> Commands:
     """A group of commands, each called as its function."""
-    return group(name, summary, {command.__name__: command for command in commands})
-
-
-def _shown(parameter: inspect.Parameter, kind: str, meaning: str) -> inspect.Parameter:
-    """A parameter of a command as typer wants it; a type in capitals is shown as it is."""
-    shown: Any = {"help": meaning, "metavar": kind if kind[:1].isupper() else None}
-    name = re.sub("^as_(?=json|csv)", "", parameter.name)
-    words = [flag_name(name)] if parameter.default is False else []  # others have a --no-, too
-    if parameter.kind is not _KEYWORD:
-        info = typer.Argument(**shown, show_default=False)
-    else:
-        info = typer.Option(*words, **shown, callback=CHECKS.get(parameter.name))
-    return parameter.replace(kind=_KEYWORD, annotation=Annotated[parameter.annotation, info])
-
-
-def _flag(name: str, option: Option) -> Sequence[str]:
-    flag = flag_name(name)
-    return [f"{flag}/--no-{flag[2:]}"] if option.flag is bool else [flag]
+    children = {command.__name__: command for command in commands}
+    return group(name, summary, children, lambda each: as_command(each, f"{name} {each.__name__}"))
 
 
 def _starring(names: set[str]) -> type[TyperCommand]:

@@ -125,11 +125,12 @@ class Mode(ABC):
     def refusal(self, state: State, guarantee: Guarantee) -> BudgetExceeded:
         """The error for a release without room."""
         asked, left = self._epsilon_of(guarantee), self.left(state).epsilon
-        return BudgetExceeded(
+        return BudgetExceeded(self._without_room(state, asked, left), asked, left)
+
+    def _without_room(self, state: State, asked: float, left: float) -> str:
+        return (
             f"Expected a release within the budget, got epsilon={asked:.6g} where {left:.6g} "
-            f"is left, both at delta={self.delta:g}; ask for less.",
-            asked,
-            left,
+            f"is left, both at delta={self.delta:g}; ask for less."
         )
 
     def _epsilon_of(self, guarantee: Guarantee) -> float:
@@ -295,14 +296,10 @@ class Planned(Mode):
             return "its releases are not those of its plan"
         return None if not self.parts or self.fits() else "its plan is more than its budget"
 
-    def refusal(self, state: State, guarantee: Guarantee) -> BudgetExceeded:
-        """The error for a release that is not in the plan."""
-        asked, left = self._epsilon_of(guarantee), self.left(state).epsilon
-        return BudgetExceeded(
+    def _without_room(self, state: State, asked: float, left: float) -> str:
+        return (
             f"Expected one of the {sum(state['left'].values())} releases left in the plan, got "
-            f"another with epsilon={asked:.6g} at delta={self.delta:g}; keep to the plan.",
-            asked,
-            left,
+            f"another with epsilon={asked:.6g} at delta={self.delta:g}; keep to the plan."
         )
 
     def _total(self, times: Counter[str]) -> Remaining:
