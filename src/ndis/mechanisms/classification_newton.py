@@ -30,10 +30,9 @@ _DOUBT, _STEEPNESS, _OF_TOTALS = 0.3, 0.5, 0.3
 _BENDING = 2.0
 # How far weighted gradients miss the likelihood's own: by sampling, and where the model is wrong.
 _SAMPLED, _MISSED = 0.03, 0.2
-# Widths of the coefficients' prior (log2 of them is N(0, 1.5^2)), how it follows the spectrum, and
-# how wide it is in one direction beside others.
+# Widths of the coefficients' prior (log2 of them is N(0, 1.5^2)), and how wide it is in one
+# direction beside others.
 _WIDTHS, _SPREAD = 2.0 ** np.arange(-1, 6), 1.5
-_POWERS = np.array([0.0, 1.0])
 _LOCAL, _SHARES = np.array([0.3, 1.0, 3.0]), np.array([0.25, 0.5, 0.25])
 # The estimate is repeated with the curvature that it implies. Its logits spread at most so much
 # more than at any query so far, or than _FLOOR.
@@ -61,6 +60,15 @@ def class_basis(n_classes: int) -> FloatArray:
 def weighted_bound(n_classes: int) -> float:
     """The longest weighted residual (see `ndis.tables.Scores`)."""
     return math.sqrt((n_classes - 1) / n_classes)
+
+
+def moderation(variance: float, n_classes: int) -> float:
+    """1/sqrt(1 + pi/8 v), by which MacKay multiplies log-odds of variance v.
+
+    `variance` is that of logits in the basis of the classes; two classes have one such logit, and
+    their log-odds are sqrt(2) times it.
+    """
+    return 1.0 / math.sqrt(1.0 + math.pi / 8.0 * variance * (2.0 if n_classes == 2 else 1.0))
 
 
 @lru_cache(maxsize=64)
@@ -166,10 +174,6 @@ class Newton:
         # Noise of the intercept in a centred gradient.
         self.ratio = noise["residuals"] / noise["gradients"]
         self.along = (self.vectors.T @ self.mean) ** 2 * self.ratio**2
-        shape = (self.values / self.values.mean()) ** _POWERS[:, None]
-        shape = shape / np.average(shape, axis=1, weights=self.values)[:, None]
-        prior = (_WIDTHS[:, None, None] ** 2 * shape).reshape(-1, 1, d)
-        self.prior = prior * _LOCAL[:, None] ** 2
         self.log: list[_Round] = []
         self.guess, self.centre = np.zeros((d, self.k)), np.zeros(self.k)
 
@@ -182,6 +186,15 @@ class Newton:
     def intercept(self) -> FloatArray:
         """The logits at the middle, in the basis of the classes."""
         return np.asarray(self.centre - self.mean @ self.theta)
+
+    def moderated(self) -> tuple[float, FloatArray]:
+        """A factor of the coefficients, and the intercept beside it, for predictions.
+
+        The intercept gives the shares of the classes, whatever the factor.
+        """
+        variance = float(np.sum(self.values @ self.variances)) / (self.n * self.k)
+        factor = moderation(variance, self.k + 1)
+        return factor, self._centred(factor) - factor * (self.mean @ self.theta)
 
     def query(self) -> tuple[Point, bool]:
         """Where the next gradient is asked for, and whether without weights.
@@ -320,11 +333,11 @@ class Newton:
 
     def _set_width(self, moment: FloatArray, noise: FloatArray) -> None:
         """The prior's variances (k, d), averaged by likelihood; the posterior's of each class."""
-        prior = self.prior[:, None]
+        prior = np.outer(_WIDTHS, _LOCAL)[:, None, :, None] ** 2
         total = prior * self.slope[:, None] ** 2 + noise[:, None]
         each = np.log(_SHARES)[:, None] - 0.5 * (np.log(total) + moment[:, None] ** 2 / total)
         likelihood = logsumexp(each, axis=2).sum(axis=(1, 2))
-        likelihood -= 0.5 * np.repeat(np.log2(_WIDTHS) / _SPREAD, len(_POWERS)) ** 2
+        likelihood -= 0.5 * (np.log2(_WIDTHS) / _SPREAD) ** 2
         weights = softmax(each, axis=2) * softmax(likelihood)[:, None, None, None]
         shrunk = np.sum(weights * prior / total, axis=(0, 2))
         self.width = shrunk * noise / np.maximum(1.0 - shrunk * self.slope**2, 1e-9)
@@ -340,7 +353,11 @@ class Newton:
         ones = np.linalg.inv(kernel + noise).sum(axis=0)
         totals = ones @ np.array([one.totals for one in self.log]) / ones.sum()
         self.target = self._shares(totals, 1.0 / ones.sum())
-        cov, centre = self._cov(self.guess), np.log(self.target) @ self.basis
+        self.centre = self._centred(1.0)
+
+    def _centred(self, factor: float) -> FloatArray:
+        """The logits at the mean that give the shares of the classes, coefficients multiplied."""
+        cov, centre = factor**2 * self._cov(self.guess), np.log(self.target) @ self.basis
         for _ in range(30):
             model = Average(centre, cov, self.basis)
             off = self.target - model.mean
@@ -348,4 +365,4 @@ class Newton:
             centre = centre + step
             if np.abs(off).max() < _CONVERGED:
                 break
-        self.centre = centre
+        return np.asarray(centre)
