@@ -138,7 +138,9 @@ def test_the_library_holds_neither_claims_nor_reproduction(wheels: dict[str, set
     research = re.compile(r"claims|reproduce|papers|rank_one|radial|mixing|published")
     assert not [name for name in modules if research.search(name)]
     pages = {"ndis/explore/page.html", "ndis/report/page.css", "ndis/plots.mplstyle"}
-    assert {"ndis/py.typed", "ndis/cli/table/flights.csv", *pages} <= wheels["library"]
+    assert {"ndis/py.typed", "ndis/__init__.pyi", "ndis/cli/table/flights.csv", *pages} <= wheels[
+        "library"
+    ]
     # Nor by name inside: what is published and not ours is in the other distribution.
     for name in sorted(modules):
         text = (ROOT / "src" / name).read_text()

@@ -46,7 +46,7 @@ def lines_of_code(text: str) -> int:
 def count(folder: Path) -> Counter[str]:
     """Return the lines of code of a package, by what lies directly below it."""
     total: Counter[str] = Counter()
-    for file in sorted(folder.rglob("*.py")):
+    for file in sorted([*folder.rglob("*.py"), *folder.rglob("*.pyi")]):
         total[file.relative_to(folder).parts[0]] += lines_of_code(file.read_text())
     return total
 

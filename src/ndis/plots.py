@@ -2,7 +2,7 @@
 
 import io
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Protocol
@@ -94,18 +94,14 @@ def curve(
     """
     grid = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
     named = losses if isinstance(losses, Mapping) else {"": losses}
-    with style():
-        new, axes = figure(title)
+    with _drawing(title, named, "epsilon", "delta") as (new, axes):
         for label, loss in named.items():
             (line,) = axes.plot(grid, _heights(loss, grid), label=label)
             here = marked.get(label, ()) if isinstance(marked, Mapping) else marked
             points = np.asarray(here, dtype=np.float64)
             if points.size:
                 axes.plot(points, _heights(loss, points), "o", color=line.get_color())
-        axes.set_xlabel("epsilon")
-        axes.set_ylabel("delta")
         axes.yaxis.set_major_formatter(lambda height, _: f"$10^{{{height:g}}}$")
-        _add_legend(new, named)
     return new
 
 
@@ -153,21 +149,18 @@ def tradeoff(
         alphas = np.geomspace(1e-5, 1.0, 101) if log else np.linspace(0.0, 1.0, 101)
     levels = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
     named = losses if isinstance(losses, Mapping) else {"": losses}
-    with style():
-        new, axes = figure(title)
+    height = "caught (1 - beta)" if log else "beta: missed (type II error)"
+    with _drawing(title, named, "alpha: false alarms (type I error)", height) as (new, axes):
         for label, loss in named.items():
             missed = np.asarray(loss.tradeoff(levels))
             axes.plot(levels, 1.0 - missed if log else missed, label=label)
         guess = levels if log else 1.0 - levels
         axes.plot(levels, guess, color="#888888", linestyle="--", linewidth=1.0, label="guessing")
-        axes.set_xlabel("alpha: false alarms (type I error)")
-        axes.set_ylabel("caught (1 - beta)" if log else "beta: missed (type II error)")
         if log:
             axes.set_xscale("log")
             axes.set_yscale("log")
         else:
             axes.set_aspect("equal")
-        _add_legend(new, named)
     return new
 
 
@@ -211,13 +204,9 @@ def compare(
     [36.3, 8.1, 2.2]
     """
     grid = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
-    with style():
-        new, axes = figure(title)
+    with _drawing(title, ways, "epsilon", quantity) as (new, axes):
         for label, way in ways.items():
             axes.loglog(grid, [_or_gap(way, float(value)) for value in grid], label=label)
-        axes.set_xlabel("epsilon")
-        axes.set_ylabel(quantity)
-        _add_legend(new, ways)
     return new
 
 
@@ -228,10 +217,18 @@ def _or_gap(way: Callable[[float], float], epsilon: float) -> float:
         return math.nan
 
 
-def _add_legend(new: "Figure", named: Mapping[str, Any]) -> None:
-    """Above the axes, where no curve can run through it; none if there is nothing to name."""
-    if any(named):
-        new.legend(loc="outside upper left", ncols=2)
+@contextmanager
+def _drawing(
+    title: str, named: Iterable[str], width: str, height: str
+) -> "Iterator[tuple[Figure, Axes]]":
+    """A figure whose axes and curves get their names."""
+    with style():
+        new, axes = figure(title)
+        yield new, axes
+        axes.set_xlabel(width)
+        axes.set_ylabel(height)
+        if any(named):  # above the axes, where no curve can run through it
+            new.legend(loc="outside upper left", ncols=2)
 
 
 def burn_down(ledger: "Ledger") -> "Figure":
@@ -259,19 +256,16 @@ def burn_down(ledger: "Ledger") -> "Figure":
     'releases'
     """
     releases, left = ledger.burn_down()
-    with style():
-        new, axes = figure()
+    height = f"epsilon left at delta {ledger.delta:g}"
+    with _drawing("", ["left"], "releases", height) as (new, axes):
         axes.step(
             releases, left, where="post", marker="o" if len(left) < 40 else None, label="left"
         )
         axes.axhline(
             ledger.epsilon, color="#888888", linestyle="--", linewidth=1.0, label="the budget"
         )
-        axes.set_xlabel("releases")
         axes.locator_params(axis="x", integer=True)
-        axes.set_ylabel(f"epsilon left at delta {ledger.delta:g}")
         axes.set_ylim(0.0, 1.05 * ledger.epsilon)
-        new.legend(loc="outside upper left", ncols=2)
     return new
 
 

@@ -103,7 +103,7 @@ class Release:
         self.arrays: dict[str, NDArray[Any]] = {k: _numbers(k, v) for k, v in named.items()}
         self.guarantee = guarantee
         self.mechanism = mechanism
-        self.parameters: dict[str, Any] = _plain(parameters or {})
+        self.parameters: dict[str, Any] = plain(parameters or {})
         self.library = f"ndis {__version__}"
         self.signatures: tuple[dict[str, str], ...] = ()
 
@@ -607,18 +607,18 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters as JSON gives them back; numpy's numbers become Python's."""
-    plain = {}
+    found = {}
     for name, value in parameters.items():
         try:
-            plain[name] = json.loads(json.dumps(value, default=_unwrapped, allow_nan=False))
+            found[name] = json.loads(json.dumps(value, default=_unwrapped, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:
             raise TypeError(
                 f"Expected parameters that JSON can hold, got {name} with something else ({error});"
                 " pass numbers, text, lists or mappings."
             ) from None
-    return plain
+    return found
 
 
 def _unwrapped(value: Any) -> Any:

@@ -136,11 +136,8 @@ def _estimates(release: Release) -> list[Answer]:
     """The answers by name, from the estimator that the release makes possible."""
     import ndis
 
-    if release.mechanism not in ndis.__all__:
-        return []
-    estimator: Any = getattr(ndis, release.mechanism)
     try:
-        model = estimator.from_release(release)
+        model = getattr(ndis, release.mechanism).from_release(release)
         return next((list(say(model)) for name, say in _SAY.items() if hasattr(model, name)), [])
     except Exception:  # whatever a stranger's parameters do to it: the arrays are there
         return []

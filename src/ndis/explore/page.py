@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 from ndis import _validate
 from ndis.explore.grid import grid
 from ndis.mechanisms.base import PrivateEstimator, TableEstimator
+from ndis.release import plain
 
 # Chosen on the page, or no part of a question.
 _LEFT_OUT = ("epsilon", "delta", "method", "n_rows", "noise_scale", "random_state", "ledger")
@@ -137,11 +137,13 @@ def _texts(
 def _given(model: PrivateEstimator) -> dict[str, Any]:
     """The parameters that are part of the question, where they are not the default."""
     known = inspect.signature(type(model)).parameters
-    return {
-        name: _plain(value)
-        for name, value in model.get_params(deep=False).items()
-        if name not in _LEFT_OUT and not np.array_equal(value, known[name].default)
-    }
+    return plain(
+        {
+            name: value
+            for name, value in model.get_params(deep=False).items()
+            if name not in _LEFT_OUT and not np.array_equal(value, known[name].default)
+        }
+    )
 
 
 def _python(model: PrivateEstimator) -> str:
@@ -149,14 +151,3 @@ def _python(model: PrivateEstimator) -> str:
     method = "    method='$method',\n" * ("method" in model.get_params(deep=False))
     rest = "".join(f"    {name}={value!r},\n" for name, value in _given(model).items())
     return f"{type(model).__name__}(\n    epsilon=$epsilon,\n    delta=$delta,\n{method}{rest})"
-
-
-def _plain(value: Any) -> Any:
-    """The same in lists, dictionaries and numbers, as files know them."""
-    if isinstance(value, Mapping):
-        return {_plain(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, str):
-        return str(value)
-    return [_plain(each) for each in value] if isinstance(value, tuple | list) else value
