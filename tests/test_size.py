@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MOST = 19_595
+MOST = 19_528
 
 
 @pytest.fixture(scope="module")
