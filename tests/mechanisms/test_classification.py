@@ -18,7 +18,7 @@ from ndis import Ledger, PrivateLogisticRegression, audit, privacy_loss
 from ndis.calibration import noise_multiplier
 from ndis.mechanisms import classification, classification_posterior
 from ndis.mechanisms.classification import _parts, _whole
-from ndis.mechanisms.classification_newton import class_basis
+from ndis.mechanisms.classification_newton import Newton, class_basis
 from ndis.mechanisms.recompute import implied
 from ndis.tables import GRID_NORM, Columns, Rows, Scores, Table, contrasts
 from posterior_pairs import logistic_removals, worst_log_delta
@@ -489,3 +489,16 @@ def test_no_row_moves_a_round_further_than_is_paid_for(
         ask((length * wrong @ basis, np.zeros(classes - 1)), plain)
         moved.append(sum(float(np.sum(part**2)) for part in drawn))
     assert 0.9 < max(moved) / (paid / classification._ROUNDS["newton"]) <= 1.0
+
+
+def test_a_round_is_estimated_once_and_again_for_the_first_prediction(monkeypatch) -> None:
+    estimate, times = Newton._estimate, []
+    monkeypatch.setattr(Newton, "_estimate", lambda self: times.append(1) or estimate(self))
+    X, y = labelled(500, 3, 3)
+    fitted = model(classes=range(3), method="newton").fit(X, y)
+    n_rounds = len(times)
+    assert n_rounds == len(fitted.release_.arrays["gradients"])
+    for _ in range(2):
+        fitted.predict_proba(X)
+        assert len(times) == 2 * n_rounds
+    assert np.array_equal(fitted._logits.coefficients()[0], fitted.coef_)

@@ -375,6 +375,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
             arrays = {"gram": gram / GRID_NORM**2, "sums": sums / GRID_NORM, "count": count}
             model = Newton(k, **arrays, noise=noise)
             arrays |= newton_rounds(model, ask)
+            return arrays | _in_table_units(_estimated(model), data.rows)
         return arrays | _in_table_units(_logits(plan.method, noise, k, arrays), data.rows)
 
     def _finish(self, rows: Rows) -> None:
@@ -386,8 +387,15 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         self._from_arrays = rows.labels is not None and len(rows.labels.columns) > 1
         if "draws" in arrays:
             self.draws_ = arrays["draws"]
-        method = self.release_.parameters["method"]
-        self._logits = _logits(method, self.noise_scale_, len(self.classes_), arrays)
+        self._told: list[Logits] = []  # scikit-learn allows no new attribute in a prediction
+
+    @property
+    def _logits(self) -> Logits:
+        """What the release says of logits, found when it is first asked for."""
+        if not self._told:
+            method, K = self.release_.parameters["method"], len(self.classes_)
+            self._told.append(_logits(method, self.noise_scale_, K, self.release_.arrays))
+        return self._told[0]
 
     # -- after the release ---------------------------------------------------------------------
 
@@ -538,9 +546,15 @@ def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, Floa
     model = Newton(n_classes, **moments, noise=noise)
     for point, plain, gradient, residuals in zip(*(arrays[n] for n in _OF_ROUNDS), strict=True):
         model.learn((point[1:], point[0]), bool(plain), gradient, residuals)
+    return _estimated(model)
+
+
+def _estimated(model: Newton) -> Logits:
+    """What "newton" has found."""
     factor, centre = model.moderated()
     errors = np.sqrt(model.vectors**2 @ model.variances)
-    return Logits(model.theta @ basis.T, basis @ model.intercept, factor, basis @ centre, errors)
+    theta, intercept = model.theta @ model.basis.T, model.basis @ model.intercept
+    return Logits(theta, intercept, factor, model.basis @ centre, errors)
 
 
 def _in_table_units(logits: Logits, rows: Rows) -> Arrays:
@@ -577,9 +591,10 @@ def _imagined_loss(plan: Plan, n_classes: int, d: int, n_rows: int, signal: floa
         arrays["gram"] = each * rows.T @ rows + 0.5 * (square + square.T)
         arrays["sums"] = each * rows.sum(axis=0) + noise["sums"] * rng.standard_normal(d)
         model = Newton(n_classes, **arrays, noise=noise)
-        arrays |= newton_rounds(model, ask)
+        newton_rounds(model, ask)
+        found = _estimated(model)
     else:
         arrays["theta"] = descend(ask, float(arrays["count"]), noise, (d, n_classes - 1))
-    logits = _logits(plan.method, noise, n_classes, arrays).moderated(Block(rows.T * GRID_NORM)).T
-    released = softmax(logits, axis=1)
+        found = _logits(plan.method, noise, n_classes, arrays)
+    released = softmax(found.moderated(Block(rows.T * GRID_NORM)).T, axis=1)
     return float(np.mean(np.sum(p * (np.log(p) - np.log(released)), axis=1)))

@@ -31,6 +31,9 @@ BOUND_RANGE = (1e-60, 1e60)
 # Squares of grid entries of so many columns add up exactly: 2^13 times 2^40.
 _EXACT_COLUMNS = 8192
 
+# So many rows are turned into columns at once, if they have so many numbers.
+_TURNED, _WIDE = 16, 256
+
 # What stands for limits that are to be found privately.
 PRIVATE = "private"
 
@@ -223,7 +226,7 @@ class Columns:
         place = int(self.intercept and len(target) == len(self.names))
         target[:place] = 1.0
         if not isinstance(values, Mapping):
-            target[place:] = values.T
+            _turn(target[place:], values)
             return
         for column in self.columns:
             width = len(self._names(column))
@@ -232,7 +235,7 @@ class Columns:
                 # Every record is compared with every level: the work does not depend on them.
                 part[...] = values[column] == np.arange(width)[:, None]
             else:
-                part[...] = values[column].T
+                _turn(part, values[column])
             place += width
 
     def to_grid(self, values: Any, shrink: Any = None) -> tuple[Any, Any]:
@@ -268,6 +271,13 @@ class Columns:
         clipped, moved = self.limits is not None or not self.boxed, self.limits is not None
         limits = (low, high) if clipped else None
         return Grid(limits, middle if moved and self.centred else None, scale, self.boxed)
+
+
+def _turn(target: FloatArray, values: FloatArray) -> None:
+    """Write the transpose; of wide rows a few at a time, which stay in the processor's cache."""
+    step = _TURNED if len(target) >= _WIDE else len(values)
+    for start in range(0, len(values), step):
+        target[:, start : start + step] = values[start : start + step].T
 
 
 class Grid(NamedTuple):
