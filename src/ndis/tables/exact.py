@@ -34,6 +34,8 @@ STACK_ROWS = 2**22
 # A sum is high 2^26 + low. With blocks of at most 2^52 both parts fit 64 bits beyond 2^40 rows.
 _LOW_BITS = 26
 _DIGIT = 2**13 - 1
+# So many terms below 2^53 are added up before more bits are needed.
+_FEW = 2**9
 # No sum is made of more rows than this: the cap on rows that holds where none is declared.
 MOST_ROWS = 2**40
 
@@ -58,7 +60,10 @@ class ExactSum:
     @classmethod
     def of(cls, values: Any) -> ExactSum:
         """Doubles that hold integers, taken as they are."""
-        return cls(*_split(np.asarray(values, dtype=np.float64)))
+        doubles = np.asarray(values, dtype=np.float64)
+        high = np.asarray(np.floor(doubles * 2.0**-_LOW_BITS))
+        low = np.asarray(doubles - high * 2.0**_LOW_BITS)
+        return cls(high.astype(np.int64), low.astype(np.int64))
 
     @property
     def value(self) -> FloatArray:
@@ -154,35 +159,36 @@ class Accumulator:
 
     def __init__(self) -> None:
         self._parts: dict[str, list[Any]] = {}
-        self._sparse: dict[str, tuple[Any, int]] = {}  # sums of so many sparse terms
+        self._short: dict[str, tuple[Any, int]] = {}  # sums of so few terms that 64 bits hold them
 
     def add(self, terms: Mapping[str, Any]) -> None:
-        """Add what a block contributes: integers, held by doubles of at most 2^53, or sparse."""
+        """Add what a block contributes: 64-bit integers, or doubles that hold them below 2^53."""
         for name, term in terms.items():
-            if hasattr(term, "tocoo"):
-                self._add_sparse(name, term.astype(np.int64), 1)
-            else:
+            sparse = hasattr(term, "tocoo")
+            xp = np if sparse else namespace(term)
+            if not sparse and xp.isdtype(term.dtype, "integral"):
                 self._merge(name, _split(term))
+            else:  # an array even of one number: numpy 2.0 turns no scalar into integers
+                whole = term.astype(np.int64) if sparse else xp.astype(xp.asarray(term), xp.int64)
+                self._add_short(name, whole, 1)
 
     def merge(self, other: Accumulator) -> None:
         """Add what another worker has summed."""
         for name, parts in other._parts.items():
             self._merge(name, parts)
-        for name, (term, count) in other._sparse.items():
-            self._add_sparse(name, term, count)
+        for name, (term, count) in other._short.items():
+            self._add_short(name, term, count)
 
     def sums(self) -> dict[str, ExactSum]:
         """The sums so far."""
-        for name in list(self._sparse):
-            self._scatter(name)
+        self._lengthen(*self._short)
         return {
             name: ExactSum(*map(on_host, _carried(*parts))) for name, parts in self._parts.items()
         }
 
     def state(self) -> dict[str, Any]:
         """What has been summed as plain arrays, for transport."""
-        for name in list(self._sparse):
-            self._scatter(name)
+        self._lengthen(*self._short)
         return {name: [on_host(part) for part in parts] for name, parts in self._parts.items()}
 
     @classmethod
@@ -199,29 +205,30 @@ class Accumulator:
         for index, more in enumerate(parts):
             self._parts[name][index] += more
 
-    def _add_sparse(self, name: str, term: Any, count: int) -> None:
-        """Add a sparse matrix without making it dense, while 64 bits are enough."""
-        known, before = self._sparse.pop(name, (None, 0))
-        self._sparse[name] = (term if known is None else known + term, before + count)
-        if before + count >= STACK_ROWS // BLOCK_ROWS:
-            self._scatter(name)
+    def _add_short(self, name: str, term: Any, count: int) -> None:
+        """Add while 64 bits are enough, and sparse matrices without making them dense."""
+        known, before = self._short.pop(name, (None, 0))
+        if known is not None:
+            known += term  # a dense one without a copy
+        self._short[name] = (term if known is None else known, before + count)
+        if before + count >= _FEW:  # so few at most have met as many: fewer than 2^10 below 2^53
+            self._lengthen(name)
 
-    def _scatter(self, name: str) -> None:
-        term, _ = self._sparse.pop(name)
-        entries = term.tocoo()
-        if name not in self._parts:
-            self._parts[name] = [np.zeros(term.shape, np.int64) for _ in range(2)]
-        place = entries.row.astype(np.int64) * term.shape[1] + entries.col
-        for part, more in zip(self._parts[name], _split(entries.data), strict=True):
-            part.reshape(-1)[place] += more  # each place stands there once
+    def _lengthen(self, *names: str) -> None:
+        """Move sums to where there is room for more."""
+        for name in names:
+            term, _ = self._short.pop(name)
+            if not hasattr(term, "tocoo"):
+                self._merge(name, _split(term))
+                continue
+            entries = term.tocoo()
+            if name not in self._parts:
+                self._parts[name] = [np.zeros(term.shape, np.int64) for _ in range(2)]
+            place = entries.row.astype(np.int64) * term.shape[1] + entries.col
+            for part, more in zip(self._parts[name], _split(entries.data), strict=True):
+                part.reshape(-1)[place] += more  # each place stands there once
 
 
 def _split(values: Any) -> tuple[Any, Any]:
-    """The two parts of integers, which doubles may hold, wherever they are."""
-    xp = namespace(values)
-    if xp.isdtype(values.dtype, "integral"):
-        return values >> _LOW_BITS, values & (2**_LOW_BITS - 1)
-    # An array even of one number: numpy 2.0 turns no scalar into integers.
-    high = xp.asarray(xp.floor(values * 2.0**-_LOW_BITS))
-    low = xp.asarray(values - high * 2.0**_LOW_BITS)
-    return xp.astype(high, xp.int64), xp.astype(low, xp.int64)
+    """The two parts of 64-bit integers, wherever they are."""
+    return values >> _LOW_BITS, values & (2**_LOW_BITS - 1)
