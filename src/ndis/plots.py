@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,22 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ndis.ledger import Ledger
+    from ndis.loss import PrivacyLoss
 
 __all__ = ["burn_down", "compare", "curve", "figure", "style", "tradeoff"]
-
-
-class HasLogDelta(Protocol):
-    """Anything with a privacy curve: a loss or a profile."""
-
-    def log_delta(self, epsilon: Any, /) -> Any:
-        """Return the natural logarithm of delta."""
-
-
-class HasTradeoff(Protocol):
-    """Anything with a trade-off curve: a loss or a profile."""
-
-    def tradeoff(self, alpha: Any, /) -> Any:
-        """Return the least type II error at level alpha."""
 
 
 @contextmanager
@@ -61,7 +48,7 @@ def figure(title: str = "") -> "tuple[Figure, Axes]":
 
 
 def curve(
-    losses: HasLogDelta | Mapping[str, HasLogDelta],
+    losses: "PrivacyLoss | Mapping[str, PrivacyLoss]",
     epsilons: ArrayLike,
     *,
     marked: ArrayLike | Mapping[str, ArrayLike] = (),
@@ -105,14 +92,14 @@ def curve(
     return new
 
 
-def _heights(loss: HasLogDelta, epsilons: Any) -> Any:
+def _heights(loss: "PrivacyLoss", epsilons: Any) -> Any:
     """log10 delta, from ln delta, so that a curve goes on below the smallest double."""
     heights = np.asarray(loss.log_delta(epsilons)) / math.log(10)
     return np.where(np.isfinite(heights), heights, np.nan)
 
 
 def tradeoff(
-    losses: HasTradeoff | Mapping[str, HasTradeoff],
+    losses: "PrivacyLoss | Mapping[str, PrivacyLoss]",
     alphas: ArrayLike | None = None,
     *,
     log: bool = False,

@@ -106,7 +106,10 @@ def audit_samples(
     test, asked = _test(epsilon, claimed_delta, confidence, classifier, low_bits)
     most, rng = _validate.count("n_samples", n_samples, _FEWEST), generator(random_state)
     for size in track(_batches(most), "Running on both data sets", most, size=int):
-        first, second = (_draw(mechanism, data, size, rng) for data in (D, D_prime))
+        first, second = (
+            _outputs("outputs", [np.ravel(mechanism(data, rng)) for _ in range(size)])
+            for data in (D, D_prime)
+        )
         test.run(*_paired(first, second))
         if test.refuted:
             break
@@ -256,16 +259,6 @@ def _paired(
             f"and {len(others)}; draw more."
         )
     return outputs, others
-
-
-def _draw(
-    mechanism: Callable[[Any, np.random.Generator], ArrayLike],
-    data: Any,
-    size: int,
-    rng: np.random.Generator,
-) -> FloatArray:
-    draws = [np.asarray(mechanism(data, rng), np.float64).reshape(-1) for _ in range(size)]
-    return _validate.floats("outputs", np.array(draws), ndim=2)
 
 
 def _scores(

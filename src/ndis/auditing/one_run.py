@@ -127,7 +127,12 @@ def chance_of_guesses(n_canaries: int, n_guesses: int, right: int, claim: Any) -
     >>> chance_of_guesses(1000, 500, 450, QuadraticLoss.from_shift(0.5)) < 1e-3
     True
     """
-    return _chance(n_canaries, n_guesses, right, _points(claim))
+    m, r, points = n_canaries, n_guesses, _points(claim)
+    by_binomial = min(_by_binomial(m, r, right, *point) for point in points)
+    if right == 0:
+        return by_binomial
+    lines = _lines(points[:, None])  # against many chances at once
+    return min(by_binomial, _largest(lambda c: _least_total(m, r, right, c, lines) <= _FULL)[1])
 
 
 def _points(claim: Any) -> FloatArray:
@@ -138,15 +143,6 @@ def _points(claim: Any) -> FloatArray:
     losses = claim, claim.reversed()
     epsilons = np.linspace(0.0, max(loss.epsilon(1e-9) for loss in losses), 40)
     return np.column_stack([epsilons, np.max([loss.delta(epsilons) for loss in losses], axis=0)])
-
-
-def _chance(m: int, r: int, right: int, points: FloatArray) -> float:
-    """The smaller of both bounds on P(W >= right)."""
-    by_binomial = min(_by_binomial(m, r, right, *point) for point in points)
-    if right == 0:
-        return by_binomial
-    lines = _lines(points[:, None])  # against many chances at once
-    return min(by_binomial, _largest(lambda c: _least_total(m, r, right, c, lines) <= _FULL)[1])
 
 
 def _by_binomial(m: int, r: int, right: int, epsilon: float, delta: float) -> float:

@@ -82,35 +82,19 @@ class Remaining:
 
 
 @dataclass(frozen=True)
-class Mode(ABC):
-    """A budget (epsilon, delta) and a rule for adding releases up."""
+class _Rules(ABC):
+    """A budget (epsilon, delta) and a rule for adding releases up: what both modes share.
+
+    Each has a `start` of its state, the `cost` of a release, which is found without holding up
+    other processes, and the state `after` it; and it tells a `fault` of a state.
+    """
 
     epsilon: float
     delta: float
 
     @abstractmethod
-    def start(self) -> State:
-        """The state of a new ledger."""
-
-    @abstractmethod
-    def cost(self, guarantee: Guarantee) -> Any:
-        """What `after` needs to know of a release; found without holding up other processes."""
-
-    @abstractmethod
-    def after(self, state: State, guarantee: Guarantee, cost: Any, *, first: bool) -> State | None:
-        """The state after a release, None if there is no room for it."""
-
-    @abstractmethod
     def left(self, state: State) -> Remaining:
         """What may still be spent."""
-
-    @abstractmethod
-    def burn_down(self, guarantees: Sequence[Guarantee], moments: Sequence[int]) -> list[float]:
-        """Epsilon left after the first so many releases."""
-
-    @abstractmethod
-    def fault(self, state: State, guarantees: Sequence[Guarantee]) -> str | None:
-        """What is wrong with a state that these releases should have led to, None if nothing."""
 
     def total(self, guarantees: Sequence[Guarantee]) -> Profile:
         """The loss of these releases, added up as if they had been planned."""
@@ -141,7 +125,7 @@ class Mode(ABC):
 
 
 @dataclass(frozen=True)
-class Adaptive(Mode):
+class Adaptive(_Rules):
     """Later releases may depend on earlier outputs; the state holds the filter's totals."""
 
     filter: Filter
@@ -203,7 +187,7 @@ class Adaptive(Mode):
 
 
 @dataclass(frozen=True)
-class Planned(Mode):
+class Planned(_Rules):
     """Releases fixed beforehand; the state counts those left, by fingerprint.
 
     `parts` are the distinct guarantees of the plan and how often each may be used; none before
@@ -309,6 +293,9 @@ class Planned(Mode):
             return Remaining(0.0, self.delta, 0.0)
         total = compose(used, self.epsilon / _CELLS)
         return _as_gaussian(float(total.epsilon(self.delta)), self.delta)
+
+
+Mode = Adaptive | Planned
 
 
 @lru_cache(maxsize=1024)
