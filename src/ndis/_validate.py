@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -123,6 +125,28 @@ def epsilons(value: ArrayLike) -> FloatArray:
 def deltas(value: ArrayLike) -> FloatArray:
     """Return deltas as a float64 array in [0, 1]."""
     return floats_within("delta", value, 0.0, 1.0)
+
+
+def not_installed(what: str, how: str) -> ImportError:
+    """The error where a package is missing: what it is for, and how pip gets it."""
+    return ImportError(f"Expected {what}, but it is not installed; run: pip install {how}.")
+
+
+@contextmanager
+def installed(what: str, how: str) -> Iterator[None]:
+    """Imports that may fail, told by `not_installed`."""
+    try:
+        yield
+    except ImportError:
+        raise not_installed(what, how) from None
+
+
+def require_folder(path: Path, what: str) -> None:
+    """Refuse a file for something in a folder that is not there."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"Expected a folder for the {what}, got {path.parent}, which is not there; make it."
+        )
 
 
 def printable(text: str) -> str:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ndis import _validate
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -257,11 +259,6 @@ def burn_down(ledger: "Ledger") -> "Figure":
 
 
 def _matplotlib() -> Any:
-    try:
+    with _validate.installed("matplotlib for a figure", "'ndis[plots]'"):
         import matplotlib
-    except ImportError:
-        raise ImportError(
-            "Expected matplotlib for a figure, but it is not installed; "
-            "run: pip install 'ndis[plots]'."
-        ) from None
     return matplotlib

@@ -31,7 +31,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndis._validate import printable
+from ndis import _validate
 from ndis.guarantee import Guarantee, NeighbourRelation
 
 SCHEMA = "ndis-release/2"
@@ -243,7 +243,7 @@ class Release:
             except Exception as error:  # whatever a stranger's file does to parsers and losses
                 raise ValueError(
                     f"Expected a release file written by ndis, got {path}: "
-                    f"{printable(str(error))[:300]}; ask for the file again."
+                    f"{_validate.printable(str(error))[:300]}; ask for the file again."
                 ) from None
         if not same:
             raise ChangedRelease(
@@ -419,11 +419,7 @@ class NewFile:
             raise ValueError(f"Expected a file name that ends in .npz, got {path}; rename it.")
         if os.path.lexists(path):
             raise FileExistsError(f"Expected a new file, got {path}, which exists; choose another.")
-        if not self.path.parent.is_dir():
-            raise FileNotFoundError(
-                f"Expected a folder for the release, got {self.path.parent}, which is not there; "
-                "make it."
-            )
+        _validate.require_folder(self.path, "release")
         self._aside = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
 
     def __enter__(self) -> NewFile:
@@ -637,15 +633,10 @@ def _signed_text(digest: str) -> bytes:
 
 def _key(key: Any, kind: str) -> Any:
     """An Ed25519 key, from a PEM file if need be; a private key holds the public one."""
-    try:
+    with _validate.installed("the package cryptography for signatures", "'ndis[sign]'"):
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
-    except ImportError:
-        raise ImportError(
-            "Expected the package cryptography for signatures, but it is not installed; run: "
-            "pip install 'ndis[sign]'."
-        ) from None
     wanted = ed25519.Ed25519PrivateKey if kind == "private" else ed25519.Ed25519PublicKey
     if isinstance(key, str | Path):
         content = Path(key).read_bytes()

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ndis._validate import require_folder
 from ndis.cli import tables
 from ndis.cli.console import ExitCode, Reply, say
 from ndis.cli.curve import read_pair
@@ -51,11 +52,8 @@ class _Pages:
                 "Expected --owner-report for --show-rows, got none; name a page for the owner."
             )
         for page in (self.report, self.owner_report):
-            if page is not None and not page.parent.is_dir():
-                raise FileNotFoundError(
-                    f"Expected a folder for the page, got {page.parent}, which is not there; "
-                    "make it."
-                )
+            if page is not None:
+                require_folder(page, "page")
 
     def tell(self, verdict: Verdict, table: Any = None) -> Reply:
         """The owner's page, and the verdict, which decides about the exit code."""

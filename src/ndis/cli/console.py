@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ndis._validate import printable
+from ndis._validate import not_installed, printable, require_folder
 from ndis.cli.mistakes import ClickException, sentence
 
 if TYPE_CHECKING:
@@ -73,24 +73,15 @@ def debugging(wanted: bool | None = None) -> bool:
     return _SHOWN["debug"]
 
 
-def drawable(path: Path | None) -> Path | None:
-    """The file for a picture, refused before any work if it cannot be written."""
-    if path is None:
-        return None
+def drawable(path: Path) -> None:
+    """Refuse a file for a picture that cannot be written, before any work."""
     if path.suffix.lower() not in _PICTURES:
         raise ValueError(
             f"Expected --plot with a name in {', '.join(_PICTURES)}, got {path}; rename it."
         )
-    if not path.parent.is_dir():
-        raise FileNotFoundError(
-            f"Expected a folder for the picture, got {path.parent}, which is not there; make it."
-        )
+    require_folder(path, "picture")
     if find_spec("matplotlib") is None:
-        raise ImportError(
-            "Expected matplotlib for --plot, but it is not installed; run: "
-            "pip install 'ndis[plots]'."
-        )
-    return path
+        raise not_installed("matplotlib for --plot", "'ndis[plots]'")
 
 
 def complain(error: Exception) -> ExitCode:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ndis._validate import not_installed
 from ndis.cli import audit, ledger, party, planning, questions
 from ndis.cli.check import OPTIONS, check
 from ndis.cli.console import ExitCode, Interrupted, echo
@@ -95,10 +96,7 @@ class Program(Commands):
         """The command that is meant, or what to install for it."""
         if args and args[0] in ELSEWHERE and self.get_command(ctx, args[0]) is None:
             package = ELSEWHERE[args[0]]
-            raise ImportError(
-                f"Expected the package {package} for `ndis {args[0]}`, but it is not installed; "
-                f"run: pip install {package}."
-            )
+            raise not_installed(f"the package {package} for `ndis {args[0]}`", package)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

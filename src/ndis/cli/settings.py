@@ -21,6 +21,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
+from ndis._validate import installed
 from ndis.cli.console import drawable
 from ndis.cli.mistakes import Commands, missing
 
@@ -307,21 +308,13 @@ def read_file(path: Path) -> dict[str, Any]:
     """Names and values in a YAML, TOML or JSON file."""
     if not path.is_file():
         raise FileNotFoundError(f"File {str(path)!r} is not there; check --config.")
-    text = path.read_text()
-    try:
-        if path.suffix == ".toml":
-            content: Any = tomllib.loads(text)
-        elif path.suffix == ".json":
-            content = json.loads(text)
-        else:
+    readers: dict[str, Callable[[str], Any]] = {".toml": tomllib.loads, ".json": json.loads}
+    if path.suffix not in readers:
+        with installed("PyYAML to read a YAML file", "pyyaml, or write TOML or JSON"):
             import yaml
-
-            content = yaml.safe_load(text)
-    except ImportError:
-        raise ImportError(
-            "Expected PyYAML to read a YAML file, but it is not installed; "
-            "run: pip install pyyaml, or write TOML or JSON."
-        ) from None
+        readers[path.suffix] = yaml.safe_load
+    try:
+        content = readers[path.suffix](path.read_text())
     except Exception as error:  # each of the three formats has its own
         raise ValueError(
             f"Expected a file of settings, got {path}, which cannot be read ({error}); correct it."

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from ndis._validate import installed
 from ndis.cli.console import debugging, say
 from ndis.cli.settings import SWITCH, WORD, WORDS, Settings
 
@@ -119,13 +120,8 @@ def _session(master: str) -> Any:
             f"Expected --spark with an address such as spark://HOST:7077, yarn or local[2], got "
             f"{master}; correct it."
         )
-    try:
+    with installed("PySpark to read through Spark", "'ndis[spark]'"):
         from pyspark.sql import SparkSession
-    except ImportError:
-        raise ImportError(
-            "Expected PySpark to read through Spark, but it is not installed; "
-            "run: pip install 'ndis[spark]'."
-        ) from None
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         raise FileNotFoundError("Expected Java for Spark, but found none; install it.")
     if master.startswith("local"):  # workers on this machine run the Python that runs here

@@ -17,15 +17,11 @@ from ndis._validate import FloatArray
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss
 
-try:
+with _validate.installed("dp-accounting", "'ndis[interop]'"):
     import attr
     import dp_accounting as google
     from dp_accounting.pld import privacy_loss_distribution as distributions
     from dp_accounting.pld.pld_pmf import DensePLDPmf
-except ImportError:  # pragma: no cover - the sentence is for those who lack the extra
-    raise ImportError(
-        "Expected dp-accounting, but it is not installed; run: pip install 'ndis[interop]'."
-    ) from None
 
 __all__ = ["LossAccountant", "LossDpEvent", "event_of", "from_opacus", "from_pld", "to_pld"]
 

@@ -10,12 +10,8 @@ from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss.base import SAFETY
 from ndis.release import Release
 
-try:
+with _validate.installed("OpenDP", "'ndis[interop]'"):
     import opendp.prelude as dp
-except ImportError:  # pragma: no cover - the sentence is for those who lack the extra
-    raise ImportError(
-        "Expected OpenDP, but it is not installed; run: pip install 'ndis[interop]'."
-    ) from None
 
 __all__ = ["make_measurement"]
 

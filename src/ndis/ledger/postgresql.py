@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from ndis._validate import installed
 from ndis.ledger.storage import TABLES, VERSION, Interrupted, Storage
 
 PREFIXES = ("postgresql://", "postgres://")
@@ -41,13 +42,8 @@ class PostgreSQLSchema(Storage):
     path: str
 
     def __init__(self, url: str) -> None:
-        try:
+        with installed("psycopg for a ledger on PostgreSQL", "'ndis[postgresql]'"):
             import psycopg
-        except ImportError:
-            raise ImportError(
-                "Expected psycopg for a ledger on PostgreSQL, but it is not installed; run: "
-                "pip install 'ndis[postgresql]'."
-            ) from None
         self.path = url
         self._address, _, schema = url.partition("#")
         self._schema = schema or "ndis"

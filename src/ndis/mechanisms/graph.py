@@ -403,12 +403,8 @@ class PrivateGraph(PrivateEstimator):
         Cuts and other sums over many edges make sense; single weights hardly do, and algorithms
         that need non-negative weights (shortest paths, flows) do not.
         """
-        try:
+        with _validate.installed("networkx for a graph", "networkx"):
             import networkx as nx
-        except ImportError:
-            raise ImportError(
-                "Expected networkx for a graph, but it is not installed; run: pip install networkx."
-            ) from None
         weights, nodes = -self.laplacian(), self._labels
         graph = nx.Graph()
         graph.add_nodes_from(nodes)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ndis._validate import not_installed
 from ndis.tables.rows import Batch, Columns, Rows
 from ndis.tables.threads import map_in_order
 
@@ -23,10 +24,8 @@ def require_device(device: str) -> None:
     try:
         import_module("torch").empty(0, device=device)
     except ImportError:
-        raise ImportError(
-            f"Expected torch to sum on device {device!r}, but it is not installed; run: "
-            "pip install torch, or leave device out."
-        ) from None
+        what = f"torch to sum on device {device!r}"
+        raise not_installed(what, "torch, or leave device out") from None
     except Exception as error:  # torch has a kind of its own for every way to fail here
         raise ValueError(
             f"Expected device to be one of torch's on this machine, got {device!r}; pass "

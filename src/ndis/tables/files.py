@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ndis._validate import installed
 from ndis.tables.sources import Request, Source, arrow_source, open_parquet
 
 if TYPE_CHECKING:
@@ -187,13 +188,8 @@ class Remote:
 
 
 def _remote(address: str) -> list[Remote]:
-    try:
+    with installed(f"fsspec to read {address}", "'ndis[remote]'"):
         import fsspec
-    except ImportError:
-        raise ImportError(
-            f"Expected fsspec to read {address}, but it is not installed; "
-            "run: pip install 'ndis[remote]'."
-        ) from None
     try:
         found = fsspec.open_files(address, mode="rb")
         if not found:
@@ -309,13 +305,8 @@ def _open_arrow_file(handle: _Handle) -> Source:
 
 
 def _open_xlsx(handle: _Handle) -> Source:
-    try:
+    with installed("openpyxl to read .xlsx files", "'ndis[xlsx]'"):
         import openpyxl
-    except ImportError:
-        raise ImportError(
-            "Expected openpyxl to read .xlsx files, but it is not installed; "
-            "run: pip install 'ndis[xlsx]'."
-        ) from None
     import pyarrow as pa
 
     sheet = openpyxl.load_workbook(handle.start(), read_only=True, data_only=True).active
