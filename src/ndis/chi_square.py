@@ -14,6 +14,7 @@ cannot give is enclosed in ball arithmetic (`loss.certified`).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,13 +27,9 @@ from numpy.typing import ArrayLike, NDArray
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import certified, contour
-from ndis.loss.contour import log1pmx
 
 BoolArray = NDArray[np.bool_]
 
-_ROUNDING = 2.0**-53
-# Below this |2 s w| a logarithm is taken less its linear part, which goes into the mean.
-_SMALL = 0.25
 # An enclosure that is wider than this (relatively, or in ln below e^-700) is no answer.
 _ENOUGH = 1e-10
 # So near the end of its support, beside the scale on which it changes, a one-sided law is a power.
@@ -339,14 +336,14 @@ class _Standard:
         if t.size == 0:
             return np.zeros(0)
         with np.errstate(all="ignore"):
-            value, accurate = contour.log_integral(*self.problem(t, poles))
+            value, accurate = contour.log_integral(*self.cumulant.problem(t, poles))
         for row in np.flatnonzero(~accurate):
             value[row] = self._certified(float(t[row]), poles)
         return value
 
     def _certified(self, t: float, poles: tuple[float, ...]) -> float:
         with np.errstate(all="ignore"):
-            problem, start = self.problem(np.array([t]), poles)
+            problem, start = self.cumulant.problem(np.array([t]), poles)
             low, high = certified.log_integral_bounds(_BallCumulant(self), problem, start, t)
         enough = _ENOUGH * max(1.0, abs(high) if high < -700.0 else 1.0)
         return 0.5 * (low + high) if high - low <= enough else math.nan
@@ -399,7 +396,7 @@ class _Standard:
         for _ in range(18):
             middle = 0.5 * (low + high)
             c = right / (1.0 + np.exp(-middle)) if top > 0 else np.exp(middle)
-            local = self.expand(c, zero)
+            local = self.cumulant.expand(c, zero)
             tail = local.value - c * local.slope - np.log1p(c * np.sqrt(2 * np.pi * local.second))
             low, high = np.where(tail > log_q, middle, low), np.where(tail > log_q, high, middle)
         t = local.slope
@@ -416,73 +413,13 @@ class _Standard:
         """How fast a one-sided law leaves the power that it is next to the end of its support."""
         return float(np.sum((self.dofs + self.noncentralities) / np.abs(self.weights)))
 
-    def problem(
-        self, t: FloatArray, poles: tuple[float, ...]
-    ) -> tuple[contour.Problem, FloatArray]:
-        """The integral of exp(K(s) - s t), over s with a pole, and a guess at its saddle point."""
-        w, n, nc = self.weights, self.dofs, self.noncentralities
-        variance = self.sigma**2
-
-        def derivatives(c: FloatArray) -> tuple[FloatArray, FloatArray]:
-            inverse = 1.0 / (1.0 - (2.0 * c)[:, None] * w)
-            pull = nc * inverse
-            slope = variance * c - t + (w * inverse * (n + pull)).sum(axis=-1)
-            second = variance + (2.0 * (w * inverse) ** 2 * (n + 2.0 * pull)).sum(axis=-1)
-            return slope, second
-
-        positive, negative = w[w > 0], w[w < 0]
-        right = 0.5 / float(positive.max()) if positive.size else math.inf
-        left = 0.5 / float(negative.min()) if negative.size else -math.inf
-        zero = np.zeros(t.size)
-        m, v = self.mean - t, self.std**2
-        if poles:
-            root = np.sqrt(m * m + 4.0 * v)
-            start = np.where(m > 0, 2.0 / (m + root), (root - m) / (2.0 * v))
-        else:
-            start = -m / v
-        problem = contour.Problem(
-            derivatives,
-            lambda c: self.expand(c, t),
-            zero if poles else zero + left,
-            zero + right,
-            np.where(variance > 0, np.nan, -t),
-            poles,
-        )
-        return problem, start / (1.0 + start / right)
-
-    def expand(self, c: FloatArray, t: FloatArray) -> contour.Local:
-        """The exponent K(s) - s t around s = c."""
-        w, n, nc = self.weights, self.dofs, self.noncentralities
-        variance = self.sigma**2
-        x = -(2.0 * c)[:, None] * w
-        scale = 1.0 + x
-        # Where |x| is small, -(n/2) ln(1+x) is written -(n/2) log1pmx(x) + n w c, and the mean
-        # n w + nc w is taken off t before anything is multiplied by c.
-        small = np.abs(x) < _SMALL
-        drift = -t + np.where(small, w * (n + nc), 0.0).sum(axis=-1)
-        logs = 0.5 * n * np.where(small, log1pmx(x), np.log1p(x))
-        pulls = nc * (w * c[:, None]) / scale * np.where(small, -x, 1.0)
-        inverse = w / scale
-        slopes = np.where(
-            small, -x * inverse * (n + nc * (1.0 + 1.0 / scale)), inverse * (n + nc / scale)
-        )
-        value = drift * c + 0.5 * variance * c * c + (pulls - logs).sum(axis=-1)
-        slope = drift + variance * c + slopes.sum(axis=-1)
-        size = np.abs(t) + np.where(small, np.abs(w) * (n + nc), 0.0).sum(axis=-1)
-        noise = _ROUNDING * (
-            2.0 * size * np.abs(c)
-            + 0.5 * variance * c * c
-            + (np.abs(logs) + np.abs(pulls)).sum(axis=-1)
-        )
-        rows = (c.size, 1)
-        return contour.Local(
-            value,
-            slope,
-            noise,
-            np.hstack([np.broadcast_to(n, x.shape), np.zeros(rows)]),
-            np.hstack([-2.0 * inverse, np.zeros(rows)]),
-            np.hstack([4.0 * nc * inverse * inverse / scale, np.full(rows, variance)]),
-            np.where(variance > 0, np.nan, -t),
+    @functools.cached_property
+    def cumulant(self) -> contour.Cumulant:
+        """K(s), the normal part last."""
+        w, n, nc = (np.append(a, 0.0) for a in (self.weights, self.dofs, self.noncentralities))
+        normal = np.append(np.zeros(w.size - 1), self.sigma**2)
+        return contour.Cumulant(
+            n, -2.0 * w, 4.0 * nc * w**2 + normal, w * (n + nc), 0.0 * w, nc * w, 0.5 * normal
         )
 
 

@@ -53,6 +53,8 @@ _FARTHEST = 340.0
 _SWOLLEN = 1e3
 # Phase steps above this are under-sampled.
 _FASTEST = 3.5
+# Below this |q s| a logarithm is taken less its linear part.
+_SMALL = 0.25
 # Above this sum of |n q| B the small-argument series of log1pmx is needed.
 _MANY = 300.0
 # Complex numbers held at once: a chunk that stays in cache.
@@ -116,6 +118,105 @@ class Problem:
     high: FloatArray
     growth: FloatArray
     poles: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Cumulant:
+    """A quadratic cumulant function K, whose terms are on the last axis; 0 is inside its strip.
+
+    A term is a logarithm and a pull, and has two forms. Near 0, where what is linear comes first,
+    and far from it, where the logarithm is all there is, neither loses digits:
+
+        near s - n/2 log1pmx(q s) + g/2 s^2/(1 + q s)
+        far s - n/2 ln(1 + q s) + s (pull + bent s)/(1 + q s)
+    """
+
+    n: FloatArray
+    q: FloatArray
+    g: FloatArray
+    near: FloatArray
+    far: FloatArray
+    pull: FloatArray
+    bent: FloatArray
+
+    def strip(self) -> tuple[FloatArray, FloatArray]:
+        """The open interval on which K is finite."""
+        with np.errstate(divide="ignore"):
+            ends = -1.0 / self.q
+        low = np.where(self.q > 0, ends, -np.inf).max(axis=-1, initial=-np.inf)
+        return low, np.where(self.q < 0, ends, np.inf).min(axis=-1, initial=np.inf)
+
+    def parts(self, s: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray, FloatArray]:
+        """Where terms are near 0; and their linear parts, over s, their logarithms and pulls."""
+        s = s[..., None]
+        x = self.q * s
+        near = np.abs(x) < _SMALL
+        logs = -0.5 * self.n * np.where(near, log1pmx(x), np.log1p(x))
+        pulls = s * np.where(near, 0.5 * self.g * s, self.pull + self.bent * s) / (1.0 + x)
+        return near, np.where(near, self.near, self.far), logs, pulls
+
+    def value(self, s: FloatArray) -> FloatArray:
+        """K(s), +inf outside the strip."""
+        low, high = self.strip()
+        with np.errstate(all="ignore"):
+            _, linear, logs, pulls = self.parts(s)
+            value = linear.sum(axis=-1) * s + (logs + pulls).sum(axis=-1)
+        return np.where((s > low) & (s < high), value, np.inf)
+
+    def expand(self, c: FloatArray, t: FloatArray | float) -> Local:
+        """The exponent K(s) - s t around s = c."""
+        near, linear, logs, pulls = self.parts(c)
+        s = c[..., None]
+        inverse = 1.0 / (1.0 + self.q * s)
+        drift = linear.sum(axis=-1) - t
+        near_slopes = 0.5 * s * inverse * (self.n * self.q**2 + self.g * (1.0 + inverse))
+        slopes = np.where(near, near_slopes, self.far_slopes(s, inverse))
+        size = np.abs(linear).sum(axis=-1) + np.abs(t)
+        noise = size * np.abs(c) + (np.abs(logs) + np.abs(pulls)).sum(axis=-1)
+        only_logs = not (self.far.any() or self.bent.any())
+        return Local(
+            drift * c + (logs + pulls).sum(axis=-1),
+            drift + slopes.sum(axis=-1),
+            2.0**-52 * noise,
+            *np.broadcast_arrays(self.n, self.q * inverse, self.g * inverse**3),
+            np.where(only_logs, -t, np.nan),
+        )
+
+    def far_slopes(self, s: FloatArray, inverse: FloatArray) -> FloatArray:
+        """The terms' derivatives, less `far`; `inverse` is 1/(1 + q s)."""
+        turned = self.pull + self.bent * s * (2.0 + self.q * s)
+        return inverse * (turned * inverse - 0.5 * self.n * self.q)
+
+    def problem(self, t: FloatArray, poles: tuple[float, ...]) -> tuple[Problem, FloatArray]:
+        """The integral to the right of its poles, and a guess at its saddle point."""
+        rest = self.far.sum(axis=-1) - t
+        curvature = 0.5 * self.n * self.q**2
+
+        def derivatives(c: FloatArray) -> tuple[FloatArray, FloatArray]:
+            s = c[:, None]
+            inverse = 1.0 / (1.0 + self.q * s)
+            slope = rest + self.far_slopes(s, inverse).sum(axis=-1)
+            return slope, ((curvature + self.g * inverse) * inverse**2).sum(axis=-1)
+
+        low, high = self.strip()
+        zero = np.zeros(t.size)
+        drift, spread = derivatives(zero)
+        root = np.sqrt(drift * drift + 4.0 * len(poles) * spread)
+        gaussian = ((self.q == 0) & (self.bent > 0)).any(axis=-1)
+        with np.errstate(all="ignore"):  # the side that is not taken may divide by zero
+            growth = rest + np.where(self.bent > 0, self.bent / self.q, 0.0).sum(axis=-1)
+            start = np.where(
+                drift > 0, 2.0 * len(poles) / (drift + root), (root - drift) / (2.0 * spread)
+            )
+        problem = Problem(
+            derivatives,
+            lambda c: self.expand(c, t),
+            zero if poles else zero + low,
+            zero + high,
+            np.where(gaussian, np.nan, growth),
+            poles,
+        )
+        return problem, start / (1.0 + start / high)
 
 
 def log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, BoolArray]:

@@ -30,8 +30,10 @@ within these errors; everything else is about the numbers in the middle.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,11 +43,9 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import certified, contour, renyi
 from ndis.loss.base import SAFETY, Exactness, PrivacyLoss
-from ndis.loss.contour import log1pmx
 from ndis.loss.tabulated import TabulatedLoss
 
 BoolArray = NDArray[np.bool_]
-_Slopes = tuple[FloatArray, FloatArray, FloatArray]
 
 # Below this excess ln(1+z) and z are close enough for their difference to need a series.
 _SMALL = 0.25
@@ -293,36 +293,44 @@ class QuadraticLoss(PrivacyLoss):
 
         Vectorised over `s` for a single loss.
         """
-        points = _validate.floats("s", s)
-        x, h, n = self.excess, self.shift, self.count
-        z = np.abs(x)
-        u = np.where(x > 0, -points[..., None], 1.0 + points[..., None])
-        with np.errstate(all="ignore"):
-            base, _, _ = _log_slope(z)
-            scale = 1.0 + u * z
-            logs = 0.5 * n * (u * base - _log_of_scale(u * z, z < _SMALL))
-            value = np.sum(logs + 0.5 * h * u * (u - 1.0) / scale, axis=-1)
-        exists = np.all((scale > 0) & np.isfinite(x), axis=-1)
-        return np.where(exists, value, np.inf)[()]
+        exists = np.all(np.isfinite(self.excess), axis=-1)
+        return np.where(exists, self._terms.value(_validate.floats("s", s)), np.inf)[()]
 
     # The loss of laws without a common support is infinite, and so are these.
     finite_cumulant = cumulant
 
+    @functools.cached_property
+    def _terms(self) -> contour.Cumulant:
+        """Lambda, in a form without cancellation."""
+        positive, z, half_n = self.excess > 0, np.abs(self.excess), 0.5 * self.count
+        sign = np.where(positive, -1.0, 1.0)
+        with np.errstate(all="ignore"):  # an infinite excess is looked at by nobody
+            wide = np.where(positive, 1.0, 1.0 + z)
+            log, less = np.log1p(z), contour.log1pmx(z)
+            # ln(1+z) - z/(1+z), which is the former's slope at 0.
+            rest = np.where(z < _SMALL, less + z * z / wide, log - z / wide)
+            pull = 0.5 * self.shift / wide
+            return contour.Cumulant(
+                self.count,
+                sign * z / wide,
+                self.shift * (1.0 + z) / wide**3,
+                half_n * np.where(positive, -less, rest) + pull,
+                sign * half_n * log,
+                pull,
+                pull,
+            )
+
     def strip(self) -> tuple[FloatArray, FloatArray]:
         """The open interval of s on which Lambda(s) is finite."""
-        with np.errstate(divide="ignore"):
-            inverse = 1.0 / np.abs(self.excess)
-        high = np.min(np.where(self.excess > 0, inverse, np.inf), axis=-1)
-        low = -1.0 - np.min(np.where(self.excess < 0, inverse, np.inf), axis=-1)
-        return low, high
+        return self._terms.strip()
 
     def mean(self) -> FloatArray:
         """E_P[L], the Kullback-Leibler divergence of P from Q."""
-        return self.expand(np.zeros(self.batch_shape), 0.0).slope
+        return self._terms.expand(np.zeros(self.batch_shape), 0.0).slope
 
     def variance(self) -> FloatArray:
         """Variance of L under P."""
-        return self.expand(np.zeros(self.batch_shape), 0.0).second
+        return self._terms.expand(np.zeros(self.batch_shape), 0.0).second
 
     def supremum(self) -> FloatArray:
         """The largest value L can take: finite only if P is narrower than Q everywhere.
@@ -340,32 +348,6 @@ class QuadraticLoss(PrivacyLoss):
         live = (n > 0) & ((x != 0) | (e > 0)) | (h > 0) | (g > 0)
         unbounded = np.any(live & (x >= 0), axis=-1) | ~(share < 1.0)
         return np.where(unbounded, np.inf, top)
-
-    def expand(
-        self, c: FloatArray, t: float | FloatArray, slopes: _Slopes | None = None
-    ) -> contour.Local:
-        """The exponent Lambda(s) - s t around s = c (see `contour`)."""
-        h, n = self.shift, self.count
-        z, sign, u, scale = self._at(c)
-        base, constant, linear = slopes if slopes is not None else _log_slope(z)
-        log_scale = _log_of_scale(u * z, z < _SMALL)
-        linear_part, log_part, shift_part = n * u * base, n * log_scale, h * (u * (u - 1.0) / scale)
-        value = 0.5 * (linear_part - log_part + shift_part).sum(axis=-1) - c * t
-        size = (np.abs(linear_part) + np.abs(log_part) + np.abs(shift_part)).sum(axis=-1)
-        noise = _ROUNDING * (size + np.abs(c * t))
-        slope = (0.5 * sign) * (
-            n * (base + (constant + linear * u) / scale)
-            + h * ((2.0 * u - 1.0 + u * u * z) / scale**2)
-        )
-        q, g, n = np.broadcast_arrays(sign * z / scale, h * (1.0 + z) / scale**3, n)
-        return contour.Local(value, slope.sum(axis=-1) - t, noise, n, q, g, np.full(c.size, np.nan))
-
-    def _at(self, c: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """z, the sign of du/ds, u and 1 + u z at s = c."""
-        positive = self.excess > 0
-        z, sign = np.abs(self.excess), np.where(positive, -1.0, 1.0)
-        u = np.where(positive, -c[..., None], 1.0 + c[..., None])
-        return z, sign, u, 1.0 + u * z
 
     # -- delta -------------------------------------------------------------------------------
 
@@ -476,45 +458,15 @@ class QuadraticLoss(PrivacyLoss):
         It is delta on the strip to the right of 0, and delta - 1 on the strip (-1, 0), the
         complement; left to choose, this takes the side on which it is likely to be small.
         """
-        z, sign, _, _ = self._at(np.zeros(t.size))
-        with np.errstate(all="ignore"):
-            at_infinity = self.count * np.log1p(z) + np.where(z > 0, self.shift / z, 0.0)
-        growth = 0.5 * (sign * at_infinity).sum(axis=-1) - t
-        gaussian = ((z == 0) & (self.shift > 0)).any(axis=-1)
-        half_n, half_h = 0.5 * self.count, 0.5 * self.shift
-        base, constant, linear = slopes = _log_slope(z)
-        rest = (sign * half_n * base).sum(axis=-1) - t
-        constant, linear, curvature = half_n * constant, half_n * linear, half_n * z * z
-        pull = 2.0 * half_h * (1.0 + z)
-        offset = 0.5 + 0.5 * sign
-
-        def derivatives(c: FloatArray) -> tuple[FloatArray, FloatArray]:
-            u = offset + sign * c[:, None]
-            inverse = 1.0 / (1.0 + u * z)
-            slope = constant + linear * u + half_h * ((2.0 * u - 1.0 + u * u * z) * inverse)
-            second = curvature + pull * inverse
-            return (
-                rest + (sign * slope * inverse).sum(axis=-1),
-                (second * inverse * inverse).sum(axis=-1),
-            )
-
-        zero = np.zeros(t.size)
-        drift, spread = derivatives(zero)
+        problem, start = self._terms.problem(t, (0.0, -1.0))
         if complement is None:
-            complement = drift > 0.7
-        _, high = self.strip()
-        root = np.sqrt(drift * drift + 8.0 * spread)
-        with np.errstate(divide="ignore"):  # the side that is not taken may divide by zero
-            start = np.where(drift > 0, 4.0 / (drift + root), (root - drift) / (2.0 * spread))
-        problem = contour.Problem(
-            derivatives,
-            lambda c: self.expand(c, t, slopes),
-            np.where(complement, -1.0, 0.0),
-            np.where(complement, 0.0, high),
-            np.where(gaussian, np.nan, growth),
-            (0.0, -1.0),
+            complement = problem.derivatives(np.zeros(t.size))[0] > 0.7
+        low, high = np.where(complement, -1.0, 0.0), np.where(complement, 0.0, problem.high)
+        return (
+            replace(problem, low=low, high=high),
+            np.where(complement, -0.5, start),
+            np.asarray(complement),
         )
-        return problem, np.where(complement, -0.5, start / (1.0 + start / high)), complement
 
     def _certified_log_delta(self, eps: float) -> float:
         """Ln delta of the numbers in the middle, where they are far enough from delta = 0."""
@@ -556,16 +508,6 @@ def _rounded(excess: FloatArray, distance: FloatArray, n: FloatArray) -> Quadrat
     return QuadraticLoss(excess, distance**2 * n, n, error, 0.0, _ROUNDED * root)
 
 
-def _log_slope(z: FloatArray) -> _Slopes:
-    """ln(1+z) - z/(1+uz) = base + (constant + linear u)/(1+uz), without cancellation."""
-    small = z < _SMALL
-    return (
-        np.where(small, log1pmx(z), np.log1p(z)),
-        np.where(small, 0.0, -z),
-        np.where(small, z * z, 0.0),
-    )
-
-
 def _merged(x: FloatArray, h: FloatArray, n: FloatArray, *errors: FloatArray) -> list[FloatArray]:
     """One entry for each distinct excess; directions that carry no loss are dropped."""
     e, f, g = errors
@@ -580,8 +522,3 @@ def _merged(x: FloatArray, h: FloatArray, n: FloatArray, *errors: FloatArray) ->
     total_n = np.where((values == 0) & (worst[0] == 0), 0.0, total_n)
     total_g += _ROUNDING * (sizes - 1) * (np.sqrt(total_h) + 2.0 * total_g)  # sums are rounded
     return [values, total_h, total_n, *worst, total_g]
-
-
-def _log_of_scale(x: FloatArray, small: BoolArray) -> FloatArray:
-    """ln(1+x), less x where `small`: the companion of `_log_slope`'s base."""
-    return np.where(small, log1pmx(x), np.log1p(x))
