@@ -132,7 +132,7 @@ def test_bounds_from_matrices_against_an_exact_rational_pair() -> None:
     P = Gaussian(H @ [0.25, 0.5, 0.0, 0.0], H @ np.diag(ratios) @ H / 4)
     Q = Gaussian(np.zeros(4), np.eye(4))
     # In the eigenbasis H/2 the mean is (0.5, 1, 0, 0).
-    exact = QuadraticLoss.from_ratios(ratios, [0.5 / math.sqrt(0.5), 1.0, 0.0, 0.0])
+    exact = QuadraticLoss([-1.0, 0.0, 0.0, 3.0], [0.5, 1.0, 0.0, 0.0], 1.0)
     for eps in (0.0, 1.0, 8.0):
         low, high = log_delta_bounds(P, Q, eps)
         slack = 1e-14 * max(1.0, abs(high))

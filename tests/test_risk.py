@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import chi2
 
 from ndis import LeastSquaresLoss, Profile, QuadraticLoss, Risk
-from ndis.loss import subsampled
+from ndis.loss.derived import with_failure
 from ndis.risk import advantage, belief, gaussian_mu, guess, true_positive
 
 CLOSE = 1e-6
@@ -179,7 +179,8 @@ def test_where_there_is_no_curve_to_follow() -> None:
 @pytest.mark.slow
 def test_tables_and_searched_losses() -> None:
     sketch = QuadraticLoss.from_leverage(0.05, n_components=20)
-    for loss in (subsampled(sketch, 0.1, 0.5, 1e-6), sketch + subsampled(sketch, 0.1, 0.5, 1e-6)):
+    table = with_failure(sketch, 1e-7, 0.5, 1e-6)
+    for loss in (table, sketch + table):
         table = Profile(loss.directions()).dominating().without_gaussian()
         for level in (0.01, 0.3):
             lines = 1.0 - float(table.tradeoff(level))

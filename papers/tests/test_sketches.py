@@ -9,8 +9,6 @@ from scipy.stats import norm
 
 from ndis import PrivateProjection, Profile, QuadraticLoss
 from ndis.calibration import meets, noise_multiplier
-from ndis.loss import subsampled
-from ndis.loss.derived import inner_epsilon
 from ndis_papers.sketches import (
     draw_sketch,
     least_ratio,
@@ -23,6 +21,7 @@ from ndis_papers.sketches import (
     sampled_sketch,
     sketch_loss,
 )
+from ndis_papers.subsampling import inner_epsilon, subsampled
 
 FLIGHT = (1.0, 1 / 327_346, 1269)
 

@@ -342,10 +342,7 @@ def _least(loss: PrivacyLoss, height: Height) -> tuple[float, float]:
 
     For epsilon < 0 the height is given the delta of the reversed pair at -epsilon.
     """
-    if loss.batch_shape:
-        raise ValueError(
-            f"Expected a single loss, got a batch of shape {loss.batch_shape}; index it first."
-        )
+    loss.single()
     both = Profile(loss.directions())
 
     def valley(curve: PrivacyLoss, *where: Any) -> tuple[float, float]:

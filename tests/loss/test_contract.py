@@ -13,7 +13,7 @@ from loss_contract import CHECKS
 from ndis import LeastSquaresLoss, Profile, QuadraticLoss, TabulatedLoss
 from ndis.loss import PrivacyLoss, from_dict
 from ndis.loss.cumulant_bound import CumulantBound
-from ndis.loss.derived import subsampled, with_failure
+from ndis.loss.derived import with_failure
 from ndis.loss.least_squares import removal_loss
 from ndis.loss.student import SketchAndSolveLoss
 from ndis.loss.tabulated import table_of
@@ -54,7 +54,6 @@ LOSSES: dict[str, Callable[[], tuple[PrivacyLoss, list[Any]]]] = {
     "table beside a Gaussian": lambda: (table_of(SKETCH, 1e-20) + SHIFT, [SKETCH + SHIFT]),
     "cumulant bound": lambda: (CumulantBound(MIXED), [MIXED]),
     "bounded cumulant bound": lambda: (CumulantBound(SKETCH.reversed()), [SKETCH.reversed()]),
-    "subsampled": lambda: (subsampled(SKETCH, 0.2, 0.5, 1e-6), []),
     "may fail": lambda: (with_failure(SHIFT, 1e-7, 1.0, 1e-6), [SHIFT]),
     "both directions": lambda: (Profile.both(SKETCH), [SKETCH]),
     "both directions of a family": lambda: (Profile.both(SQUARES), members(SQUARES)),
@@ -65,9 +64,9 @@ LOSSES: dict[str, Callable[[], tuple[PrivacyLoss, list[Any]]]] = {
     "bound and sketch": lambda: (CumulantBound(MIXED) + SKETCH, [MIXED + SKETCH]),
     "bound and family": lambda: (CumulantBound(MIXED) + SQUARES, [MIXED + members(SQUARES)[2]]),
     "thrice both": lambda: (3 * Profile.both(SKETCH + SHIFT), [3 * (SKETCH + SHIFT)]),
-    "sampled and solved": lambda: (
-        subsampled(SKETCH, 0.2, 0.5, 1e-6) + Profile.both(SOLVED),
-        [],
+    "failed and solved": lambda: (
+        with_failure(SKETCH, 1e-7, 0.5, 1e-6) + Profile.both(SOLVED),
+        [SKETCH],
     ),
 }
 

@@ -127,7 +127,7 @@ def test_renyi_mean_and_variance_of_a_shift() -> None:
 
 @pytest.mark.parametrize("eps", [0.0, 0.5, 1.0, 2.0, 3.4657359, 3.465735902799726, 4.0])
 def test_a_bounded_loss_ends_at_its_supremum(eps: float) -> None:
-    loss = QuadraticLoss.from_ratios([0.5], multiplicities=10)
+    loss = QuadraticLoss(-1.0, 0.0, 10.0)
     top = float(loss.supremum())
     assert top == pytest.approx(5 * math.log(2))
     low, high = loss.log_delta_bounds(eps)
@@ -218,7 +218,6 @@ def test_batches_broadcast_and_index() -> None:
         (lambda: QuadraticLoss.from_shift("one"), "real numbers"),
         (lambda: QuadraticLoss.from_leverage(1.5), "leverage=1.5"),
         (lambda: QuadraticLoss.from_leverage(0.5, 0), "n_components"),
-        (lambda: QuadraticLoss.from_ratios([0.0]), "ratios > 0"),
         (lambda: QuadraticLoss([math.nan], 0, 1), "NaN"),
         (lambda: QuadraticLoss([1.0], -1.0, 1), "shift=-1.0"),
         (lambda: QuadraticLoss.from_shift(1.0).delta(math.inf), "finite"),

@@ -8,12 +8,18 @@ import pytest
 from mpmath import mp, mpf
 
 from ndis import QuadraticLoss
+from ndis.loss.quadratic import _rounded
 from oracles import ReferenceCase, ReferenceLoss, load_cases
 
 CASES = load_cases()
 SMALLEST = -690.7755  # ln 1e-300
 # These forms are the engine's own numbers or their square roots: nothing is rounded on the way in.
 EXACT_FORMS = ("excess", "shift")
+
+
+def from_ratios(ratios: np.ndarray, shifts: np.ndarray, counts: np.ndarray) -> QuadraticLoss:
+    """Directions by their ratios of variances, which are rounded as in `from_log_ratios`."""
+    return _rounded(np.where(ratios >= 1, ratios - 1, (ratios - 1) / ratios), shifts, counts)
 
 
 def engine_loss(loss: ReferenceLoss) -> QuadraticLoss:
@@ -24,9 +30,7 @@ def engine_loss(loss: ReferenceLoss) -> QuadraticLoss:
         "leverage": lambda: QuadraticLoss.from_leverage(values[0], counts[0]),
         "excess": lambda: QuadraticLoss(values, shifts, counts),
         "log_ratio": lambda: QuadraticLoss.from_log_ratios(values, shifts, counts),
-        "ratio": lambda: QuadraticLoss.from_ratios(
-            values, shifts * np.sqrt(np.maximum(values, 1.0)), counts
-        ),
+        "ratio": lambda: from_ratios(values, shifts * np.sqrt(np.maximum(values, 1.0)), counts),
     }[loss.form]()
     composed = loss.fold * made
     return composed.reversed() if loss.reversed else composed

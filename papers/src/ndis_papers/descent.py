@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
-from ndis.loss.derived import sampled_deltas
 from ndis.tables import track
 from ndis_papers import _validate
 from ndis_papers._validate import FloatArray
+from ndis_papers.subsampling import sampled_deltas
 
 # Gradients of the rows whose indices are given, one a line.
 Gradients = Callable[[FloatArray, Any], FloatArray]

@@ -12,10 +12,10 @@ import math
 import numpy as np
 
 from ndis.calibration import least_noise, meets, noise_multiplier
-from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, subsampled
-from ndis.loss.derived import inner_epsilon
+from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis_papers import _validate
 from ndis_papers._validate import FloatArray
+from ndis_papers.subsampling import inner_epsilon, subsampled
 
 
 def sketch_loss(ratio: float, n_components: int) -> QuadraticLoss:

@@ -11,7 +11,6 @@ from ndis.loss.tabulated import TabulatedLoss
 
 if TYPE_CHECKING:
     from ndis.loss.cumulant_bound import CumulantBound
-    from ndis.loss.derived import subsampled
     from ndis.loss.least_squares import LeastSquaresLoss, removal_loss
     from ndis.loss.student import SketchAndSolveLoss
 
@@ -25,7 +24,6 @@ __all__ = [
     "TabulatedLoss",
     "from_dict",
     "removal_loss",
-    "subsampled",
 ]
 
 # Imported on first use.
@@ -34,7 +32,6 @@ _LATER = {
     "LeastSquaresLoss": "least_squares",
     "SketchAndSolveLoss": "student",
     "removal_loss": "least_squares",
-    "subsampled": "derived",
 }
 
 

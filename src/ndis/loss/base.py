@@ -159,6 +159,14 @@ class PrivacyLoss(ABC):
         """The shape of a batch of losses; () for a single one."""
         return ()
 
+    def single(self) -> Self:
+        """Itself; a batch of losses is refused."""
+        if self.batch_shape:
+            raise ValueError(
+                f"Expected a single loss, got a batch of shape {self.batch_shape}; index it first."
+            )
+        return self
+
     # -- the same loss, and storage --------------------------------------------------------------
 
     def _key(self) -> tuple[Any, ...]:
@@ -299,11 +307,7 @@ class PrivacyLoss(ABC):
         '0.740489'
         """
         level = _validate.floats_within("alpha", alpha, 0.0, 1.0)
-        if self.batch_shape:
-            raise ValueError(
-                f"Expected a single loss, got a batch of shape {self.batch_shape}; index it first."
-            )
-        one = self if self.quick else self.dominating().without_gaussian()
+        one = self.single() if self.quick else self.dominating().without_gaussian()
         curve, reverse = one.upper_log_delta, one.reversed().upper_log_delta
         return curves.tradeoff_of(curve, reverse, level.reshape(-1)).reshape(level.shape)[()]
 

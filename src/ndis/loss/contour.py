@@ -173,12 +173,15 @@ class Cumulant:
         slopes = np.where(near, near_slopes, self.far_slopes(s, inverse))
         size = np.abs(linear).sum(axis=-1) + np.abs(t)
         noise = size * np.abs(c) + (np.abs(logs) + np.abs(pulls)).sum(axis=-1)
+        n, q, g = np.broadcast_arrays(self.n, self.q * inverse, self.g * inverse**3)
         only_logs = not (self.far.any() or self.bent.any())
         return Local(
             drift * c + (logs + pulls).sum(axis=-1),
             drift + slopes.sum(axis=-1),
             2.0**-52 * noise,
-            *np.broadcast_arrays(self.n, self.q * inverse, self.g * inverse**3),
+            n,
+            q,
+            g,
             np.where(only_logs, -t, np.nan),
         )
 

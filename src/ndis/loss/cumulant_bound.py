@@ -46,11 +46,7 @@ class CumulantBound(PrivacyLoss):
     stored = ("loss",)
 
     def __init__(self, loss: QuadraticLoss) -> None:
-        if loss.batch_shape:
-            raise ValueError(
-                f"Expected a single loss, got a batch of shape {loss.batch_shape}; index it first."
-            )
-        self.loss = loss
+        self.loss = loss.single()
 
     exactness: Exactness = "upper bound"
     quick = True

@@ -277,12 +277,6 @@ class TriangleLoss(PrivacyLoss):
         eps = _validate.epsilons(epsilon)
         return self._worst_on_border(eps.reshape(-1), self.log_delta_at)[0].reshape(eps.shape)
 
-    def worst_pair(self, epsilon: float) -> tuple[float, float]:
-        """The (q, p) at which `attained` is."""
-        eps = np.array([_validate.real("epsilon", epsilon)])
-        q, p = self._border(self._worst_on_border(eps, self.log_delta_at)[1])
-        return float(q[0]), float(p[0])
-
     def _worst_on_border(
         self, eps: FloatArray, at: Callable[[ArrayLike, ArrayLike, ArrayLike], FloatArray]
     ) -> tuple[FloatArray, FloatArray]:

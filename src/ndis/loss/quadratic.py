@@ -200,23 +200,6 @@ class QuadraticLoss(PrivacyLoss):
         n = _validate.floats_within("multiplicities", multiplicities, 0.0, math.inf)
         return _rounded(np.sign(logs) * np.expm1(np.abs(logs)), distance, n)
 
-    @classmethod
-    def from_ratios(
-        cls, ratios: ArrayLike, shifts: ArrayLike = 0.0, multiplicities: ArrayLike = 1
-    ) -> QuadraticLoss:
-        """Directions given by the eigenvalues v1/v2 themselves; the rest as `from_log_ratios`.
-
-        Examples
-        --------
-        >>> from ndis import QuadraticLoss
-        >>> f"{QuadraticLoss.from_ratios([1.5, 0.5]).delta(0.5):.6f}"
-        '0.043425'
-        """
-        lam = _validate.floats_within("ratios", ratios, 0.0, math.inf, closed=False)
-        distance = _validate.floats("shifts", shifts)
-        n = _validate.floats_within("multiplicities", multiplicities, 0.0, math.inf)
-        return _rounded(np.where(lam >= 1, lam - 1.0, (lam - 1.0) / lam), distance, n)
-
     # -- algebra -----------------------------------------------------------------------------
 
     def reversed(self) -> QuadraticLoss:
@@ -279,10 +262,7 @@ class QuadraticLoss(PrivacyLoss):
 
     def to_dict(self) -> dict[str, Any]:
         """The stored numbers, exactly, as JSON-able hexadecimal floats; errors of 0 left out."""
-        if self.batch_shape:
-            raise ValueError(
-                f"Expected a single loss, got a batch of shape {self.batch_shape}; index it first."
-            )
+        self.single()
         none = [name for name in _PARTS[3:] if not getattr(self, name).any()]
         return {name: part for name, part in super().to_dict().items() if name not in none}
 

@@ -100,17 +100,13 @@ class TabulatedLoss(PrivacyLoss):
         self.mass = np.atleast_1d(_validate.floats_within("mass", mass, 0.0, math.inf))
         self.infinite = _validate.non_negative("infinite", infinite)
         self.absent = _validate.non_negative("absent", absent)
-        self.exact = exact
+        self.exact = None if exact is None else exact.single()
         self._reversed: PrivacyLoss | None = None
         total = float(self.mass.sum()) + self.infinite
         if total < 1.0 - _ROUNDING:
             raise ValueError(
                 f"Expected mass and infinite to add up to 1, got {total:.6g}; count what is "
                 "missing as infinite."
-            )
-        if exact is not None and exact.batch_shape:
-            raise ValueError(
-                f"Expected a single exact loss, got a batch of shape {exact.batch_shape}; index it."
             )
 
     @classmethod
@@ -126,7 +122,6 @@ class TabulatedLoss(PrivacyLoss):
         *,
         step: float,
         high: float,
-        exact: QuadraticLoss | None = None,
     ) -> TabulatedLoss:
         """Tabulate a privacy profile for epsilons from -high to high, rounded up.
 
@@ -151,7 +146,7 @@ class TabulatedLoss(PrivacyLoss):
         # more mass there changes no delta at epsilon >= 0, in either direction.
         at_zero = max(1.0 - after[0] + slope_after + slope_before, 0.0)
         mass = np.concatenate([(mass_before * np.exp(-left))[:0:-1], [at_zero], mass_after[1:]])
-        return cls(h, 1 - left.size, mass, float(after[-1]), float(before[-1]), exact)
+        return cls(h, 1 - left.size, mass, float(after[-1]), float(before[-1]))
 
     # -- the contract --------------------------------------------------------------------------
 

@@ -83,13 +83,9 @@ class GaussianMechanism(PrivateEstimator):
                 f"Expected noise of at most {_LARGEST:g}, got {scale:g}; measure in other units."
             )
         grid_spacing(scale)  # refuses noise that is too small for doubles
-        return Plan(
-            method="gaussian",
-            noise_scale=scale,
-            guarantee=target.promise(loss, self.relation),
-            shapes={"value": self._shape(size)},
-            reason="Normal noise hides a shift of this length in whichever direction it points.",
-        )
+        promise, shapes = target.promise(loss, self.relation), {"value": self._shape(size)}
+        reason = "Normal noise hides a shift of this length in whichever direction it points."
+        return Plan("gaussian", scale, promise, shapes, reason)
 
     def forecast(self, size: Any = None, *, n_rows: int | None = None) -> Forecast:
         """How large the errors will be; they depend on neither the answer nor `n_rows`."""

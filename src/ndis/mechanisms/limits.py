@@ -89,13 +89,8 @@ class PrivateLimits(TableEstimator):
     def _plan(self, rows: Rows) -> Plan:
         target = self._target(rows)
         noise, loss = mean_shift(target, {}, self.noise_scale)
-        return Plan(
-            method="histograms",
-            noise_scale=noise,
-            guarantee=target.promise(loss, "add-remove"),
-            shapes={},
-            reason="Two histograms of each column find its limits, whatever their scale.",
-        )
+        reason = "Two histograms of each column find its limits, whatever their scale."
+        return Plan("histograms", noise, target.promise(loss, "add-remove"), {}, reason)
 
     def _study(self, data: Table, plan: Plan) -> None:
         """Counts are all that is read."""

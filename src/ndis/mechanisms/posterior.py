@@ -295,13 +295,9 @@ class GaussianOutput(PrivateEstimator):
 
     def plan(self, size: Any = None) -> Plan:
         """What `fit` will do; needs no data."""
-        target, n_draws, spread = (
-            self._target(),
-            _validate.count("n_draws", self.n_draws),
-            self._spread(),
-        )
+        target, n_draws = self._target(), _validate.count("n_draws", self.n_draws)
         reverse = _validate.one_of("wider", self.wider, SIDES) == "present"
-        draws = Draws(target, n_draws, floor=SMALLEST * spread, given=self.noise_scale)
+        draws = Draws(target, n_draws, floor=SMALLEST * self._spread(), given=self.noise_scale)
         if self.worst_case is not None:
             noise, loss = draws.least(self.worst_case)
             how = "One pair that dominates all neighbours was declared."
@@ -310,13 +306,8 @@ class GaussianOutput(PrivateEstimator):
             how = "Bounds on what one record does to the law were declared."
             loss = loss.reversed() if reverse else loss
         note = "It rests on what the algorithm's owner declared that one record can do."
-        return Plan(
-            method="draw",
-            noise_scale=noise,
-            guarantee=target.promise(loss, self.relation, "declared", note),
-            shapes={"draws": (n_draws, self._dimension())},
-            reason=how,
-        )
+        promise = target.promise(loss, self.relation, "declared", note)
+        return Plan("draw", noise, promise, {"draws": (n_draws, self._dimension())}, how)
 
     def envelope(self, added_variance: float) -> Envelope:
         """The declared bounds at this much added noise variance."""

@@ -175,14 +175,9 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         features = self._features_of(rows)
         m, d = features.weights.shape
         noise, loss = mean_shift(target, _PARTS, self.noise_scale)
-        return Plan(
-            method="inducing",
-            noise_scale=noise,
-            guarantee=target.promise(loss, "add-remove"),
-            shapes={"weights": (m, d), "gram": (d, d), "cross": (d,), "size": (2,)},
-            reason="Moments of public features give predictions everywhere, for any number of "
-            "rows.",
-        )
+        shapes = {"weights": (m, d), "gram": (d, d), "cross": (d,), "size": (2,)}
+        reason = "Moments of public features give predictions everywhere, for any number of rows."
+        return Plan("inducing", noise, target.promise(loss, "add-remove"), shapes, reason)
 
     def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """The error to be expected of predictions within the limits, before anything is spent.
@@ -594,15 +589,10 @@ class Posterior:
                 "the other."
             )
         note = "" if self.proven else "It rests on the declared kernel_is_psd."
-        return Plan(
-            method="posterior",
-            noise_scale=noise,
-            guarantee=target.promise(
-                loss, "add-remove", "proven" if self.proven else "declared", note
-            ),
-            shapes={"draws": (n_draws, len(self.points))},
-            reason="Draws of the process itself were asked for.",
-        )
+        basis = "proven" if self.proven else "declared"
+        promise = target.promise(loss, "add-remove", basis, note)
+        reason = "Draws of the process itself were asked for."
+        return Plan("posterior", noise, promise, {"draws": (n_draws, len(self.points))}, reason)
 
     def rounding(self) -> float:
         """How far doubles may move the mean: that of a solve with the largest condition number."""

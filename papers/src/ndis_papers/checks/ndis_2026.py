@@ -12,8 +12,6 @@ from scipy.stats import norm
 
 from ndis import Gaussian, GeneralizedChiSquare, Profile, QuadraticLoss, privacy_loss
 from ndis.calibration import least_noise, noise_multiplier
-from ndis.loss import subsampled
-from ndis.loss.derived import inner_epsilon
 from ndis_papers import bounds
 from ndis_papers._validate import FloatArray
 from ndis_papers.checks.quantities import shift_delta, sketch_delta
@@ -33,6 +31,7 @@ from ndis_papers.sketches import (
     sketch_loss,
     spectral_error,
 )
+from ndis_papers.subsampling import inner_epsilon, subsampled
 
 PAPER = Paper("ndis-2026", "The Normal Distributions Indistinguishability Spectrum, 2026", [])
 

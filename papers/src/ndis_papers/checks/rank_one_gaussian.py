@@ -10,12 +10,12 @@ from scipy.stats import beta, chi2, kstest, kstwo, norm
 
 from ndis import Gaussian, privacy_loss
 from ndis.calibration import noise_multiplier
-from ndis.loss.derived import inner_epsilon
 from ndis_papers.additive import AccuracyLoss, classic_noise, matrix_noise, matrix_precision_bound
 from ndis_papers.checks.quantities import shift_delta
 from ndis_papers.checks.registry import CONFIRMED, CORRECTED, LOOSE, REFUTED, Evidence, Paper
 from ndis_papers.radial import RadialLoss
 from ndis_papers.rank_one import published_spread, singular_spread, true_spread
+from ndis_papers.subsampling import inner_epsilon
 
 PAPER = Paper(
     "rank-one-gaussian", "The rank-1 singular multivariate Gaussian mechanism (R1SMG)", []
