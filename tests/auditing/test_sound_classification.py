@@ -17,7 +17,8 @@ from laws import output_law
 from ndis import Gaussian, PrivateLogisticRegression, audit, audit_pair
 from ndis.mechanisms.classification import _CLIP, _ROUNDS, _whole
 from ndis.mechanisms.classification_newton import weighted_bound
-from ndis.tables import GRID_NORM, Scores, Table
+from ndis.tables import GRID_NORM, Scores, Table, Weights
+from ndis.tables.sums import Distances, WeightedMoments
 
 Law = Callable[[np.ndarray], Gaussian]
 METHODS = ["newton", "descent", "posterior"]
@@ -35,28 +36,37 @@ def opened(model: PrivateLogisticRegression, rows: np.ndarray) -> Table:
     return table.with_rows(model._rows(table, labels))
 
 
-def law_of_sums(model: PrivateLogisticRegression, points: list[Any]) -> Law:
-    """All sums of a release in units of their noise, the query points given."""
+def law_of_sums(model: PrivateLogisticRegression, weights: Weights, points: list[Any]) -> Law:
+    """All sums of a release in units of their noise, weights and query points given."""
     method = model.method
     k = len(model.classes)
 
     def law(rows: np.ndarray) -> Gaussian:
         table = opened(model, rows)
         noise = model._plan(table.rows).noise_scale
-        moments, parts = table.moments, [table.moments["count"].value[None] / noise["count"]]
+        moments, unit = table.moments, math.hypot(1.0, 0.5) * noise["centre"]
+        parts = [moments["sums"].value / (GRID_NORM * unit)]
+        parts += [0.5 * moments["count"].value[None] / unit]
+        far = table.sum(Distances(weights.centre))["distances"].value
+        parts += [far[None] / (GRID_NORM * noise["distance"])]
         if method == "newton":
-            gram = moments["gram"].value / (GRID_NORM**2 * noise["gram"])
+            sums = table.sum(WeightedMoments(weights))
+            of = {name: total.value / GRID_NORM**2 for name, total in sums.items()}
+            gram = of["gram"] / noise["gram"]
             above = np.triu_indices(len(gram), 1)
             parts += [np.diag(gram), math.sqrt(2.0) * gram[above]]
-            parts += [moments["sums"].value / (GRID_NORM * noise["sums"])]
+            parts += [of["sums"] / (math.sqrt(weights.radius) * noise["sums"])]
+            parts += [of["count"][None] / noise["count"]]
         first = weighted_bound(k) if method == "newton" else _CLIP
         for theta, intercept, plain in points:
             whole, unit = _whole(theta)
             weighted = method == "newton" and not plain
             bound = math.sqrt(2.0) if method == "newton" and plain else first
-            sums = table.sum(Scores(whole, unit / GRID_NORM, intercept, bound, weighted))
-            scale = first / GRID_NORM**2 / noise["gradients"]
-            parts += [scale * sums["gradient"].value.ravel()]
+            scores = Scores(whole, unit / GRID_NORM, intercept, bound, weighted, weights=weights)
+            sums = table.sum(scores)
+            moved = sums["gradient"] - sums["residuals"].times(weights.centre.astype(int)).T
+            scale = first / (weights.radius * GRID_NORM**2) / noise["gradients"]
+            parts += [scale * moved.value.ravel()]
             parts += [first / GRID_NORM / noise["residuals"] * sums["residuals"].value]
         mean = np.concatenate(parts)
         return Gaussian.from_diagonal(mean, np.ones(len(mean)))
@@ -106,7 +116,9 @@ def configurations(method: str, n: int, seed: int, weaker: bool) -> Iterator[tup
                 )
                 for index in range(_ROUNDS[method])
             ]
-            law = law_of_sums(model, points)
+            middle = np.trunc(rng.uniform(-0.5, 0.5, d) * rng.choice([0.0, 1.0]) * GRID_NORM)
+            weights = Weights(middle, float(rng.choice([1.0, 0.3, 2.0**-10])))
+            law = law_of_sums(model, weights, points)
             verdict = audit(law, table, (epsilon, delta), universe=table[:1])
         yield verdict.refuted, verdict.log_delta - math.log(delta)
 

@@ -20,7 +20,8 @@ from ndis.mechanisms import classification, classification_posterior
 from ndis.mechanisms.classification import _parts, _whole
 from ndis.mechanisms.classification_newton import Newton, class_basis
 from ndis.mechanisms.recompute import implied
-from ndis.tables import GRID_NORM, Columns, Rows, Scores, Table, contrasts
+from ndis.tables import GRID_NORM, Columns, Rows, Scores, Table, Weights, contrasts
+from ndis.tables.sums import Distances, WeightedMoments
 from posterior_pairs import logistic_removals, worst_log_delta
 from samplers import LEVEL, accepts_gaussian
 
@@ -79,6 +80,64 @@ def test_a_neighbour_changes_a_gradient_by_one_bounded_term(n_classes: int, weig
             assert sum(v * v for v in residual) <= GRID_NORM**2
             square = sum(int(v) ** 2 for v in alone["gradient"].value.ravel())
             assert square <= GRID_NORM**4
+
+
+@pytest.mark.parametrize("radius", [2.0**-10, 0.3, 1.0])
+def test_weights_bound_what_a_row_does_to_every_sum(radius: float) -> None:
+    """In whole numbers, for rows of all lengths, seen from centres in their midst and far away."""
+    rng, root = np.random.default_rng(5), math.isqrt(int(radius * 2**80))  # below sqrt(L) 2^40
+    most = {"gram": 2**80, "sums": (root + 1) ** 2, "count": 2**80, "distances": 2**40}
+    for _ in range(60):
+        X, y = labelled(1, 3, 3)
+        X *= 10 ** rng.uniform(-5, 1)
+        centre = np.trunc(rng.standard_normal(3) * 2.0 ** rng.uniform(1, 19))
+        weights, (theta, intercept) = Weights(centre, radius), queries(3, 3, rng)[1]
+        table, (whole, unit) = opened(X, y, 3), _whole(theta)
+        scores = Scores(whole, unit / GRID_NORM, intercept, 0.5, weights=weights)
+        sums = {**table.sum(WeightedMoments(weights)), **table.sum(Distances(centre))}
+        for name, total in sums.items():
+            assert sum(int(v) ** 2 for v in total.value.ravel()) <= most[name]
+        sums = table.sum(scores)
+        moved = sums["gradient"] - sums["residuals"].times(centre.astype(np.int64)).T
+        pairs = zip(moved.high.ravel().tolist(), moved.low.ravel().tolist(), strict=True)
+        square = sum(((high << 26) + low) ** 2 for high, low in pairs)
+        assert square <= radius**2 * 2**80
+        assert sum(int(v) ** 2 for v in sums["residuals"].value) <= GRID_NORM**2
+
+
+def test_weighted_sums_are_what_they_are_called() -> None:
+    X, y = labelled(500, 3, 3)
+    centre, radius = np.array([1e5, -2e5, 3e4]), 0.3
+    away = X - centre / GRID_NORM
+    far = np.linalg.norm(away, axis=1)
+    w = radius / np.maximum(np.maximum(far, far**2), radius)
+    sums = opened(X, y, 3).sum(WeightedMoments(Weights(centre, radius)))
+    found = {name: total.value / GRID_NORM**2 for name, total in sums.items()}
+    assert found["count"] == pytest.approx(w.sum(), rel=1e-4)
+    np.testing.assert_allclose(found["sums"] * math.sqrt(radius), w @ away, atol=1e-3)
+    np.testing.assert_allclose(found["gram"] * radius, (away.T * w) @ away, atol=1e-3)
+    total = opened(X, y, 3).sum(Distances(centre))["distances"].value / GRID_NORM
+    assert total == pytest.approx(np.minimum(far, 1.0).sum(), rel=1e-4)
+    theta = np.random.default_rng(0).standard_normal((3, 3))
+    whole, unit = _whole(theta)
+    scores = Scores(whole, unit / GRID_NORM, np.ones(3), 2.0, weights=Weights(centre, radius))
+    left = contrasts(np, (np.eye(3)[y] - softmax(X @ theta, axis=1)).T) * w
+    gradient = opened(X, y, 3).sum(scores)["gradient"].value * 2.0 / GRID_NORM**2
+    np.testing.assert_allclose(gradient, X.T @ left.T, atol=2e-3)
+
+
+def test_rows_off_the_middle_and_of_many_lengths() -> None:
+    """Limits far from the rows, and a few rows far longer than most, cost little."""
+    rng = np.random.default_rng(6)
+    X = 0.4 + 0.05 * rng.standard_normal((4000, 4))
+    X[:20] -= rng.uniform(0.2, 0.8, (20, 1))
+    p = expit((X - 0.4) @ [40.0, -30.0, 0.0, 10.0])
+    y = (rng.uniform(size=4000) < p).astype(int)
+    best = -np.mean(p * np.log(p) + (1 - p) * np.log(1 - p))
+    for method in ("newton", "descent"):
+        fitted = model(method=method, data_norm=None, limits=[(-1, 1)] * 4).fit(X, y)
+        q = fitted.predict_proba(X)[:, 1]
+        assert -np.mean(p * np.log(q) + (1 - p) * np.log(1 - q)) < best + 0.05
 
 
 def test_gradients_are_those_of_the_likelihood() -> None:
@@ -461,8 +520,10 @@ def test_scikit_learn_with_its_own_labels(estimator: Any, check: Any) -> None:
 
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("radius", [1.0, 0.3])
+@pytest.mark.parametrize("centre", [0.0, -(2.0**19)])
 def test_no_row_moves_a_round_further_than_is_paid_for(
-    monkeypatch: pytest.MonkeyPatch, plain: bool, classes: int
+    monkeypatch: pytest.MonkeyPatch, plain: bool, classes: int, radius: float, centre: float
 ) -> None:
     """By the noise that is drawn: a row of norm one that the coefficients get quite wrong."""
     drawn, known = [], list(range(classes))
@@ -476,7 +537,11 @@ def test_no_row_moves_a_round_further_than_is_paid_for(
     features, labels = Columns(["a", "b"], norm=1.0), Columns(["y"], {"y": known})
     table = Table.open(pd.DataFrame({"a": [0.6], "b": [0.8], "y": [1]}), typed=["y"])
     ask = classification._asking(
-        table.with_rows(Rows(features, labels, weighted=False)), classes, plan, None
+        table.with_rows(Rows(features, labels, weighted=False)),
+        classes,
+        plan,
+        Weights(np.full(2, centre), radius),
+        None,
     )
     wrong = np.outer([0.6, 0.8], np.eye(classes)[0] - np.eye(classes)[1])
     parts = _parts("newton", classes)
@@ -488,7 +553,9 @@ def test_no_row_moves_a_round_further_than_is_paid_for(
         drawn.clear()
         ask((length * wrong @ basis, np.zeros(classes - 1)), plain)
         moved.append(sum(float(np.sum(part**2)) for part in drawn))
-    assert 0.9 < max(moved) / (paid / classification._ROUNDS["newton"]) <= 1.0
+    # A long row counts little for the constant; one beyond 1 from the centre for less than is paid.
+    least = 0.2 if centre else 0.89
+    assert least < max(moved) / (paid / classification._ROUNDS["newton"]) <= 1.0
 
 
 def test_a_round_is_estimated_once_and_again_for_the_first_prediction(monkeypatch) -> None:

@@ -18,7 +18,18 @@ from ndis.tables import Below, Columns, ExactSum, Rows, Scores, Table, bounded, 
 from ndis.tables.blocks import Block, Stack
 from ndis.tables.exact import BLOCK_ROWS, GRID_NORM, Accumulator, halved
 from ndis.tables.spark import pickled_by_value
-from ndis.tables.sums import CutGram, CutMoments, CutNorms, JointGram, Pull, PullSum
+from ndis.tables.sums import (
+    CutGram,
+    CutMoments,
+    CutNorms,
+    Distances,
+    JointGram,
+    Pull,
+    PullSum,
+    WeightedMoments,
+    Weights,
+    class_totals,
+)
 from ndis.tables.table import Pass
 from reading import opened
 
@@ -327,6 +338,10 @@ def test_a_card_gives_the_bits_of_the_processor(recipe: str, monkeypatch) -> Non
             JointGram(1000.0),
             PullSum(pull, (0.5, 0.1), GRID_NORM / 2.0, 8.0),
             Scores(np.round(rng.normal(size=(7, 2)) * 2.0**20), 2.0**-40, np.ones(2), 1.0, True),
+            class_totals,
+            Distances(np.arange(7.0)),
+            WeightedMoments(Weights(1e5 * np.arange(7.0), 0.3)),
+            Scores(np.ones((7, 2)), 2.0**-20, np.ones(2), 1.0, weights=Weights(np.ones(7), 0.2)),
         ):
             expected, ours = here.sum(function), there.sum(function)
             assert ours.keys() == expected.keys()
@@ -468,7 +483,8 @@ def test_what_torch_cannot_hold_says_so() -> None:
         CutMoments(6),
         JointGram(1000.0),
         PullSum(a_pull(2, 1), (0.5,), GRID_NORM / 2.0, 8.0),
-        Scores(np.ones((2, 2)), 2.0**-40, np.ones(2), 1.0),
+        Scores(np.ones((2, 2)), 2.0**-40, np.ones(2), 1.0, weights=Weights(np.ones(2), 0.5)),
+        WeightedMoments(Weights(np.ones(2), 0.5)),
         Below(np.ones(3), ((0, 1),)),
     ],
 )

@@ -4,13 +4,18 @@ Three methods, one guarantee for every person with one row in the table. "newton
 moments of the rows once and noisy gradients in rounds, "descent" noisy gradients alone, which is
 better where a Gram matrix has more entries than the data can fill, and "posterior" draws from a
 Gaussian posterior. docs/proofs/classification.md has the proofs.
+
+Both methods in rounds first buy a centre m of the rows and their mean distance from it, and then
+weight the likelihood: a row y = (x - m)/L counts by w <= 1 with w |y| <= 1 (`ndis.tables.Weights`).
+Weights that follow from the features alone cost no bias, and a row of norm one does no more than
+one of length L.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.calibration import ROUND_UP
 from ndis.mechanisms import classification_posterior
 from ndis.mechanisms.base import (
     Arrays,
@@ -32,6 +38,7 @@ from ndis.mechanisms.base import (
     mean_shift,
     require_rows,
 )
+from ndis.mechanisms.centre import centre_of, count_noise, draw_centre
 from ndis.mechanisms.classification_newton import (
     Newton,
     Point,
@@ -50,17 +57,26 @@ from ndis.tables import (
     Rows,
     Scores,
     Table,
+    Weights,
     unclassified,
 )
 from ndis.tables.arrays import namespace, on_host
+from ndis.tables.sums import Distances, WeightedMoments, class_totals
 
 METHODS = ("auto", "newton", "descent", "posterior")
 # With more features than this, a noisy Gram matrix drowns in its noise.
 _MOST_FOR_GRAM = 128
 # The constant beside rows of norm one: a constant of one would double what a row can do.
 _CONSTANT = 0.35
-# Shares of the squared mean shift that go to the moments of the rows.
-_SHARES = {"newton": {"gram": 0.15, "sums": 0.04, "count": 0.03}, "descent": {"count": 0.02}}
+# Shares of the squared mean shift: of what says how long rows are, and of their moments.
+_OF_WEIGHTS = {"centre": 0.03, "distance": 0.02}
+_SHARES = {
+    "newton": {**_OF_WEIGHTS, "gram": 0.15, "sums": 0.03, "count": 0.03},
+    "descent": _OF_WEIGHTS,
+}
+# Where weights begin, in units of the rows' mean distance from their centre; the length where it is
+# not known; the least.
+_RADIUS, _UNKNOWN, _SHORTEST = 0.85, 0.5, 2.0**-10
 # What a round of "newton" releases.
 _OF_ROUNDS = ("points", "plain", "gradients", "residuals")
 _ROUNDS = {"newton": 12, "descent": 100}
@@ -101,6 +117,18 @@ class Logits:
         """The logits of predictions, of shape (K, n_rows)."""
         logits = on_host(block.times(block.beside(self.theta))) * (self.factor / GRID_NORM)
         return np.asarray(logits + self.centre[:, None])
+
+    def of_rows(self, weights: Weights) -> Logits:
+        """The same for rows x, where this is for (x - m)/L."""
+        theta, errors = self.theta / weights.radius, self.errors
+        middle = weights.centre @ theta / GRID_NORM
+        return replace(
+            self,
+            theta=theta,
+            intercept=self.intercept - middle,
+            centre=self.centre - self.factor * middle,
+            errors=None if errors is None else errors / weights.radius,
+        )
 
     def coefficients(self) -> tuple[FloatArray, FloatArray]:
         """Coefficients and intercepts: of each class, or of the log-odds of two classes."""
@@ -221,9 +249,9 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         target = self._target(rows)
         noise, loss = mean_shift(target, _parts(method, k + 1), self.noise_scale)
         n_rounds = _ROUNDS[method]
-        shapes |= {"count": ()}
+        shapes |= {"centre": (d + 1,), "distance": ()}
         if method == "newton":
-            shapes |= {"gram": (d, d), "sums": (d,), "gradients": (n_rounds, d, k)}
+            shapes |= {"gram": (d, d), "sums": (d,), "count": (), "gradients": (n_rounds, d, k)}
             shapes |= {"residuals": (n_rounds, k), "points": (n_rounds, d + 1, k)}
             shapes |= {"plain": (n_rounds,)}
         else:
@@ -348,13 +376,14 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
             )
 
     def _study(self, data: Table, plan: Plan) -> Any:
-        """The moments; for a draw, its law."""
+        """The sum of the rows; for a draw, its law."""
+        sums = data.sum(class_totals, what="Reading the table")
         one = int(np.round(data.rows.labels.scale[0]))
-        everybody = data.moments["count"].times(np.array([one]))[0].times(np.array([one]))[0]
-        self._check_raw({"unclassified": everybody - data.moments["squares"]})
+        everybody = sums["count"].times(np.array([one]))[0].times(np.array([one]))[0]
+        self._check_raw({"unclassified": everybody - sums["squares"]})
         if plan.method != "posterior":
-            return data.moments
-        n_rows = int(data.moments["count"].value)
+            return sums
+        n_rows = int(sums["count"].value)
         require_rows(n_rows, self.max_rows or classification_posterior.MOST_ROWS)
         return classification_posterior.law(data, self._posterior(plan.shapes["coef"][1]))
 
@@ -362,20 +391,20 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         """Noise in grid units, then units of rows of norm one."""
         noise, k = plan.noise_scale, len(self._classes())
         if plan.method == "posterior":
-            arrays = drawn(studied[0], studied[1], plan, rng)
-            return arrays | _in_table_units(_logits(plan.method, noise, k, arrays), data.rows)
-        count = add_noise(studied["count"], noise["count"], rng)
-        ask = _asking(data, k, plan, rng)
+            draws = drawn(studied[0], studied[1], plan, rng)
+            return draws | _in_table_units(_logits(plan.method, noise, k, draws), data.rows)
+        arrays: Arrays = {"centre": draw_centre(studied, noise["centre"], rng)}
+        total = data.sum(Distances(centre_of(arrays["centre"], noise["centre"])))["distances"]
+        arrays["distance"] = add_noise(total, noise["distance"] * GRID_NORM, rng) / GRID_NORM
+        weights = _weights(arrays, noise)
+        ask = _asking(data, k, plan, weights, rng)
         if plan.method == "descent":
-            theta = descend(ask, float(count), noise, (plan.shapes["coef"][1], k - 1))
-            arrays = {"count": count, "theta": theta}
+            arrays["theta"] = descend(ask, arrays, noise, (plan.shapes["coef"][1], k - 1))
         else:
-            gram = add_symmetric_noise(studied["gram"], noise["gram"] * GRID_NORM**2, rng)
-            sums = add_noise(studied["sums"], noise["sums"] * GRID_NORM, rng)
-            arrays = {"gram": gram / GRID_NORM**2, "sums": sums / GRID_NORM, "count": count}
-            model = Newton(k, **arrays, noise=noise)
+            arrays |= _draw_moments(data, noise, weights, rng)
+            model = _newton(k, arrays, noise)
             arrays |= newton_rounds(model, ask)
-            return arrays | _in_table_units(_estimated(model), data.rows)
+            return arrays | _in_table_units(_estimated(model, weights), data.rows)
         return arrays | _in_table_units(_logits(plan.method, noise, k, arrays), data.rows)
 
     def _finish(self, rows: Rows) -> None:
@@ -467,21 +496,55 @@ def _parts(method: str, n_classes: int) -> dict[str, tuple[float, float]]:
     return parts
 
 
-def _asking(table: Table, n_classes: int, plan: Plan, rng: np.random.Generator) -> Ask:
-    """Noisy gradients of a table, in units of rows of norm one."""
-    basis, noise = class_basis(n_classes), plan.noise_scale
-    weighted = plan.method == "newton"
+def _weights(arrays: Mapping[str, FloatArray], noise: Mapping[str, float]) -> Weights:
+    """How much rows count, by what has been released of their lengths."""
+    n_rows = max(float(arrays["centre"][-1]), count_noise(noise["centre"]))
+    radius, total = _UNKNOWN, float(arrays["distance"])
+    if total > 2.0 * noise["distance"]:
+        radius = min(max(_RADIUS * total / n_rows, _SHORTEST), 1.0)
+    return Weights(centre_of(arrays["centre"], noise["centre"]), radius)
+
+
+def _draw_moments(
+    table: Table, noise: Mapping[str, float], weights: Weights, rng: np.random.Generator
+) -> Arrays:
+    """Noisy sums of w, of w y and of w y y^T: a row moves them by 1, by 1 and by 1/L."""
+    sums, unit, root = table.sum(WeightedMoments(weights)), GRID_NORM**2, math.sqrt(weights.radius)
+    gram = add_symmetric_noise(sums["gram"], noise["gram"] * unit, rng)
+    first = add_noise(sums["sums"], noise["sums"] * root * ROUND_UP * unit, rng)
+    count = add_noise(sums["count"], noise["count"] * unit, rng)
+    return {"gram": gram / (unit * root**2), "sums": first / (unit * root), "count": count / unit}
+
+
+def _newton(n_classes: int, arrays: Mapping[str, Any], noise: Mapping[str, float]) -> Newton:
+    """Where the rounds start, in units of the radius."""
+    moments = {name: arrays[name] for name in ("gram", "sums", "count")}
+    more = noise["gram"] / _weights(arrays, noise).radius
+    return Newton(n_classes, **moments, noise={**noise, "gram": more})
+
+
+def _asking(
+    table: Table, n_classes: int, plan: Plan, weights: Weights, rng: np.random.Generator
+) -> Ask:
+    """Noisy gradients of a table, in units of the radius from the centre."""
+    basis, noise, L = class_basis(n_classes), plan.noise_scale, weights.radius
+    weighted, centre = plan.method == "newton", weights.centre
     first = weighted_bound(n_classes) if weighted else _CLIP
 
     def ask(point: Point, plain: bool) -> tuple[FloatArray, FloatArray]:
-        theta, scale = _whole(point[0] @ basis.T)
+        theta, scale = _whole(point[0] @ basis.T / L)
+        intercept = basis @ (point[1] - centre @ point[0] / (L * GRID_NORM))
         bound = math.sqrt(2.0) if plain and weighted else first
-        scores = Scores(theta, scale / GRID_NORM, basis @ point[1], bound, weighted and not plain)
+        chosen = weighted and not plain
+        scores = Scores(theta, scale / GRID_NORM, intercept, bound, chosen, weights=weights)
         sums = table.sum(scores)
-        # A residual of the bound is 2^20 on the grid, whatever the bound is.
-        gradient = add_noise(sums["gradient"], noise["gradients"] / first * GRID_NORM**2, rng)
+        # sum w r (x - m)^T from those of w r x^T and w r, all in whole numbers. A residual of the
+        # bound is 2^20 on the grid, whatever the bound is, and a row times it at most L 2^40.
+        moved = sums["gradient"] - sums["residuals"].times(centre.astype(np.int64)).T
+        unit = L * GRID_NORM**2
+        gradient = add_noise(moved, noise["gradients"] / first * unit * ROUND_UP, rng)
         residuals = add_noise(sums["residuals"], noise["residuals"] / first * GRID_NORM, rng)
-        return gradient * (bound / GRID_NORM**2), residuals * (bound / GRID_NORM)
+        return gradient * (bound / unit), residuals * (bound / GRID_NORM)
 
     return ask
 
@@ -506,10 +569,10 @@ def newton_rounds(model: Newton, ask: Ask) -> Arrays:
 
 
 def descend(
-    ask: Ask, count: float, noise: Mapping[str, float], shape: tuple[int, int]
+    ask: Ask, arrays: Mapping[str, FloatArray], noise: Mapping[str, float], shape: tuple[int, int]
 ) -> FloatArray:
     """Steps along noisy gradients: the intercept's coefficients first, then those of the rows."""
-    step, c2 = _step(count, noise, shape[1] + 1), _CONSTANT**2
+    step, c2 = _step(arrays, noise, shape[1] + 1), _CONSTANT**2
     theta, intercept = np.zeros(shape), np.zeros(shape[1])
     for _ in range(_ROUNDS["descent"]):
         gradient, residuals = ask((theta, intercept), False)
@@ -517,15 +580,16 @@ def descend(
     return np.vstack([intercept, theta])
 
 
-def _step(count: float, noise: Mapping[str, float], n_classes: int) -> float:
+def _step(arrays: Mapping[str, FloatArray], noise: Mapping[str, float], n_classes: int) -> float:
     """The longest step that is stable and keeps the noise of a logit where it is known to do well.
 
     After T steps of length h the logit of a row of norm l carries noise of standard deviation
     h sqrt(T) l s, s the noise of a gradient.
     """
     length2 = 1.0 + _CONSTANT**2
+    count = max(float(arrays["centre"][-1]), count_noise(noise["centre"]))
     quiet = _LOGIT_NOISE / math.sqrt(length2 * _ROUNDS["descent"]) / noise["gradients"]
-    return min(quiet, _STABLE * (n_classes + 2) / (max(count, noise["count"]) * length2))
+    return min(quiet, _STABLE * (n_classes + 2) / (count * length2))
 
 
 def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, FloatArray]) -> Logits:
@@ -536,25 +600,26 @@ def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, Floa
         theta = np.outer(mean, [-0.5, 0.5])
         return Logits(theta[1:], theta[0], 1.0, theta[0])
     assert isinstance(noise, Mapping)
+    weights = _weights(arrays, noise)
     if method == "descent":
         theta = arrays["theta"] @ basis.T
-        step = _step(float(arrays["count"]), noise, n_classes)
+        step = _step(arrays, noise, n_classes)
         variance = _ROUNDS["descent"] * (step * noise["gradients"]) ** 2 * (1.0 + _CONSTANT**2)
         factor = moderation(variance, n_classes)
-        return Logits(theta[1:], theta[0], factor, factor * theta[0])
-    moments = {name: arrays[name] for name in ("gram", "sums", "count")}
-    model = Newton(n_classes, **moments, noise=noise)
+        logits = Logits(theta[1:], theta[0], factor, factor * theta[0])
+        return logits.of_rows(weights)
+    model = _newton(n_classes, arrays, noise)
     for point, plain, gradient, residuals in zip(*(arrays[n] for n in _OF_ROUNDS), strict=True):
         model.learn((point[1:], point[0]), bool(plain), gradient, residuals)
-    return _estimated(model)
+    return _estimated(model, weights)
 
 
-def _estimated(model: Newton) -> Logits:
+def _estimated(model: Newton, weights: Weights) -> Logits:
     """What "newton" has found."""
     factor, centre = model.moderated()
     errors = np.sqrt(model.vectors**2 @ model.variances)
     theta, intercept = model.theta @ model.basis.T, model.basis @ model.intercept
-    return Logits(theta, intercept, factor, model.basis @ centre, errors)
+    return Logits(theta, intercept, factor, model.basis @ centre, errors).of_rows(weights)
 
 
 def _in_table_units(logits: Logits, rows: Rows) -> Arrays:
@@ -573,28 +638,34 @@ def _imagined_loss(plan: Plan, n_classes: int, d: int, n_rows: int, signal: floa
     truth *= signal / (rows @ (truth[:, 0] - truth[:, 1])).std()
     p, each = softmax(rows @ truth, axis=1), n_rows / _IMAGINED
     weighted = plan.method == "newton"
+    count = np.append(np.zeros(d), n_rows + count_noise(noise["centre"]) * rng.standard_normal())
+    far = np.linalg.norm(rows, axis=1)
+    arrays = {"centre": count, "distance": np.array(each * far.sum())}
+    weights = _weights(arrays, noise)
+    radius = weights.radius
+    scaled, own = rows / radius, each * radius / np.maximum(far, radius)
 
     def ask(point: Point, plain: bool) -> tuple[FloatArray, FloatArray]:
-        there = softmax((rows @ point[0] + point[1]) @ basis.T, axis=1)
+        there = softmax((scaled @ point[0] + point[1]) @ basis.T, axis=1)
         longest = 1.0 - 2.0 * there.min(axis=1) + np.sum(there**2, axis=1)
         bound = weighted_bound(n_classes)
-        weights = bound / np.sqrt(longest) if weighted and not plain else np.ones(_IMAGINED)
-        left = (weights[:, None] * (p - there)) @ basis
+        each_row = own * bound / np.sqrt(longest) if weighted and not plain else own
+        left = (each_row[:, None] * (p - there)) @ basis
         factor = math.sqrt(2.0) / bound if weighted and plain else 1.0
         gradient_noise = factor * noise["gradients"] * rng.standard_normal((d, n_classes - 1))
         residual_noise = factor * noise["residuals"] * rng.standard_normal(n_classes - 1)
-        return each * rows.T @ left + gradient_noise, each * left.sum(axis=0) + residual_noise
+        return scaled.T @ left + gradient_noise, left.sum(axis=0) + residual_noise
 
-    arrays = {"count": np.array(n_rows + noise["count"] * rng.standard_normal())}
     if weighted:
-        square = noise["gram"] * rng.standard_normal((d, d))
-        arrays["gram"] = each * rows.T @ rows + 0.5 * (square + square.T)
-        arrays["sums"] = each * rows.sum(axis=0) + noise["sums"] * rng.standard_normal(d)
-        model = Newton(n_classes, **arrays, noise=noise)
+        square = noise["gram"] / radius * rng.standard_normal((d, d))
+        arrays["gram"] = (scaled.T * own) @ scaled + 0.5 * (square + square.T)
+        arrays["sums"] = own @ scaled + noise["sums"] * rng.standard_normal(d)
+        arrays["count"] = np.array(own.sum() + noise["count"] * rng.standard_normal())
+        model = _newton(n_classes, arrays, noise)
         newton_rounds(model, ask)
-        found = _estimated(model)
+        found = _estimated(model, weights)
     else:
-        arrays["theta"] = descend(ask, float(arrays["count"]), noise, (d, n_classes - 1))
+        arrays["theta"] = descend(ask, arrays, noise, (d, n_classes - 1))
         found = _logits(plan.method, noise, n_classes, arrays)
     released = softmax(found.moderated(Block(rows.T * GRID_NORM)).T, axis=1)
     return float(np.mean(np.sum(p * (np.log(p) - np.log(released)), axis=1)))

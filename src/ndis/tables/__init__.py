@@ -6,7 +6,16 @@ from ndis.tables.exact import GRID_NORM, MOST_ROWS, ExactSum
 from ndis.tables.leverage import joint_gram, leverage_error, leverages
 from ndis.tables.progress import track
 from ndis.tables.rows import PRIVATE, Columns, Rows
-from ndis.tables.sums import Below, Scores, Together, bounded, contrasts, moments, unclassified
+from ndis.tables.sums import (
+    Below,
+    Scores,
+    Together,
+    Weights,
+    bounded,
+    contrasts,
+    moments,
+    unclassified,
+)
 from ndis.tables.table import Table
 from ndis.tables.threads import few_threads
 
@@ -23,6 +32,7 @@ __all__ = [
     "Scores",
     "Table",
     "Together",
+    "Weights",
     "bounded",
     "contrasts",
     "few_threads",

@@ -37,6 +37,11 @@ def totals(block: Block) -> Mapping[str, Any]:
     return {"sums": block.sums(), "count": np.array(float(block.n_rows))}
 
 
+def class_totals(block: Block) -> Mapping[str, Any]:
+    """The same, and the labels' squares: as many as rows, if each has one class."""
+    return {**totals(block), "squares": block.xp.sum(block.total(block.labels * block.labels))}
+
+
 def read_moments(table: Table) -> dict[str, ExactSum]:
     """The moments of a table in one pass; sparse ones are centred here, in integers."""
     sums = table.sum(moments)
@@ -368,6 +373,63 @@ class JointGram:
         return {"gram": xp.concat([xp.concat([rows.gram(), side], axis=1), below], axis=0)}
 
 
+@dataclass(frozen=True)
+class Distances:
+    """Sum of |x - m| for a centre m of whole numbers, at most 2^20 for each row."""
+
+    centre: FloatArray
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """Terms: "distances", whole numbers."""
+        far = block.xp.sqrt(block.distances(self.centre))
+        return {"distances": block.total(block.xp.trunc(block.xp.clip(far, None, GRID_NORM)))}
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How much a row counts: L / max(L, |y|, |y|^2), y = x - m in units of 2^20.
+
+    Then w |y| and w |y|^2 are at most L.
+
+    Parameters
+    ----------
+    centre : ndarray of shape (n_features,)
+        m, whole numbers.
+    radius : float
+        L.
+    """
+
+    centre: FloatArray
+    radius: float
+
+    def of(self, block: Block) -> Any:
+        """The weight of each row, a little below w."""
+        xp = block.xp
+        far = xp.sqrt(block.distances(self.centre)) * (1.0 / GRID_NORM)
+        return self.radius * _BELOW / xp.clip(xp.maximum(far, far * far), self.radius, None)
+
+
+@dataclass(frozen=True)
+class WeightedMoments:
+    """Moments of weighted rows: of u = sqrt(w/L) y and v = sqrt(w), both at most 2^20.
+
+    They are rounded towards zero, so that a row moves the sum of u u^T by 2^40, that of u v by
+    sqrt(L) 2^40 and that of v^2 by 2^40 at most.
+    """
+
+    weights: Weights
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """Terms: "gram" of u, "sums" of u v, "count" of v^2."""
+        xp, weights = block.xp, self.weights
+        root = xp.sqrt(weights.of(block))
+        away = block.dense - block.beside(weights.centre[:, None])
+        rows = block.like(xp.trunc(away * (root * weights.radius**-0.5)))
+        ones = xp.trunc(root * GRID_NORM)[None, :]
+        sums = rows.combine(ones)[:, 0]
+        return {"gram": rows.gram(), "sums": sums, "count": block.total(ones * ones)[0]}
+
+
 # The unit of the second part of fine coefficients, in units of the first.
 FINER = 2.0**-31
 
@@ -393,6 +455,9 @@ class Scores:
     fine : bool
         Whether coefficients have a second part, of as many columns more, that is 2^-31 times as
         large, and what rounding leaves of the residuals is summed too, 2^20 times as fine.
+    weights : Weights, optional
+        How much each row counts besides. Residuals are rounded towards zero then, so that times
+        |x - m| they are at most L 2^40 on the grid.
     """
 
     theta: FloatArray
@@ -401,6 +466,7 @@ class Scores:
     bound: float
     weighted: bool = False
     fine: bool = False
+    weights: Weights | None = None
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """The sums over a block, in units of bound / 2^20."""
@@ -409,6 +475,8 @@ class Scores:
         parts = fused(_residuals, block.features)(
             block.xp, logits, block.labels, affine, self.bound, self.weighted, self.fine
         )
+        if self.weights is not None:
+            parts = [block.xp.trunc(part * self.weights.of(block)) for part in parts]
         terms = {}
         for name, part in zip(("", "fine_"), parts, strict=False):
             terms[f"{name}gradient"] = block.combine(part)

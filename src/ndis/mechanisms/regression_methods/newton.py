@@ -30,6 +30,7 @@ from scipy.stats import norm
 
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
+from ndis.mechanisms.centre import centre_of, draw_centre, shrunk
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import GRID_NORM, ExactSum, Table, few_threads
 from ndis.tables.exact import halved
@@ -70,11 +71,6 @@ _LATER_CLIPS = 2.0 ** (-np.arange(16) / 4)
 
 _EDGES = 2.0 ** (-np.arange(BINS + 1) / 2)
 _SQUARES = _EDGES[:-1] ** 2 * 0.5 / math.log(2)  # the mean square in a bin, if log-uniform there
-
-
-# The constant beside the rows whose sum gives the centre, and how far both move together.
-_ONE = 0.5
-_MOVED = math.hypot(1.0, _ONE) * ROUND_UP
 
 
 @dataclass(frozen=True)
@@ -180,18 +176,6 @@ def cleaned(values: FloatArray, scale: float) -> FloatArray:
     gap = values[:, None] - values[None, :]
     leaned = scale**2 * np.sum(gap / (gap**2 + scale**2), axis=1)
     return np.asarray(np.maximum(values - leaned, 0.0))
-
-
-def shrunk(sums: FloatArray, scale: float) -> FloatArray:
-    """Noisy sums drawn towards zero, by James and Stein: all the way if they may be noise alone."""
-    return sums * max(1.0 - len(sums) * scale**2 / max(float(sums @ sums), 1e-300), 0.0)
-
-
-def centre_of(noisy: FloatArray, noise: float) -> FloatArray:
-    """About where rows are, from their noisy sum and count; whole numbers of grid units."""
-    scale = noise * _MOVED
-    mean = shrunk(noisy[:-1], scale) / max(float(noisy[-1]), scale / _ONE)
-    return np.asarray(np.trunc(mean / max(1.0, float(np.linalg.norm(mean))) * GRID_NORM))
 
 
 class Curvature:
@@ -642,10 +626,7 @@ def draw(
     released = {name: np.zeros(shape) for name, shape in setting.shapes.items()}
     K, centre = setting.n_labels, np.zeros(setting.n_features)
     if setting.intercept:
-        scale = noise.centre * _MOVED
-        sums = add_noise(studied["sums"], scale * GRID_NORM, rng) / GRID_NORM
-        count = add_noise(studied["count"], scale / _ONE, rng)
-        released["centre"] = np.append(sums, count)
+        released["centre"] = draw_centre(studied, noise.centre, rng)
         centre = centre_of(released["centre"], noise.centre)
         studied = read_norms(table, centre)
     released["norms"] = add_noise(studied["norms"], noise.norms, rng)
