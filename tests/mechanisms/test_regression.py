@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ndis import PrivateLeastSquares, Release
 from ndis.calibration import noise_multiplier
+from ndis.mechanisms import centre
 from ndis.mechanisms.recompute import implied
 from ndis.mechanisms.regression_methods import newton
 from ndis.tables import Columns, Rows, Table
@@ -236,6 +237,7 @@ def test_no_row_moves_the_centre_further_than_is_paid_for(monkeypatch: pytest.Mo
         moved.append(float(np.sum((sums.value / scale) ** 2)))
         return np.asarray(sums.value)
 
+    monkeypatch.setattr(centre, "add_noise", add_noise)
     monkeypatch.setattr(newton, "add_noise", add_noise)
     model = PrivateLeastSquares(epsilon=1.0, delta=1e-6, data_norm=1.0, label_bound=1.0)
     with pytest.raises(Enough):
