@@ -51,7 +51,10 @@ def init(
     """
     from ndis.mechanisms.multiparty import Agreement
 
-    _require_new(out)
+    if out.exists():
+        raise FileExistsError(
+            f"Expected a new file, got {out}, which exists; choose another with --out."
+        )
     agreement = Agreement(
         rows,
         _columns(column),
@@ -110,12 +113,10 @@ def release(
     from ndis.release import writing_to
 
     loaded = Agreement.load(agreement)
-    promise = loaded.guarantee(party)
     with (
         writing_to(out or Path(f"{party}.npz"), key=sign) as file,
-        _budget(ledger or f"{data}.ledger", loaded, party) as budget,
+        _budget(ledger or f"{data}.ledger", loaded.guarantee(party)) as budget,
     ):
-        _require_room(budget, promise)
         secret = None if secret_file is None else secret_file.read_text()
         made = release_party(loaded, party, data, secret=secret, ledger=budget)
     document = {
@@ -229,39 +230,26 @@ def _hexadecimal(text: str) -> int:
         ) from None
 
 
-def _budget(path: str, agreement: "Agreement", party: str) -> "Ledger":
+def _budget(path: str, promise: "Guarantee") -> "Ledger":
     """The party's ledger; a new one has room for exactly this release."""
-    from ndis.ledger import Ledger
+    from ndis.ledger import BudgetExceeded, Ledger
 
-    promise = agreement.guarantee(party)
     try:
         ledger = Ledger.create(path, promise.epsilon, promise.delta, promise.relation, mode="plan")
     except FileExistsError:
-        return Ledger(path)
-    ledger.plan([promise])
-    return ledger
-
-
-def _require_room(ledger: "Ledger", promise: "Guarantee") -> None:
-    """Refuse before the work what the ledger would refuse after it."""
-    from ndis.ledger import BudgetExceeded
-
+        ledger = Ledger(path)
+    else:
+        ledger.plan([promise])
     try:
         ledger.preview(promise)
-    except BudgetExceeded as refusal:
+    except BudgetExceeded as refusal:  # before the work, as the ledger would after it
         raise BudgetExceeded(
             f"Expected room for this release in {ledger.path}, got a spent budget: these "
             "columns were released before; use that file, or agree on a larger budget.",
             refusal.asked,
             refusal.left,
         ) from None
-
-
-def _require_new(path: Path) -> None:
-    if path.exists():
-        raise FileExistsError(
-            f"Expected a new file, got {path}, which exists; choose another with --out."
-        )
+    return ledger
 
 
 def _told(agreement: "Agreement", path: Path) -> Reply:
