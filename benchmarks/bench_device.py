@@ -2,9 +2,10 @@
 
 Needs torch with a CUDA device. Prints, for each size, the time of the Gram matrix as every
 estimator asks for it (rows put on the grid, bounded, multiplied and added up exactly), that of
-torch's own product of the same doubles, and whether the processor gets the same bits; then two
-whole fits beside the products that they need, limits found on the card, leverages, and a regression
-from a Parquet file (2 GB in a temporary folder) with and without the card.
+torch's own product of the same doubles, and whether the processor gets the same bits; then whole
+fits beside the products that they need, the passes of a logistic regression, limits found on the
+card, leverages, and a regression from a Parquet file (2 GB in a temporary folder) with and without
+the card.
 
     python benchmarks/bench_device.py
 """
@@ -17,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ndis import PrivateLeastSquares, PrivateLogisticRegression
-from ndis.tables import Columns, Rows, Table, leverages
+from ndis import PrivateLeastSquares
+from ndis.tables import Columns, Rows, Scores, Table, leverages, moments
 
 SIZES = ((2_000_000, 1024), (1_000_000, 4096))
 GROWTH = tuple((n, 256) for n in (100_000, 1_000_000, 10_000_000)) + tuple(
@@ -78,28 +79,37 @@ def grams(torch, sizes) -> None:
         torch.cuda.empty_cache()
 
 
-def fits(torch, n: int, d: int, n_classes: int) -> None:
-    """A fit on the card, beside the products of its rounds; a small one beside the processor's."""
+def problem(torch, n: int, d: int, n_classes: int):
+    """Rows, coefficients, and a label, or an indicator for each of some classes."""
     x = torch.randn(n, d, dtype=torch.float64, device="cuda")
     truth = torch.randn(d, n_classes or 1, dtype=torch.float64, device="cuda") / d**0.5
     scores = x @ truth
-    facts = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.5 * d**0.5, "random_state": 0}
-    if n_classes:
-        y = torch.argmax(scores + 0.5 * torch.randn_like(scores), dim=1)
-        model = PrivateLogisticRegression(classes=range(n_classes), method="newton", **facts)
-    else:
-        y = (scores + 0.1 * torch.randn_like(scores))[:, 0]
-        model = PrivateLeastSquares(label_bound=4.0, n_rounds=ROUNDS, **facts)
+    if not n_classes:
+        return x, truth, (scores + 0.1 * torch.randn_like(scores))[:, 0]
+    classes = torch.argmax(scores + 0.5 * torch.randn_like(scores), dim=1)
+    return x, truth, torch.nn.functional.one_hot(classes, n_classes).double()
 
-    def products(rounds: int) -> None:
+
+def fit(torch, x, truth, y, n_rounds: int) -> None:
+    """A fit on the card, beside the products of its rounds; a small one beside the processor's.
+
+    Without rounds it is that of noisy moments: a Gram matrix and one product.
+    """
+    (n, d), n_labels = x.shape, truth.shape[1]
+    way = {"n_rounds": n_rounds} if n_rounds else {"method": "noisy-gram"}
+    facts = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.5 * d**0.5, "random_state": 0}
+    model = PrivateLeastSquares(label_bound=1.0 if n_labels > 1 else 4.0, **way, **facts)
+
+    def products() -> None:
         x.T @ x
-        for _ in range(rounds):
+        for _ in range(n_rounds):
             left = x @ truth
             x.T @ left
+        if not n_rounds:
+            x.T @ y
 
     model.fit(x, y)  # compiles
-    n_rounds = len(model.release_.arrays["gradients"])
-    ours, bare = timed(torch, lambda: model.fit(x, y), 2), timed(torch, lambda: products(n_rounds))
+    ours, bare = timed(torch, lambda: model.fit(x, y)), timed(torch, products)
     passes = [0]
     whole = Table.sum
 
@@ -115,11 +125,41 @@ def fits(torch, n: int, d: int, n_classes: int) -> None:
     Table.sum = whole
     coefficients = [model.fit(a, b).coef_ for a, b in _both(x[:CHECKED], y[:CHECKED])]
     print(
-        f"{n:,} x {d}, {f'{n_classes} classes' if n_classes else 'least squares'}, {n_rounds} "
+        f"{n:,} x {d}, {n_labels} labels, {model.release_.parameters['method']}, {n_rounds} "
         f"rounds: fit {ours:.3f} s, of which {len(passes) - 1} passes {sum(passes):.3f} s, "
         f"{ours / bare:.2f} and {sum(passes) / bare:.2f} times the bare products "
-        f"({bare:.3f} s: a Gram matrix and two products a round); same coefficients as the "
-        f"processor: {np.array_equal(*coefficients)}",
+        f"({bare:.3f} s); same coefficients as the processor: {np.array_equal(*coefficients)}",
+        flush=True,
+    )
+
+
+def scores(torch, x, truth, y, n_rounds: int = 12) -> None:
+    """The passes of a logistic regression: moments, and gradients with weighted residuals."""
+    names = [f"y{index}" for index in range(y.shape[1])]
+    labels = Columns(names, limits=dict.fromkeys(names, (0.0, 1.0)), centred=False)
+    d, K = truth.shape
+    view = Table.open(x, labels=y)
+    theta = np.round(truth.cpu().numpy() * 2.0**30)
+    gradient = Scores(theta, 2.0**-50, np.zeros(K), (1.0 - 1.0 / K) ** 0.5, weighted=True)
+
+    def passes() -> None:
+        features = Columns([f"x{index}" for index in range(d)], norm=1.5 * d**0.5)
+        table = view.with_rows(Rows(features, labels, weighted=False))
+        table.sum(moments)
+        for _ in range(n_rounds):
+            table.sum(gradient)
+
+    def products() -> None:
+        x.T @ x
+        for _ in range(n_rounds):
+            left = x @ truth
+            x.T @ left
+
+    passes()  # compiles
+    ours, bare = timed(torch, passes), timed(torch, products)
+    print(
+        f"{x.shape[0]:,} x {d}, {K} classes, passes of a logistic regression with {n_rounds} "
+        f"rounds: {ours:.3f} s, {ours / bare:.2f} times the bare products ({bare:.3f} s)",
         flush=True,
     )
 
@@ -180,14 +220,14 @@ def parquet(torch, n: int, d: int) -> None:
             for _ in pq.ParquetFile(file, pre_buffer=False).iter_batches(1 << 16):
                 pass
 
-        def fit(device: str | None) -> None:
+        def regress(device: str | None) -> None:
             model.fit(Table.open(file, device=device), "y")
 
-        fit("cuda")  # compiles
+        regress("cuda")  # compiles
         jobs = {
             "reading alone": read,
-            "with the card": lambda: fit("cuda"),
-            "without": lambda: fit(None),
+            "with the card": lambda: regress("cuda"),
+            "without": lambda: regress(None),
         }
         print(f"{n:,} x {d} of float32 in Parquet, least squares, {ROUNDS} rounds", flush=True)
         for name, job in jobs.items():
@@ -209,14 +249,18 @@ def main() -> None:
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, numpy {np.__version__}")
     share = 20 if small else 1
     grams(torch, [(n // share, d) for n, d in SIZES])
-    fits(torch, 10_000_000 // share, 512, 0)
+    fit(torch, *problem(torch, 10_000_000 // share, 512, 0), ROUNDS)
     torch.cuda.empty_cache()
     limits(torch, 1_000_000 // share, 64)
     weights(torch, 1_000_000 // share, 128)
     torch.cuda.empty_cache()
     parquet(torch, 4_000_000 // share, 128)
     torch.cuda.empty_cache()
-    fits(torch, 1_000_000 // share, 1024, 100)
+    probe = problem(torch, 1_000_000 // share, 1024, 100)
+    for n_rounds in (0, ROUNDS):
+        fit(torch, *probe, n_rounds)
+    scores(torch, *probe)
+    del probe
     torch.cuda.empty_cache()
     grams(torch, [(n // share, d) for n, d in GROWTH])
 

@@ -385,6 +385,21 @@ def test_one_cut_is_that_of_the_ladder(centre) -> None:
             assert one["sums"] == ladder["sums"][rung]
 
 
+def test_sums_of_many_blocks_at_the_bound_do_not_overflow() -> None:
+    """Workers with 511 terms each that meet, and sparse terms among dense ones."""
+    most = np.array([[2.0**53, -(2.0**53)], [0.0, 1.0]])
+    workers, total = [Accumulator() for _ in range(3)], Accumulator()
+    for index, worker in enumerate(workers):
+        for _ in range(511):
+            worker.add({"s": most, "gram": most if index == 1 else sparse.csr_array(most)})
+        total.merge(worker)
+    total.add({"s": most})
+    sums = total.sums()
+    assert integers(sums["s"]) == [1534 * int(x) for x in most.flat]
+    assert integers(sums["gram"]) == [1533 * int(x) for x in most.flat]
+    assert total.sums() == {}
+
+
 def test_a_block_on_a_card_remembers_for_one_centre_only() -> None:
     rng = np.random.default_rng(8)
     rows = rng.integers(-(2**18), 2**18, (3, 50)).astype(np.float64)

@@ -160,17 +160,19 @@ class Accumulator:
     def __init__(self) -> None:
         self._parts: dict[str, list[Any]] = {}
         self._short: dict[str, tuple[Any, int]] = {}  # sums of so few terms that 64 bits hold them
+        self._sparse: dict[str, list[Any]] = {}  # terms that are still to be added
 
     def add(self, terms: Mapping[str, Any]) -> None:
         """Add what a block contributes: 64-bit integers, or doubles that hold them below 2^53."""
         for name, term in terms.items():
-            sparse = hasattr(term, "tocoo")
-            xp = np if sparse else namespace(term)
-            if not sparse and xp.isdtype(term.dtype, "integral"):
+            if hasattr(term, "tocoo"):
+                self._sparse.setdefault(name, []).append(term.tocoo())
+                continue
+            xp = namespace(term)
+            if xp.isdtype(term.dtype, "integral"):
                 self._merge(name, _split(term))
             else:  # an array even of one number: numpy 2.0 turns no scalar into integers
-                whole = term.astype(np.int64) if sparse else xp.astype(xp.asarray(term), xp.int64)
-                self._add_short(name, whole, 1)
+                self._add_short(name, xp.astype(xp.asarray(term), xp.int64), 1)
 
     def merge(self, other: Accumulator) -> None:
         """Add what another worker has summed."""
@@ -178,18 +180,23 @@ class Accumulator:
             self._merge(name, parts)
         for name, (term, count) in other._short.items():
             self._add_short(name, term, count)
+        for name, terms in other._sparse.items():
+            self._scatter(name, terms)
 
     def sums(self) -> dict[str, ExactSum]:
-        """The sums so far."""
-        self._lengthen(*self._short)
-        return {
-            name: ExactSum(*map(on_host, _carried(*parts))) for name, parts in self._parts.items()
-        }
+        """The sums, which take the memory of this accumulator: it starts anew."""
+        sums = {}
+        for name, parts in self._lengthened().items():
+            parts[0] += parts[1] >> _LOW_BITS
+            parts[1] &= 2**_LOW_BITS - 1
+            sums[name] = ExactSum(*map(on_host, parts))
+        self._parts = {}
+        return sums
 
     def state(self) -> dict[str, Any]:
         """What has been summed as plain arrays, for transport."""
-        self._lengthen(*self._short)
-        return {name: [on_host(part) for part in parts] for name, parts in self._parts.items()}
+        parts = self._lengthened()
+        return {name: [on_host(part) for part in pair] for name, pair in parts.items()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Accumulator:
@@ -206,27 +213,32 @@ class Accumulator:
             self._parts[name][index] += more
 
     def _add_short(self, name: str, term: Any, count: int) -> None:
-        """Add while 64 bits are enough, and sparse matrices without making them dense."""
-        known, before = self._short.pop(name, (None, 0))
+        """Add while 64 bits are enough: fewer than 2^10 terms of at most 2^53."""
+        known, before = self._short.get(name, (None, 0))
         if known is not None:
-            known += term  # a dense one without a copy
-        self._short[name] = (term if known is None else known, before + count)
-        if before + count >= _FEW:  # so few at most have met as many: fewer than 2^10 below 2^53
-            self._lengthen(name)
+            known += term  # without a copy
+        self._count(name, term if known is None else known, before + count)
 
-    def _lengthen(self, *names: str) -> None:
-        """Move sums to where there is room for more."""
-        for name in names:
-            term, _ = self._short.pop(name)
-            if not hasattr(term, "tocoo"):
-                self._merge(name, _split(term))
-                continue
-            entries = term.tocoo()
-            if name not in self._parts:
-                self._parts[name] = [np.zeros(term.shape, np.int64) for _ in range(2)]
-            place = entries.row.astype(np.int64) * term.shape[1] + entries.col
-            for part, more in zip(self._parts[name], _split(entries.data), strict=True):
-                part.reshape(-1)[place] += more  # each place stands there once
+    def _count(self, name: str, known: Any, count: int) -> None:
+        self._short[name] = (known, count)
+        if count >= _FEW:
+            self._merge(name, _split(self._short.pop(name)[0]))
+
+    def _scatter(self, name: str, terms: list[Any]) -> None:
+        """Add sparse matrices, each where it has entries: no place stands in one twice."""
+        for term in terms:
+            known, before = self._short.get(name) or (np.zeros(term.shape, np.int64), 0)
+            place = term.row.astype(np.int64) * term.shape[1] + term.col
+            known.reshape(-1)[place] += term.data.astype(np.int64)
+            self._count(name, known, before + 1)
+
+    def _lengthened(self) -> dict[str, list[Any]]:
+        """All sums, where there is room for more."""
+        for name in list(self._sparse):
+            self._scatter(name, self._sparse.pop(name))
+        for name in list(self._short):
+            self._merge(name, _split(self._short.pop(name)[0]))
+        return self._parts
 
 
 def _split(values: Any) -> tuple[Any, Any]:

@@ -33,9 +33,7 @@ def map_in_order(
     [1, 2, 3]
     """
     if n_threads is None:
-        pools = _libraries().info()
-        allowed = [pool["num_threads"] for pool in pools if pool["user_api"] == "blas"]
-        n_threads = min(MOST_THREADS, max(allowed, default=1))
+        n_threads = min(MOST_THREADS, _allowed())
     if n_threads == 1:
         yield from map(function, items)
         return
@@ -58,14 +56,21 @@ def map_in_order(
 
 
 def few_threads(n_columns: int) -> AbstractContextManager[object]:
-    """One thread for the algebra of a matrix of so many columns, unless it has very many.
+    """One thread for the algebra of a matrix of few columns, four if there are some hundreds.
 
-    Many threads would wait for each other, above all where other programs run beside them.
+    More would wait for each other, above all where other programs run beside them.
     """
     if n_columns > 1024:
         return nullcontext()
-    one: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
-    return one
+    few = min(4 if n_columns >= 256 else 1, _allowed())
+    limited: AbstractContextManager[object] = _libraries().limit(limits=few, user_api="blas")
+    return limited
+
+
+def _allowed() -> int:
+    """How many threads the linear algebra libraries may have."""
+    pools = [pool for pool in _libraries().info() if pool["user_api"] == "blas"]
+    return max((int(pool["num_threads"]) for pool in pools), default=1)
 
 
 @functools.cache
