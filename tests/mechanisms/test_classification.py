@@ -137,7 +137,7 @@ def test_rows_off_the_middle_and_of_many_lengths() -> None:
     for method in ("newton", "descent"):
         fitted = model(method=method, data_norm=None, limits=[(-1, 1)] * 4).fit(X, y)
         q = fitted.predict_proba(X)[:, 1]
-        assert -np.mean(p * np.log(q) + (1 - p) * np.log(1 - q)) < best + 0.05
+        assert -np.mean(p * np.log(q) + (1 - p) * np.log(1 - q)) < best + 0.02
 
 
 def test_gradients_are_those_of_the_likelihood() -> None:
@@ -182,18 +182,25 @@ def test_all_sums_together_are_one_mean_shift(method: str, n_classes: int) -> No
 def test_the_layout_does_not_matter() -> None:
     X, y = labelled(5000, 3, 3)
     strict = pytest.importorskip("array_api_strict")
-    scores = Scores(np.round(1e6 * np.ones((3, 3))), 1e-12, np.arange(3.0), 1.0, weighted=True)
-    expected = opened(X, y, 3).sum(scores)
+    theta, weights = np.round(1e6 * np.ones((3, 3))), Weights(np.array([1e5, -2e5, 0.0]), 0.3)
     back = np.arange(5000)[::-1]
     onehot = (y[:, None] == np.arange(3)).astype(float)
     there = Table.open(strict.asarray(X), labels=strict.asarray(onehot))
-    for other in (
+    others = (
         opened(X[back], y[back], 3),
         opened(sparse.csr_array(X), y, 3),
         there.with_rows(opened(X, y, 3).rows),
+    )
+    for function in (
+        Scores(theta, 1e-12, np.arange(3.0), 1.0, weighted=True),
+        Scores(theta, 1e-12, np.arange(3.0), 1.0, weighted=True, weights=weights),
+        WeightedMoments(weights),
+        Distances(weights.centre),
     ):
-        sums = other.sum(scores)
-        assert all(sums[name] == expected[name] for name in expected)
+        expected = opened(X, y, 3).sum(function)
+        for other in others:
+            sums = other.sum(function)
+            assert all(sums[name] == expected[name] for name in expected)
 
 
 # --- what it is good for --------------------------------------------------------------------------
