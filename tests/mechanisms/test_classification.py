@@ -244,6 +244,31 @@ def test_many_features_descend() -> None:
     assert ours.fit(X, y).score(X, y) > 0.8
 
 
+def test_weights_fade_where_noise_is_small() -> None:
+    """Where the model is wrong weights move the optimum; noise must be worth that."""
+
+    def radius(n_rows: float, distance: float, noise: float) -> float:
+        arrays = {"centre": np.append(np.zeros(4), n_rows), "distance": np.array(distance * n_rows)}
+        return classification._weights(arrays, {"centre": noise, "distance": noise}).radius
+
+    assert radius(1e3, 0.2, 50.0) == pytest.approx(0.85 * 0.2)
+    assert radius(1e4, 0.2, 5.0) == 1.0
+    assert radius(1e4, 0.01, 5.0) < 0.1  # rows much shorter than their bound stay so
+
+
+def test_rare_classes_are_not_overrated() -> None:
+    """Whatever noise does to the coefficients, probabilities add up to the classes' shares."""
+    rng = np.random.default_rng(9)
+    X = rng.standard_normal((4000, 30))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    y = (np.arange(4000) % 20 == 0).astype(int)
+    found = [
+        model(epsilon=0.3, random_state=seed).fit(X, y).predict_proba(X)[:, 1].mean()
+        for seed in range(6)
+    ]
+    assert np.mean(found) == pytest.approx(0.05, abs=0.008)
+
+
 @pytest.mark.slow
 def test_nothing_is_learned_from_nothing() -> None:
     """Pure noise is not taken for a signal: probabilities stay near the classes' shares."""

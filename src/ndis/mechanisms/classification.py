@@ -77,6 +77,8 @@ _SHARES = {
 # Where weights begin, in units of the rows' mean distance from their centre; the length where it is
 # not known; the least.
 _RADIUS, _UNKNOWN, _SHORTEST = 0.85, 0.5, 2.0**-10
+# Or later where noise is small beside sampling: in units of sqrt(n/d) over the noise of the centre.
+_QUIET = 0.9
 # What a round of "newton" releases.
 _OF_ROUNDS = ("points", "plain", "gradients", "residuals")
 _ROUNDS = {"newton": 12, "descent": 100}
@@ -501,7 +503,8 @@ def _weights(arrays: Mapping[str, FloatArray], noise: Mapping[str, float]) -> We
     n_rows = max(float(arrays["centre"][-1]), count_noise(noise["centre"]))
     radius, total = _UNKNOWN, float(arrays["distance"])
     if total > 2.0 * noise["distance"]:
-        radius = min(max(_RADIUS * total / n_rows, _SHORTEST), 1.0)
+        quiet = _QUIET * math.sqrt(n_rows / (len(arrays["centre"]) - 1)) / noise["centre"]
+        radius = min(max(max(_RADIUS, quiet) * total / n_rows, _SHORTEST), 1.0)
     return Weights(centre_of(arrays["centre"], noise["centre"]), radius)
 
 

@@ -192,7 +192,7 @@ class Newton:
 
         The intercept gives the shares of the classes, whatever the factor.
         """
-        variance = float(np.sum(self.values @ self.variances)) / (self.n * self.k)
+        variance = float(np.sum(self.values * self.by_noise)) / (self.n * self.k)
         factor = moderation(variance, self.k + 1)
         return factor, self._centred(factor) - factor * (self.mean @ self.theta)
 
@@ -332,7 +332,7 @@ class Newton:
         self._set_intercept()
 
     def _set_width(self, moment: FloatArray, noise: FloatArray) -> None:
-        """The prior's variances (k, d), averaged by likelihood; the posterior's of each class."""
+        """The prior's variances (k, d), averaged by likelihood; the posterior's, by class."""
         prior = np.outer(_WIDTHS, _LOCAL)[:, None, :, None] ** 2
         total = prior * self.slope[:, None] ** 2 + noise[:, None]
         each = np.log(_SHARES)[:, None] - 0.5 * (np.log(total) + moment[:, None] ** 2 / total)
@@ -342,6 +342,7 @@ class Newton:
         shrunk = np.sum(weights * prior / total, axis=(0, 2))
         self.width = shrunk * noise / np.maximum(1.0 - shrunk * self.slope**2, 1e-9)
         variances = np.sum(weights * prior * noise[:, None] / total, axis=(0, 2))
+        self.by_noise = variances * (1.0 - self.slope / noise)  # not by sampling
         self.variances = variances.T @ ((self.basis @ self.turn) ** 2).T
 
     def _set_intercept(self) -> None:
