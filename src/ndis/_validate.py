@@ -79,8 +79,8 @@ def one_of(name: str, value: Any, options: Iterable[str]) -> str:
     return str(value)
 
 
-def floats(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:
-    """Return `value` as a float64 array of finite numbers, of `ndim` dimensions if given."""
+def floats(name: str, value: ArrayLike, shape: tuple[int | None, ...] | None = None) -> FloatArray:
+    """Return `value` as a float64 array of finite numbers, of this shape if given; None is any."""
     try:
         result = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -88,9 +88,11 @@ def floats(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:
             f"Expected {name} to hold real numbers, got {type(value).__name__}; "
             "pass numbers or an array of numbers."
         ) from None
-    if ndim is not None and result.ndim != ndim:
+    known = [a if b is None else b for a, b in zip(result.shape, shape or (), strict=False)]
+    if shape is not None and (result.ndim != len(shape) or known != [*result.shape]):
+        wanted = ", ".join("any" if size is None else str(size) for size in shape)
         raise ValueError(
-            f"Expected {name} to have {ndim} dimension(s), got shape {result.shape}; reshape it."
+            f"Expected {name} of shape ({wanted}), got shape {result.shape}; reshape it."
         )
     if not np.all(np.isfinite(result)):
         raise ValueError(

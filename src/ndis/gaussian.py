@@ -56,7 +56,7 @@ class Gaussian:
 
     def __init__(self, mean: ArrayLike, cov: ArrayLike) -> None:
         self.mean = _mean(mean)
-        matrix = _square("cov", cov, self.mean.size)
+        matrix = _validate.floats("cov", np.atleast_2d(cov), 2 * self.mean.shape)
         scale = float(np.abs(matrix).max())
         if np.abs(matrix - matrix.T).max() > 1e-10 * scale:
             raise ValueError(
@@ -80,13 +80,9 @@ class Gaussian:
         """
         law = cls.__new__(cls)
         law.mean = _mean(mean)
-        law._variances = _validate.floats_within("variances", variances, 0.0, np.inf)
+        given = _validate.floats("variances", variances, law.mean.shape)
+        law._variances = _validate.floats_within("variances", given, 0.0, np.inf)
         law._matrix, law._form = None, "covariance"
-        if law._variances.shape != law.mean.shape:
-            raise ValueError(
-                f"Expected as many variances as means ({law.mean.size}), got shape "
-                f"{law._variances.shape}; pass one variance for each coordinate."
-            )
         return law
 
     @classmethod
@@ -101,7 +97,7 @@ class Gaussian:
     def from_precision(cls, mean: ArrayLike, precision: ArrayLike) -> Gaussian:
         """The law whose inverse covariance is `precision`, which must be positive definite."""
         centre = _mean(mean)
-        matrix = _square("precision", precision, centre.size)
+        matrix = _validate.floats("precision", np.atleast_2d(precision), 2 * centre.shape)
         try:
             factor = np.linalg.cholesky(0.5 * (matrix + matrix.T))
         except np.linalg.LinAlgError:
@@ -118,12 +114,7 @@ class Gaussian:
     def from_cholesky(cls, mean: ArrayLike, factor: ArrayLike) -> Gaussian:
         """The law of mean + factor @ z, z standard normal; any d x k factor will do."""
         centre = _mean(mean)
-        matrix = _validate.floats("factor", factor, ndim=2)
-        if matrix.shape[0] != centre.size:
-            raise ValueError(
-                f"Expected factor to have {centre.size} row(s), got shape {matrix.shape}; "
-                "its rows are the coordinates of the law."
-            )
+        matrix = _validate.floats("factor", factor, (centre.size, None))
         law = cls(centre, matrix @ matrix.T)
         if np.any((np.diag(law.cov) == 0) & matrix.any(axis=1)):
             raise ValueError(
@@ -500,13 +491,3 @@ def _mean(mean: ArrayLike) -> FloatArray:
             f"Expected mean to be a non-empty vector, got shape {centre.shape}; reshape it."
         )
     return centre
-
-
-def _square(name: str, value: Any, size: int) -> FloatArray:
-    matrix = np.atleast_2d(_validate.floats(name, value))
-    if matrix.shape != (size, size):
-        raise ValueError(
-            f"Expected {name} of shape ({size}, {size}), got {matrix.shape}; "
-            "it must match the mean."
-        )
-    return matrix

@@ -193,8 +193,8 @@ def test_bad_requests_are_one_sentence():
         (lambda: narrow.least_squares("x0"), "more components"),
         (lambda: noisy.least_squares("x0"), "debias=False"),
         (lambda: sketch.principal_components(4), "k <= 3"),
-        (lambda: sketch.inner_products([[1.0]]), "3 columns"),
-        (lambda: replace(sketch, matrix=sketch.matrix.T), "each of 3 columns"),
+        (lambda: sketch.inner_products([[1.0]]), r"combinations of shape \(any, 3\)"),
+        (lambda: replace(sketch, matrix=sketch.matrix.T), r"matrix of shape \(3, any\)"),
         (lambda: replace(sketch, ridge=np.ones(3)), "covariance"),
     ):
         with pytest.raises(ValueError, match=words):

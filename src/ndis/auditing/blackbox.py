@@ -241,7 +241,7 @@ def sampled_curve(
 
 def _outputs(name: str, values: ArrayLike) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
-    return _validate.floats(name, array.reshape(len(array), -1), ndim=2)
+    return _validate.floats(name, array.reshape(len(array), -1), (None, None))
 
 
 def _paired(

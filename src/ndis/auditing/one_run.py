@@ -83,7 +83,7 @@ def audit_one_run(
     """
     asked = Claim.of(claim)
     risk = 1.0 - _validate.probability("confidence", confidence)
-    values = _validate.floats("scores", scores, ndim=1)
+    values = _validate.floats("scores", scores, (None,))
     coins = np.asarray(included)
     if coins.shape != values.shape or coins.dtype != np.bool_:
         raise ValueError(

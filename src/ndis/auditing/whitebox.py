@@ -249,8 +249,8 @@ def audit(
             "pass a function that returns mean and covariance."
         )
     kind = NeighbourRelation(relation or NeighbourRelation.ADD_REMOVE)
-    table = _validate.floats("data", data, ndim=2)
-    pool = None if universe is None else _validate.floats("universe", universe, ndim=2)
+    table = _validate.floats("data", data, (None, None))
+    pool = None if universe is None else _validate.floats("universe", universe, (None, None))
     if pool is not None and pool.shape[1] != table.shape[1]:
         raise ValueError(
             f"Expected a universe of rows with {table.shape[1]} entries, as the data have, got "

@@ -170,12 +170,7 @@ class _Side:
     def of(cls, name: str, covariance: ArrayLike | None, dimension: int) -> _Side:
         if covariance is None:
             return cls(np.ones(dimension), None)
-        matrix = _validate.floats(name, covariance, ndim=2)
-        if matrix.shape != (dimension, dimension):
-            raise ValueError(
-                f"Expected {name} of shape ({dimension}, {dimension}), got {matrix.shape}; "
-                "it must fit the answer."
-            )
+        matrix = _validate.floats(name, covariance, (dimension, dimension))
         values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
         # What rounding may have added to an eigenvalue.
         values = values - 4.0 * dimension * np.finfo(np.float64).eps * float(np.abs(values).max())

@@ -584,7 +584,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
         -------
         ndarray of shape (n_rows, d)
         """
-        coordinates = _validate.floats("X", X, ndim=2)
+        coordinates = _validate.floats("X", X, (None, len(self.components_)))
         return np.asarray(self.mean_ + self.scale_ * (coordinates @ self.components_))
 
 

@@ -335,9 +335,9 @@ class GaussianOutput(PrivateEstimator):
     def _study(self, data: Any, plan: Plan) -> tuple[FloatArray, FloatArray]:
         law = self.algorithm(data)
         mean, cov = (law.mean, law.cov) if isinstance(law, Gaussian) else law
-        mean, cov = _validate.floats("mean", mean, ndim=1), _validate.floats("cov", cov, ndim=2)
+        mean, cov = _validate.floats("mean", mean), _validate.floats("cov", cov)
         d, spread = self._dimension(), self._spread()
-        if mean.shape != (d,) or cov.shape != (d, d):
+        if mean.shape != (d,) or cov.shape != (d, d):  # which shape they have is the data's secret
             raise ValueError(
                 f"Expected the algorithm to return a law of dimension={d}, got another; declare "
                 "the dimension that it has for every data set."

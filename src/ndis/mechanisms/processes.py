@@ -405,12 +405,8 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
             half = 0.5 * (columns.high - columns.low)
             points = columns.middle + half * inducing_points(len(half), self.n_inducing)
         else:
-            points = _validate.floats("query_points", self.query_points, ndim=2)
-            if points.shape[1] != len(columns.names):
-                raise ValueError(
-                    f"Expected query_points with {len(columns.names)} column(s), as the table has "
-                    f"features, got {points.shape[1]}; pass one coordinate for each."
-                )
+            shape = (None, len(columns.names))
+            points = _validate.floats("query_points", self.query_points, shape)
         if self.max_rows is None:
             raise ValueError(
                 "Expected max_rows, a public bound on the number of rows, got None; the mean of "

@@ -76,12 +76,8 @@ class Sketch:
     n_rows: int | None = None
 
     def __post_init__(self) -> None:
-        matrix, d = _validate.floats("matrix", self.matrix, ndim=2), len(self.columns)
-        if len(matrix) != d:
-            raise ValueError(
-                f"Expected a row of the sketch for each of {d} columns, got shape "
-                f"{matrix.shape}; transpose it or name the columns."
-            )
+        d = len(self.columns)
+        matrix = _validate.floats("matrix", self.matrix, (d, None))
         ridge = _validate.floats("ridge", self.ridge)
         if ridge.shape not in ((), (d, d)):
             raise ValueError(
@@ -303,13 +299,7 @@ class Sketch:
         d = len(self.columns)
         if combinations is None:
             return np.eye(d)
-        weights = _validate.floats("combinations", combinations, ndim=2)
-        if weights.shape[1] != d:
-            raise ValueError(
-                f"Expected combinations of {d} columns, got shape {weights.shape}; "
-                "give a weight for every column."
-            )
-        return weights
+        return _validate.floats("combinations", combinations, (None, d))
 
 
 def own_units(recipe: Columns) -> FloatArray:

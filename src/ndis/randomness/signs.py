@@ -88,7 +88,7 @@ def sign_product(seed: int, n_components: int, data: ArrayLike, row_start: int =
     >>> bool(np.all(sign_product(7, 5, data) == signs(7, 0, 4, 5).T @ data))
     True
     """
-    data = _validate.floats("data", data, ndim=2)
+    data = _validate.floats("data", data, (None, None))
     n_components = _validate.count("n_components", n_components)
     # A block of this many doubles stays in cache, and is still wide enough for BLAS.
     block = max(64, 2**18 // n_components)

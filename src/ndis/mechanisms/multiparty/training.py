@@ -50,7 +50,9 @@ class LinearModel:
 
     def predict(self, X: Any) -> FloatArray:
         """Predict the label from an array whose columns are `features`, in order."""
-        return np.asarray(_validate.floats("X", X, ndim=2) @ self.coef + self.intercept)
+        return np.asarray(
+            _validate.floats("X", X, (None, len(self.coef))) @ self.coef + self.intercept
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-able description."""
