@@ -103,6 +103,22 @@ class Local:
 
 
 @dataclass(frozen=True)
+class _Path:
+    """The exponent around c, and the path w(u) = A (cosh u - 1) + i B sinh u from there."""
+
+    local: Local
+    c: FloatArray
+    scale: FloatArray
+    bend: FloatArray
+    poles: tuple[float, ...]
+
+    def take(self, rows: IntArray) -> _Path:
+        """The chosen members of the batch."""
+        c, scale, bend = self.c[rows], self.scale[rows], self.bend[rows]
+        return _Path(self.local.take(rows), c, scale, bend, self.poles)
+
+
+@dataclass(frozen=True)
 class Problem:
     """A batch of integrals.
 
@@ -241,10 +257,8 @@ def _log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, Bool
     error = np.full(c.size, np.inf)
     rows: IntArray = np.arange(c.size)
     for bend in bends:
-        part = local if rows.size == c.size else local.take(rows)
-        found, off, sure = _trapezoid(
-            part, c[rows], problem.poles, scale[rows], bend[rows] * scale[rows]
-        )
+        path = _Path(local, c, scale, bend * scale, problem.poles)
+        found, off, sure = _trapezoid(path if rows.size == c.size else path.take(rows))
         sure |= np.abs(found - log_sum[rows]) < _GOOD  # two paths that agree
         log_sum[rows], error[rows] = found, np.where(sure, off, np.inf)
         rows = np.flatnonzero(~(error <= _GOOD))
@@ -334,24 +348,22 @@ def _between(low: FloatArray, high: FloatArray, c: FloatArray, problem: Problem)
     return np.where(low == -np.inf, c - outward, middle)
 
 
-def _trapezoid(
-    local: Local, c: FloatArray, poles: tuple[float, ...], scale: FloatArray, bend: FloatArray
-) -> tuple[FloatArray, FloatArray, BoolArray]:
+def _trapezoid(path: _Path) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Ln of (1/pi) * integral of Im[exp(psi(u)) w'(u)] over u > 0, its relative error, if sure."""
-    log_sum = np.full(c.size, np.nan)
-    error = np.full(c.size, np.inf)
-    sure = np.zeros(c.size, dtype=bool)
-    rows: IntArray = np.arange(c.size)
+    log_sum = np.full(path.c.size, np.nan)
+    error = np.full(path.c.size, np.inf)
+    sure = np.zeros(path.c.size, dtype=bool)
+    rows: IntArray = np.arange(path.c.size)
     step = _FIRST_STEP
-    sums, gross, blurred = _sums(local, c, poles, scale, bend, step, 1.0)
+    sums, gross, blurred = _sums(path, step, 1.0)
     # Of the nodes 1, 2, 3, ... every fourth and every second are rules of their own.
-    coarsest = 0.5 * scale + sums[:, 3]
+    coarsest = 0.5 * path.scale + sums[:, 3]
     coarse = coarsest + sums[:, 1]
     total = coarse + sums[:, 0] + sums[:, 2]
     earlier = np.abs(2.0 * coarsest / coarse - 1.0)
     for halving in range(_HALVINGS):
         if halving:
-            sums, more_gross, blurred = _sums(local, c, poles, scale, bend, step, 0.5)
+            sums, more_gross, blurred = _sums(path, step, 0.5)
             coarse, total, gross = total, total + sums.sum(axis=-1), gross + more_gross
             step *= 0.5
         later = np.abs(2.0 * coarse / total - 1.0)
@@ -361,59 +373,42 @@ def _trapezoid(
         estimate = np.where(later < 1e-13, later, later**order) + blurred / total
         settled = (total > 0) & (estimate < _GOOD)
         if settled.any():
-            kept, size = rows[settled], (scale + gross)[settled]
+            kept, size = rows[settled], (path.scale + gross)[settled]
             log_sum[kept] = np.log(total[settled] * (step / np.pi))
             error[kept] = estimate[settled] + 1e-15 * size / total[settled]
             # An integral far from `scale`, what it is around a saddle point, may be an illusion of
             # a path that leaves the valley and of nodes too few to see it oscillate.
-            sure[kept] = size < 50.0 * np.minimum(total, scale / step)[settled]
+            sure[kept] = size < 50.0 * np.minimum(total, path.scale / step)[settled]
         go = np.flatnonzero(~settled & np.isfinite(total))
         if go.size == 0:
             break
-        local, c, scale, bend = local.take(go), c[go], scale[go], bend[go]
-        rows, gross, total, earlier = rows[go], gross[go], total[go], later[go]
+        path, rows = path.take(go), rows[go]
+        gross, total, earlier = gross[go], total[go], later[go]
     return log_sum, error, sure
 
 
-def _sums(
-    local: Local,
-    c: FloatArray,
-    poles: tuple[float, ...],
-    scale: FloatArray,
-    bend: FloatArray,
-    step: float,
-    first: float,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _sums(path: _Path, step: float, first: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Sums of Im[exp(psi) w'] over the nodes u = step * (first + j), apart for each j mod 4.
 
     Also the sum of absolute values, and the part of it that oscillates too fast for these nodes
     (or, with first = 1/2, for these nodes and those between them). Nodes are taken outward in
     blocks, until a block ends with next to nothing; NaN where none does.
     """
-    block = 48 if c.size < 8 else 8  # few rows: numpy's overhead counts; many: wasted nodes do
-    total, gross = np.zeros((c.size, block)), np.zeros((c.size, block))
-    blurred = np.zeros(c.size)
+    size, local = path.c.size, path.local
+    block = 48 if size < 8 else 8  # few rows: numpy's overhead counts; many: wasted nodes do
+    total, gross = np.zeros((size, block)), np.zeros((size, block))
+    blurred = np.zeros(size)
     fastest = _FASTEST / first
-    rows: IntArray = np.arange(c.size)
+    rows: IntArray = np.arange(size)
     u: FloatArray = step * (first + np.arange(block, dtype=np.float64))
-    many = bool(((local.n * np.abs(local.q)).sum(axis=-1) * scale > _MANY).any())
+    many = bool(((local.n * np.abs(local.q)).sum(axis=-1) * path.scale > _MANY).any())
     curved = bool(local.g.any())
     while True:
-        value, angle = _integrand(local, c, poles, scale, bend, u, many, curved)
-        afar = local.afar(scale * math.sinh(u[0]))
-        if afar.any():
-            far_rows = np.flatnonzero(afar)
-            value[far_rows], angle[far_rows] = _integrand(
-                local.take(far_rows),
-                c[far_rows],
-                poles,
-                scale[far_rows],
-                bend[far_rows],
-                u,
-                many,
-                curved,
-                True,
-            )
+        scale = path.scale
+        value, angle = _integrand(path, u, many, curved)
+        afar = np.flatnonzero(path.local.afar(scale * math.sinh(u[0])))
+        if afar.size:
+            value[afar], angle[afar] = _integrand(path.take(afar), u, many, curved, True)
         part = np.abs(value.imag)
         fast = np.abs(angle[:, 1:] - angle[:, :-1]) > fastest
         whole = rows.size == total.shape[0]
@@ -435,24 +430,15 @@ def _sums(
                 break
         if not live.all():
             keep = np.flatnonzero(live)
-            rows, local, c = rows[keep], local.take(keep), c[keep]
-            scale, bend = scale[keep], bend[keep]
+            rows, path = rows[keep], path.take(keep)
     return total.reshape((-1, block // 4, 4)).sum(axis=1), gross.sum(axis=-1), blurred
 
 
 def _integrand(
-    local: Local,
-    c: FloatArray,
-    poles: tuple[float, ...],
-    scale: FloatArray,
-    bend: FloatArray,
-    u: FloatArray,
-    many: bool,
-    curved: bool,
-    afar: bool = False,
+    path: _Path, u: FloatArray, many: bool, curved: bool, afar: bool = False
 ) -> tuple[ComplexArray, FloatArray]:
     """exp(psi) w' over the poles at the nodes u, relative to its value at u = 0; and Im psi."""
-    A, B = bend[:, None], scale[:, None]
+    A, B, local = path.bend[:, None], path.scale[:, None], path.local
     slope = (local.growth if afar else local.slope)[:, None]
     sinh, cosh = np.sinh(u), np.cosh(u)
     x, y = A * (sinh * (sinh / (1.0 + cosh))), B * sinh  # cosh - 1 without cancellation
@@ -468,10 +454,10 @@ def _integrand(
     value.real, value.imag = size * (1.0 - square), 2.0 * size * tangent
     w.real, w.imag = A * sinh, B * cosh  # w is the velocity now
     value *= w
-    if poles:
+    if path.poles:
         below = np.ones_like(w)
-        for pole in poles:
-            inverse = (1.0 / (c - pole))[:, None]
+        for pole in path.poles:
+            inverse = (1.0 / (path.c - pole))[:, None]
             w.real, w.imag = 1.0 + inverse * x, inverse * y  # and now a factor below
             below *= w
         value /= below
