@@ -121,17 +121,14 @@ def _audit(
             own.pop("epsilon", None)
         model = kind.make(own, noise_scale=own.pop("noise_scale", None))
         settings = tables.name_columns(settings)
-    if kind.source == "edges":
-        opened = tables.opened_edges(str(source), settings)
-    else:
-        opened = tables.opened(str(source), tables.with_header(str(source), settings))
-    with opened as table:
+    edges, settings = kind.source == "edges", tables.with_header(str(source), settings)
+    with tables.opened(str(source), settings, edges=edges) as table:
         data = kind.arguments(table, settings)
         if told.report is not None:
             # Nothing but the names of columns is taken from the table.
             told.write(told.report, audit_estimator(model, data, claim, of_table=False))
         verdict = audit_estimator(model, data, claim)
-        return told.tell(verdict, None if kind.source == "edges" else table)
+        return told.tell(verdict, None if edges else table)
 
 
 def _kind(release: Release) -> Kind:

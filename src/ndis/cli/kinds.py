@@ -203,4 +203,6 @@ def by_kind(
         own = partial(command, kind)
         return as_command(own, f"{name} {kind.name}", options(kind), kind.summary, needed(kind))
 
-    return group(name, said, KINDS, make)
+    made = group(name, said)
+    made.children, made.make = KINDS, make
+    return made

@@ -20,7 +20,7 @@ from ndis.cli.kinds import by_kind
 from ndis.cli.mistakes import Commands
 from ndis.cli.release import release
 from ndis.cli.risk import risk
-from ndis.cli.settings import alone, as_command, asking
+from ndis.cli.settings import alone, as_command, group
 from ndis.cli.show import show
 from ndis.cli.verify import verify
 
@@ -30,7 +30,7 @@ ELSEWHERE = {"claims": "ndis-papers", "reproduce": "ndis-papers"}
 
 
 def _ask(name: str, *commands: Any) -> Commands:
-    return asking(name, f"Ask a released {name}; it costs no privacy.", *commands)
+    return group(name, f"Ask a released {name}; it costs no privacy.", *commands)
 
 
 COMMANDS: dict[str, Any] = {
@@ -61,12 +61,12 @@ COMMANDS: dict[str, Any] = {
     "covariance": _ask("covariance", questions.variance),
     "risk": risk,
     "verify": verify,
-    "ledger": asking(
+    "ledger": group(
         "ledger",
         "Start, show and check a privacy budget.",
         *(ledger.init, ledger.plan, ledger.show, ledger.history, ledger.verify),
     ),
-    "party": asking(
+    "party": group(
         "party",
         "Release columns of several parties together.",
         *(party.init, party.show, party.release, party.combine, party.train),

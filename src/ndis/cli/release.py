@@ -49,10 +49,9 @@ def release(
     if note and ledger is None:
         raise ValueError("Expected --ledger with --note, got none; name the ledger.")
     settings = tables.name_columns(settings)
-    read = tables.opened_edges if kind.source == "edges" else tables.opened
     with (
         writing_to(out, key=sign) as file,
-        read(source, settings, spark) as table,
+        tables.opened(source, settings, spark, edges=kind.source == "edges") as table,
         nullcontext() if ledger is None else open_ledger(ledger, note) as book,
     ):
         model = kind.make(settings, random_state=seed, ledger=book)

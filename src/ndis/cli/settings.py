@@ -11,7 +11,7 @@ import inspect
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -374,7 +374,9 @@ def as_command(
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in shown}
     run.__doc__ = summary or text.partition("\nParameters\n-")[0].strip()
-    return alone(run, name.rpartition(" ")[2], cls=_starring({*starred}))
+    made = alone(run, name.rpartition(" ")[2], cls=_Starring)
+    made.needed = starred
+    return made
 
 
 def _option_of(parameter: inspect.Parameter, kind: str, meaning: str) -> Option:
@@ -413,37 +415,25 @@ def alone(run: Callable[..., Any], name: str, **how: Any) -> Any:
     return typer.main.get_command(single)
 
 
-def group(
-    name: str, summary: str, children: Mapping[str, Any], make: Callable[[Any], Any] = as_command
-) -> Commands:
-    """A group of commands, each made from a child when it is asked for."""
+def group(name: str, summary: str, *commands: Callable[..., Any]) -> Commands:
+    """A group of commands, each called as its function."""
     made = Commands(name=name, help=summary, no_args_is_help=True)
-    made.children, made.make = children, make
+    made.children = {command.__name__: command for command in commands}
+    made.make = lambda command: as_command(command, f"{name} {command.__name__}")
     return made
 
 
-def asking(name: str, summary: str, *commands: Callable[..., Any]) -> Commands:
-    """A group of commands, each called as its function."""
-    children = {command.__name__: command for command in commands}
-    return group(name, summary, children, lambda each: as_command(each, f"{name} {each.__name__}"))
-
-
-def _starring(names: set[str]) -> type[TyperCommand]:
+class _Starring(TyperCommand):
     """A command whose help stars what is needed, by a flag or in a file."""
 
-    class Starring(TyperCommand):
-        needed = names
+    needed: Collection[str] = ()
 
-        def format_help(self, ctx: Any, formatter: Any) -> None:
-            chosen = [
-                p for p in self.params if p.name in names or getattr(p, "metavar", None) in names
-            ]
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        chosen = [p for p in self.params if {p.name, getattr(p, "metavar", None)} & {*self.needed}]
+        for parameter in chosen:
+            parameter.required = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
             for parameter in chosen:
-                parameter.required = True
-            try:
-                super().format_help(ctx, formatter)
-            finally:
-                for parameter in chosen:
-                    parameter.required = False
-
-    return Starring
+                parameter.required = False

@@ -48,8 +48,13 @@ def name_columns(settings: Settings) -> Settings:
 
 
 @contextmanager
-def opened(source: str, settings: Settings, spark: str | None = None) -> Iterator[Table]:
-    """The table, whose owner is told what is read; a Spark session lasts as long as the block."""
+def opened(
+    source: str, settings: Settings, spark: str | None = None, *, edges: bool = False
+) -> Iterator[Any]:
+    """The table, whose owner is told what is read; a Spark session lasts as long as the block.
+
+    The edges of a graph have columns with fixed names, none of which is published.
+    """
     from ndis.tables import Table
 
     written = {name: settings[name] for name in _TEXT if name in settings}
@@ -58,25 +63,19 @@ def opened(source: str, settings: Settings, spark: str | None = None) -> Iterato
     columns = settings.get("columns")
     if not isinstance(columns, list):  # of a matrix it is the noise along them
         columns = None
-    drop = bool(settings.get("drop_missing", False))
     with nullcontext(source) if spark is None else _on_spark(source, spark, settings) as data:
-        table = Table.open(
-            data,
-            columns,
-            drop_missing=drop,
-            typed=[*settings.get("levels", {}), *filter(None, [settings.get("label")])],
-            **({} if spark else written),
-        )
-        say(f"columns read: {', '.join(table.columns)}")
-        yield table
-
-
-@contextmanager
-def opened_edges(source: str, settings: Settings, spark: str | None = None) -> Iterator[Any]:
-    """The edges of a graph: columns with fixed names, none of which is published."""
-    weight = settings.get("weight")
-    say(f"columns read: source, target{f', {weight}' if weight else ''}")
-    with nullcontext(source) if spark is None else _on_spark(source, spark, settings) as data:
+        if edges:
+            names = ["source", "target", *filter(None, [settings.get("weight")])]
+        else:
+            data = Table.open(
+                data,
+                columns,
+                drop_missing=bool(settings.get("drop_missing", False)),
+                typed=[*settings.get("levels", {}), *filter(None, [settings.get("label")])],
+                **({} if spark else written),
+            )
+            names = [*data.columns]
+        say(f"columns read: {', '.join(names)}")
         yield data
 
 
