@@ -337,18 +337,11 @@ class LossAccountant(google.PrivacyAccountant):  # type: ignore[misc]
         if isinstance(event, google.GaussianDpEvent):
             reach = 1.0 + (self.neighboring_relation == google.NeighboringRelation.REPLACE_ONE)
             return Profile.both(QuadraticLoss.from_shift(reach / event.noise_multiplier))
+        grid: Any = {"value_discretization_interval": self._step}
         if isinstance(event, google.LaplaceDpEvent):
-            scale = event.noise_multiplier
-            pld = distributions.from_laplace_mechanism(
-                scale, value_discretization_interval=self._step
-            )
-            return from_pld(pld)
-        pld = distributions.from_gaussian_mechanism(
-            event.event.noise_multiplier,
-            value_discretization_interval=self._step,
-            sampling_prob=event.sampling_probability,
-        )
-        return from_pld(pld)
+            return from_pld(distributions.from_laplace_mechanism(event.noise_multiplier, **grid))
+        noise, rate = event.event.noise_multiplier, event.sampling_probability
+        return from_pld(distributions.from_gaussian_mechanism(noise, sampling_prob=rate, **grid))
 
     def get_epsilon(self, target_delta: float) -> float:
         """The least epsilon at this delta, of all that was composed."""
