@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,15 @@ def calibrate(kind: Kind, settings: Settings, *, plot: Path | None = None) -> Re
         "noise_scale": plan.noise_scale,
         "guarantee": plan.guarantee.to_dict(),
     }
-    rows = (  # planned when they are printed
-        [f"{each:g}", *(f"{noise:.6g}" for noise in noises(each).values())]
-        for each in [factor * epsilon for factor in _AROUND if epsilon] or [0.0]
-    )
+    around = [factor * epsilon for factor in _AROUND if epsilon] or [0.0]
+
+    def rows() -> Iterator[list[str]]:
+        found = [noises(each) for each in around]  # planned when they are printed
+        for name in _by_name(plan.noise_scale):
+            yield [name, *(f"{each[name]:.6g}" if name in each else "" for each in found)]
+
     title = f"Noise at delta {settings['delta']:g}, method {plan.method}"
-    shown = Shown(title, ["epsilon", *_by_name(plan.noise_scale)], rows)
+    shown = Shown(title, ["epsilon", *(f"{each:g}" for each in around)], rows())
     return Reply(document, shown, f"{plan.reason}\n{plan.guarantee}")
 
 
