@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 # The stub is the one list of the public names: "from HOME import NAME as NAME" in each line.
-_LINES = __loader__.get_data(f"{__file__}i").decode().split("\n")
+_LINES = __loader__.get_data(f"{__path__[0]}/__init__.pyi").decode().split("\n")
 _HOME = {line.split()[3]: line.split()[1] for line in _LINES if line.startswith("from ")}
 __all__ = sorted(_HOME)
 
