@@ -174,12 +174,8 @@ class GeneralizedChiSquare:
 
     def support(self) -> tuple[float, float]:
         """The ends of the support."""
-        low, high = -math.inf, math.inf
-        if self.sigma == 0 and np.all(self.weights > 0):
-            low = self.shift
-        if self.sigma == 0 and np.all(self.weights < 0):
-            high = self.shift
-        return low, high
+        law, c = self._standard(), self.shift
+        return c if law.positive else -math.inf, c if law.negative else math.inf
 
     def __repr__(self) -> str:
         return (

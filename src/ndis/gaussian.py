@@ -46,13 +46,14 @@ class Gaussian:
     '0.000000'
     """
 
-    __slots__ = ("_form", "_given", "_matrix", "_variances", "mean")
+    __slots__ = ("_form", "_given", "_matrix", "mean", "variances")
 
     # The covariance in doubles, and what it was computed from, which is the law as given.
     _form: Literal["covariance", "factor", "precision"]
     _given: FloatArray
     _matrix: FloatArray | None
-    _variances: FloatArray | None
+    # Of a law that is known to have independent coordinates, else None.
+    variances: FloatArray | None
 
     def __init__(self, mean: ArrayLike, cov: ArrayLike) -> None:
         self.mean = _mean(mean)
@@ -65,7 +66,7 @@ class Gaussian:
             )
         matrix = 0.5 * (matrix + matrix.T)
         _check_semi_definite(matrix, scale)
-        self._matrix, self._variances = matrix, None
+        self._matrix, self.variances = matrix, None
         self._form, self._given = "covariance", matrix
 
     @classmethod
@@ -81,7 +82,7 @@ class Gaussian:
         law = cls.__new__(cls)
         law.mean = _mean(mean)
         given = _validate.floats("variances", variances, law.mean.shape)
-        law._variances = _validate.floats_within("variances", given, 0.0, np.inf)
+        law.variances = _validate.floats_within("variances", given, 0.0, np.inf)
         law._matrix, law._form = None, "covariance"
         return law
 
@@ -130,15 +131,10 @@ class Gaussian:
         return int(self.mean.size)
 
     @property
-    def variances(self) -> FloatArray | None:
-        """The variances of a law known to have independent coordinates, else None."""
-        return self._variances
-
-    @property
     def cov(self) -> FloatArray:
         """The covariance matrix."""
         if self._matrix is None:
-            return np.diag(np.asarray(self._variances))
+            return np.diag(np.asarray(self.variances))
         return self._matrix
 
     def sample(self, size: int, generator: np.random.Generator) -> FloatArray:
@@ -148,7 +144,7 @@ class Gaussian:
         if self._form == "factor":
             return np.asarray(self.mean + z @ self._given.T)
         if self._matrix is None:
-            diagonal: FloatArray = self.mean + z * np.sqrt(np.asarray(self._variances))
+            diagonal: FloatArray = self.mean + z * np.sqrt(np.asarray(self.variances))
             return diagonal
         values, vectors = np.linalg.eigh(self._matrix)
         # Eigenvalues of a semi-definite matrix that rounding made negative are zeros.
@@ -157,7 +153,7 @@ class Gaussian:
 
     def __repr__(self) -> str:
         """Name the dimension and the form of the covariance."""
-        form = "dense" if self._variances is None else "diagonal"
+        form = "dense" if self.variances is None else "diagonal"
         return f"Gaussian(dimension={self.dimension}, {form} covariance)"
 
 
@@ -381,10 +377,6 @@ class _Pair:
         scaled: FloatArray = np.ldexp(matrix, -both if law._form == "precision" else both)
         return scaled[np.ix_(self.keep, self.keep)]
 
-    def integers(self, law: Gaussian) -> list[list[int]]:
-        """Columns that span what a law's covariance spans, up to a power of two."""
-        return _integers(self.scaled(law))
-
     def simulated(self) -> tuple[FloatArray, FloatArray, float]:
         """A, b and c of the loss z^T A z/2 + b^T z + c, z standard normal, under the first law.
 
@@ -433,7 +425,8 @@ def _common_coordinates(P: Gaussian, Q: Gaussian) -> IntArray | None:
     Decided by ranks in integer arithmetic, so exact for the doubles as given.
     """
     pair = _Pair(P, Q, np.arange(P.dimension))
-    spans = [pair.integers(law) for law in (P, Q)]
+    # Columns that span what a law's covariance spans, up to a power of two.
+    spans = [_integers(pair.scaled(law)) for law in (P, Q)]
     coordinates = [_independent_rows(span) for span in spans]
     for law, rows in zip((P, Q), coordinates, strict=True):
         with certified.precision(_EXACT_BITS):
