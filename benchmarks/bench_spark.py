@@ -170,13 +170,14 @@ def passes(frame: Any, rounds: int, many: bool) -> dict[str, float]:
     """Our passes of a regression and of moments, and bare tasks; of many partitions a few."""
     from ndis.mechanisms.regression_methods import newton
     from ndis.tables import Columns, Rows, Table
-    from ndis.tables.sums import CutMoments, Pull, PullSum, moments
+    from ndis.tables.sums import CutMoments, Pull, PullSum, moments, totals
 
     rng = np.random.default_rng(0)
     rows = Rows(Columns(NAMES, norm=10.0), Columns(["y"], limits={"y": (-4, 4)}, centred=False))
     table = Table.open(frame, [*NAMES, "y"]).with_rows(rows)
     vectors = np.rint(rng.standard_normal((D, 10)) * 2.0**30 / np.sqrt(D))
-    pull = Pull(vectors, np.full(10, 2.0**-52), np.zeros(10), 1.0, 1.0, 1e-9)
+    pull = Pull(vectors, 2.0**-52, np.full(2, 2.0**-52), np.zeros(2), 1.0, 1.0, 1e-9)
+    centre = np.rint(rng.standard_normal(D) * 2.0**15)
     ladder = tuple(0.1 * 2.0 ** (-np.arange(16) / 4))
 
     def bare(task: Any) -> Callable[[], object]:
@@ -188,10 +189,11 @@ def passes(frame: Any, rounds: int, many: bool) -> dict[str, float]:
     return least(
         {
             "nothing": bare(consume),
+            "centre": lambda: table.sum(totals),
             "bare moments": bare(bare_gram),
             "moments": lambda: table.sum(moments),
             "bare norms and cut moments": bare(bare_norms),
-            "norms and cut moments": lambda: table.sum(CutMoments(newton.n_cuts(D))),
+            "norms and cut moments": lambda: table.sum(CutMoments(newton.n_cuts(D), centre)),
             "bare gradient": bare(bare_gradient),
             "gradient": lambda: table.sum(PullSum(pull, (0.1,), 2.0**18)),
             "gradients of a ladder of clips": lambda: table.sum(
