@@ -20,11 +20,14 @@ __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
+    value: Any
     if name == "__version__":
-        return import_module("importlib.metadata").version("ndis")
-    if name not in _HOME:
+        value = import_module("importlib.metadata").version("ndis")
+    elif name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    else:
         raise AttributeError(f"module 'ndis' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
     return value
 
 

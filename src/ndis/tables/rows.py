@@ -636,7 +636,9 @@ def _exact_squares(xp: Any, values: Any) -> Any:
     total = 0.0
     for start in range(0, values.shape[0], _EXACT_COLUMNS):
         part = rows_between(values, start, start + _EXACT_COLUMNS)
-        total = total + xp.sum(part * part, axis=0)
+        # Without a copy where that can be.
+        squares = np.einsum("ij,ij->j", part, part) if xp is np else xp.sum(part * part, axis=0)
+        total = total + squares
     return total
 
 
