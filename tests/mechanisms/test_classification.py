@@ -16,7 +16,7 @@ from estimators.classification import labelled
 from laws import output_law
 from ndis import Ledger, PrivateLogisticRegression, audit, privacy_loss
 from ndis.calibration import noise_multiplier
-from ndis.mechanisms import classification, classification_posterior
+from ndis.mechanisms import centre, classification, classification_posterior
 from ndis.mechanisms.classification import _parts, _whole
 from ndis.mechanisms.classification_newton import Newton, class_basis
 from ndis.mechanisms.recompute import implied
@@ -548,6 +548,29 @@ def test_scikit_learn_with_its_own_labels(estimator: Any, check: Any) -> None:
     if check.func.__name__ not in OTHER_LABELS:
         pytest.skip("run above, with declared classes")
     check(estimator)
+
+
+def test_no_row_moves_what_is_drawn_before_the_rounds_further_than_is_paid_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the noise that is drawn: a row of norm one, seen from zero, where all answers are zero."""
+    moved: list[float] = []
+
+    def drawn(sums: Any, scale: float, _: Any) -> np.ndarray:
+        moved.append(float(np.sum((sums.value / scale) ** 2)))
+        return np.zeros(sums.value.shape)
+
+    for module in (centre, classification):
+        monkeypatch.setattr(module, "add_noise", drawn)
+    monkeypatch.setattr(classification, "add_symmetric_noise", drawn)
+    fitted = model(method="newton").fit([[0.6, 0.8]], [1])
+    noise = fitted.noise_scale_
+    found = [sum(moved[:2]), *moved[2:6]]
+    paid = [noise[name] ** -2 for name in ("centre", "distance", "gram", "sums", "count")]
+    shares = np.array(found) / paid
+    assert np.all(shares <= 1.0)
+    assert np.all(shares[:4] > 1.0 - 1e-4)
+    assert shares[4] > 0.2  # such a row counts by half
 
 
 @pytest.mark.parametrize("plain", [False, True])
