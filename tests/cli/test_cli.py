@@ -138,6 +138,8 @@ def test_a_wrong_call_is_one_sentence(
         "verify": "Expected RELEASE, got none; see ndis verify --help.",
         "ledger init b --delta 1e-6": "Expected --epsilon and --relation, got neither; see ndis "
         "ledger init --help.",
+        "audit pair laws.json --delta 0.1": "Expected --epsilon, got none; see ndis audit pair "
+        "--help.",
         "curve --shift one": "Expected a number for --shift, got 'one'; correct it.",
         "curve --n-components=2.5": "Expected a whole number for --n-components, got '2.5'; "
         "correct it.",

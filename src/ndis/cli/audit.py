@@ -252,7 +252,7 @@ def _command(child: Any) -> Any:
         return as_command(own, f"audit {child.name}", options, child.summary, needed)
     if isinstance(child, Path):
         return as_command(own, f"audit {child.name}", tables.OPTIONS, needed=["INPUT"])
-    return as_command(child)
+    return as_command(child, f"audit {child.__name__}")
 
 
 class Audits(Commands):
