@@ -188,7 +188,10 @@ class Cumulant:
         near_slopes = 0.5 * s * inverse * (self.n * self.q**2 + self.g * (1.0 + inverse))
         slopes = np.where(near, near_slopes, self.far_slopes(s, inverse))
         size = np.abs(linear).sum(axis=-1) + np.abs(t)
-        noise = size * np.abs(c) + (np.abs(logs) + np.abs(pulls)).sum(axis=-1)
+        # Far to the left of 0 a term is a sum of numbers that may nearly cancel, each rounded.
+        parts = 0.5 * np.abs(self.n) * np.maximum(self.q, 0.0) + np.abs(self.pull) + self.bent
+        lost = np.where(near, 0.0, np.maximum(-s, 0.0) * inverse * parts)
+        noise = size * np.abs(c) + (np.abs(logs) + np.abs(pulls) + lost).sum(axis=-1)
         n, q, g = np.broadcast_arrays(self.n, self.q * inverse, self.g * inverse**3)
         only_logs = not (self.far.any() or self.bent.any())
         return Local(
