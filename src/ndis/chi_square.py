@@ -34,6 +34,8 @@ BoolArray = NDArray[np.bool_]
 _ENOUGH = 1e-10
 # So near the end of its support, beside the scale on which it changes, a one-sided law is a power.
 _NEAR = 1e-17
+# Above ln 1/2 by what two tails may be off: a tail this common is not subtracted from one.
+_HALF = -0.68
 
 
 class GeneralizedChiSquare:
@@ -278,7 +280,8 @@ class _Standard:
         value[above_mean] = self._upper(t[above_mean])
         common = np.flatnonzero(~(value < -0.7))
         rest = self.mirrored()._upper(-t[common])
-        value[common] = np.log1p(-np.exp(rest))
+        # Of a complement that is nearly one no digit is left: what has no value keeps none.
+        value[common] = np.log1p(-np.exp(np.where(rest < _HALF, rest, np.nan)))
         rare = common[~(rest < -0.7) & ~above_mean[common]]
         value[rare] = self._upper(t[rare])
         return value

@@ -397,3 +397,27 @@ def test_a_graph_of_the_auditors_own_is_a_matrix() -> None:
         return np.zeros(3), np.diag(weights.sum(0)) + 10 * np.eye(3)
 
     assert audit(law, np.zeros((3, 3)), (1.0, 0.5), relation="edge").outcome == "consistent"
+
+
+def test_a_loss_without_a_law_of_ten_digits_is_judged_by_its_bounds() -> None:
+    """Of a private posterior: its loss is nearly a constant, and its law came out as NaN."""
+
+    def law(means: list[float], corner: list[float], side: float) -> Gaussian:
+        block = [[corner[0], side, 0.0], [side, corner[1], 0.0], [0.0, 0.0, 487857.9535791002]]
+        return Gaussian([*means, 0.0], block)
+
+    P = law(
+        [1.928389700093425, 1.961027148339755],
+        [487858.2850316021, 487858.3069002121],
+        0.6486365497037945,
+    )
+    Q = law(
+        [5.562188032321744, 5.656325784556979],
+        [487859.48280894564, 487859.54556446295],
+        1.8666857999109838,
+    )
+    epsilon = 0.06888181576523317
+    assert math.isnan(chi_square_delta(privacy_loss(P, Q).reversed(), epsilon))
+    verdict = audit_pair(P, Q, (epsilon, 1e-12))
+    assert not verdict.refuted
+    assert verdict.log_delta == pytest.approx(math.log(8.764e-24), abs=1e-3)

@@ -299,3 +299,9 @@ def test_upper_bounds_fall_up_to_the_end_of_a_bounded_loss() -> None:
         finite = np.array(highs)[np.isfinite(highs)]
         assert finite.size > 5
         assert np.all(np.diff(finite) < 1.5)  # it rose by 33
+
+
+@pytest.mark.parametrize("excess", [5e-324, -2e-313])
+def test_the_least_excess_has_a_cumulant(excess: float) -> None:
+    """Its strip ends beyond all doubles, without a warning."""
+    assert QuadraticLoss([excess], [0.0], [1.0]).cumulant(2.0) == pytest.approx(0.0, abs=1e-300)

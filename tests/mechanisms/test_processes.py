@@ -461,7 +461,7 @@ def test_labels_and_inputs_are_clipped(make) -> None:
         (process, {"n_rows": 7}, "7 rows"),
         (posterior, {"max_rows": None}, "cannot be bounded without it"),
         (posterior, {"max_rows": 5}, "at most max_rows=5 rows"),
-        (posterior, {"query_points": np.zeros((2, 3))}, "column"),
+        (posterior, {"query_points": np.zeros((2, 3))}, r"shape \(any, 1\), got shape \(2, 3\)"),
         (posterior, {"noise_variance": 0.0}, "noise_variance > 0"),
     ],
 )

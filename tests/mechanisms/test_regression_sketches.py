@@ -10,6 +10,7 @@ from ndis import Gaussian, Profile, privacy_loss
 from ndis.calibration import meets
 from ndis.loss.least_squares import LeastSquaresLoss, removal_loss
 from ndis.mechanisms.base import Target
+from ndis.mechanisms.regression_methods import sketches
 from ndis.mechanisms.regression_methods.sketches import (
     SKETCHES,
     GaussianLimit,
@@ -116,6 +117,19 @@ def test_draws_have_their_law(method):
             coefs.mean(axis=0), centre.mean, atol=4 * math.sqrt(cov.max() / 1500)
         )
         np.testing.assert_allclose(np.diag(cov), np.diag(centre.cov) * 60 / 57, rtol=0.15)
+
+
+@pytest.mark.parametrize("method", ["gaussian-limit", "sketch", "als"])
+def test_the_ridge_that_is_drawn_with_is_the_one_that_is_promised(method, monkeypatch):
+    asked = []
+    for name in ("draw_sketch", "draw_limit", "draw_solution"):
+        monkeypatch.setattr(
+            sketches, name, lambda moments, ridge, *others: asked.append(ridge) or np.ones((3, 40))
+        )
+    made = SKETCHES[method](TARGET, 2, 40)
+    made.draw(made.study(opened(*problem(3))), generator(1))
+    assert asked == [pytest.approx((made.noise_scale * GRID_NORM) ** 2, rel=1e-9)]
+    assert asked[0] >= (made.noise_scale * GRID_NORM) ** 2
 
 
 def test_a_sketch_tells_the_moments():

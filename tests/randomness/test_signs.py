@@ -98,5 +98,5 @@ def test_bad_sign_arguments():
         signs(1, 3, 2, 1)
     with pytest.raises(ValueError, match="Expected n_columns >= 1"):
         signs(1, 0, 1, 0)
-    with pytest.raises(ValueError, match="Expected data to have 2 dimension"):
+    with pytest.raises(ValueError, match=r"Expected data of shape \(any, any\), got shape \(4,\)"):
         sign_product(1, 3, np.ones(4))

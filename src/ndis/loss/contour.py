@@ -157,7 +157,7 @@ class Cumulant:
 
     def strip(self) -> tuple[FloatArray, FloatArray]:
         """The open interval on which K is finite."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):  # the least doubles end it nowhere
             ends = -1.0 / self.q
         low = np.where(self.q > 0, ends, -np.inf).max(axis=-1, initial=-np.inf)
         return low, np.where(self.q < 0, ends, np.inf).min(axis=-1, initial=np.inf)
