@@ -44,6 +44,11 @@ def count_noise(noise: float) -> float:
     return noise * _MOVED / _ONE
 
 
+def count_of(noisy: FloatArray, noise: float) -> float:
+    """About how many rows there are, from what `draw_centre` drew; at least the noise of that."""
+    return max(float(noisy[-1]), count_noise(noise))
+
+
 def shrunk(sums: FloatArray, scale: float) -> FloatArray:
     """Noisy sums drawn towards zero, by James and Stein: all the way if they may be noise alone."""
     return sums * max(1.0 - len(sums) * scale**2 / max(float(sums @ sums), 1e-300), 0.0)
@@ -51,5 +56,5 @@ def shrunk(sums: FloatArray, scale: float) -> FloatArray:
 
 def centre_of(noisy: FloatArray, noise: float) -> FloatArray:
     """About where rows are, from what `draw_centre` drew; whole numbers of grid units."""
-    mean = shrunk(noisy[:-1], noise * _MOVED) / max(float(noisy[-1]), count_noise(noise))
+    mean = shrunk(noisy[:-1], noise * _MOVED) / count_of(noisy, noise)
     return np.asarray(np.trunc(mean / max(1.0, float(np.linalg.norm(mean))) * GRID_NORM))

@@ -38,7 +38,7 @@ from ndis.mechanisms.base import (
     mean_shift,
     require_rows,
 )
-from ndis.mechanisms.centre import centre_of, count_noise, draw_centre
+from ndis.mechanisms.centre import centre_of, count_noise, count_of, draw_centre
 from ndis.mechanisms.classification_newton import (
     Newton,
     Point,
@@ -500,7 +500,7 @@ def _parts(method: str, n_classes: int) -> dict[str, tuple[float, float]]:
 
 def _weights(arrays: Mapping[str, FloatArray], noise: Mapping[str, float]) -> Weights:
     """How much rows count, by what has been released of their lengths."""
-    n_rows = max(float(arrays["centre"][-1]), count_noise(noise["centre"]))
+    n_rows = count_of(arrays["centre"], noise["centre"])
     radius, total = _UNKNOWN, float(arrays["distance"])
     if total > 2.0 * noise["distance"]:
         quiet = _QUIET * math.sqrt(n_rows / (len(arrays["centre"]) - 1)) / noise["centre"]
@@ -590,7 +590,7 @@ def _step(arrays: Mapping[str, FloatArray], noise: Mapping[str, float], n_classe
     h sqrt(T) l s, s the noise of a gradient.
     """
     length2 = 1.0 + _CONSTANT**2
-    count = max(float(arrays["centre"][-1]), count_noise(noise["centre"]))
+    count = count_of(arrays["centre"], noise["centre"])
     quiet = _LOGIT_NOISE / math.sqrt(length2 * _ROUNDS["descent"]) / noise["gradients"]
     return min(quiet, _STABLE * (n_classes + 2) / (count * length2))
 
