@@ -6,7 +6,8 @@ normal, binomial, Kolmogorov), and answers one question: does the sample pass at
 test of a sampler asks it twice, of the right law (size) and of a law ten per cent off (power).
 
 Use `LEVEL` with a seed, where the answer is the same for ever; use `NEVER` with the secure
-generator, where a false alarm must not happen in the life of the project.
+generator, where a false alarm must not happen in the life of the project. There the wrong law
+must lie twelve standard errors off: six for the level, and six so that it is never accepted.
 """
 
 from __future__ import annotations

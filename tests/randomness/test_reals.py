@@ -69,7 +69,7 @@ def test_doubles_know_the_chance_far_better_than_the_margin(law, reference):
 def test_draws_follow_the_law(law, reference, seed, level):
     sample = law.draw(400_000, generator(seed)).doubles()
     assert accepts_law(sample, reference.cdf, level)
-    for wrong in (0.95, 1.05):
+    for wrong in (0.9, 1.1):
         assert not accepts_law(sample, reference(scale=wrong).cdf, NEVER)
 
 
