@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MOST = 19_392
+MOST = 19_430
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ IntArray = NDArray[np.intp]
 
 # What a value may be off by, what the rule may contribute to that, and the rule's first step in
 # u with the number of halvings.
-_ACCURATE = 7e-13
+ACCURATE = 7e-13
 _GOOD = 2e-13
 _FIRST_STEP = 0.105
 _HALVINGS = 5
@@ -268,7 +268,7 @@ def _log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, Bool
         if rows.size == 0:
             break
     value = local.value + log_poles + log_sum
-    return value, error + local.noise <= np.where(value > -700.0, _ACCURATE, -1e-12 * value)
+    return value, error + local.noise <= np.where(value > -700.0, ACCURATE, -1e-12 * value)
 
 
 def descent(

@@ -41,7 +41,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.loss import certified, contour, renyi
+from ndis.loss import certified, contour, gammas, renyi
 from ndis.loss.base import SAFETY, Exactness, PrivacyLoss
 from ndis.loss.tabulated import TabulatedLoss
 
@@ -391,10 +391,11 @@ class QuadraticLoss(PrivacyLoss):
                 result[beyond] = -np.inf
                 result[trivial] = np.log(-np.expm1(np.minimum(eps[trivial], 0.0)))
                 result[singular] = 0.0
-            todo = np.flatnonzero(np.isnan(result))
-            if todo.size:
-                part = self if todo.size == eps.size else _rows(self, todo)
-                result[todo] = part._contour_log_delta(eps[todo])
+            for route in (QuadraticLoss._closed_log_delta, QuadraticLoss._contour_log_delta):
+                todo = np.flatnonzero(np.isnan(result))
+                if todo.size:
+                    part = self if todo.size == eps.size else _rows(self, todo)
+                    result[todo] = route(part, eps[todo])
         return result
 
     def upper_log_delta(
@@ -412,6 +413,16 @@ class QuadraticLoss(PrivacyLoss):
             bound[some] = self.upper_log_delta(epsilon[some])
             return np.asarray(bound)
         return np.asarray(np.minimum(self.log_delta(epsilon) + SAFETY, 0.0))
+
+    def _closed_log_delta(self, eps: FloatArray) -> FloatArray:
+        """Ln delta of a flat batch of leverages of as many components; NaN for others."""
+        half = 0.5 * float(self.count[0, 0])
+        alike = self.excess.shape[-1] == 1 and 0 < half <= min(gammas.MOST, eps.size)
+        alike = alike and half % 0.5 == 0 and bool(np.all(self.count == 2.0 * half))
+        wide = self.excess[:, 0] > 0
+        if alike and np.all(wide == wide[0]) and not self.shift.any():
+            return gammas.log_delta(half, np.abs(self.excess[:, 0]), eps, bool(wide[0]))
+        return np.full(eps.size, np.nan)
 
     def _contour_log_delta(self, eps: FloatArray) -> FloatArray:
         """Ln delta by steepest descent for a flat batch; NaN where that is not accurate."""
