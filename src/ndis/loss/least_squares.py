@@ -47,8 +47,8 @@ from ndis.loss.tabulated import TabulatedLoss, power_of_two
 _FIRST, _FIRST_ON_EDGE, _MOST = 24, 64, 30_000
 # Cells bounded at a time.
 _AT_ONCE = 1 << 15
-# Where a table for composition has its knots, where it ends, and what it may be off by in ln delta.
-_KNOTS, _TABLE_END, _TABLE_TOLERANCE = 48, 1e-14, 0.02
+# Knots of a table for composition, at least, where it ends, and what it may be off by in ln delta.
+_KNOTS, _TABLE_END, _TABLE_TOLERANCE = 40, 1e-14, 0.02
 # ln of a delta below which the table needs no tolerance.
 TABLE_FLOOR = math.log(1e-20)
 # A bound on a cumulant is at most this much above one that is attained, relatively.
@@ -450,19 +450,9 @@ def _table(loss: TriangleLoss) -> TabulatedLoss:
     s = renyi.few_orders(1.0 / loss.excess)
     ends = [np.min(renyi.epsilon_bound(way.finite_cumulant(s), s, _TABLE_END)) for way in ways]
     high = float(max(ends))
-    knots = high * np.linspace(0.0, 1.0, _KNOTS)
-    after, before = (np.exp(way.table_log_deltas(knots)) for way in ways)
-
-    def chord(values: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        def delta(eps: FloatArray) -> FloatArray:
-            j = np.clip(np.searchsorted(knots, eps, side="right") - 1, 0, knots.size - 2)
-            share = np.expm1(np.minimum(eps, high) - knots[j]) / np.expm1(knots[j + 1] - knots[j])
-            return np.asarray(values[j] + share * (values[j + 1] - values[j]))
-
-        return delta
-
-    step = power_of_two(high / 1024.0)
-    return TabulatedLoss.from_profile(chord(after), chord(before), step=step, high=high)
+    after, before = (lambda eps, way=way: np.exp(way.table_log_deltas(eps)) for way in ways)
+    step = power_of_two(high / _KNOTS)
+    return TabulatedLoss.from_profile(after, before, step=step, high=high)
 
 
 def table_tolerance(eps: FloatArray) -> FloatArray:

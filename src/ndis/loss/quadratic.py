@@ -318,6 +318,9 @@ class QuadraticLoss(PrivacyLoss):
         Of everything within the errors the largest.
         """
         x, h, n, e, f, g = self.parts()
+        unbounded = np.any(_live(x, h, n, e, g) & (x >= 0), axis=-1)
+        if unbounded.all():
+            return np.full(unbounded.shape, np.inf)
         z = np.abs(x)
         with np.errstate(all="ignore"):
             # As `certified.LossCumulant.supremum`, with a margin for the difference quotients.
@@ -325,9 +328,7 @@ class QuadraticLoss(PrivacyLoss):
             logs = np.sum(n * (np.log1p(z) + 2.0 * (e + f * f)), axis=-1)
             pull = np.sum(np.where((h > 0) | (g > 0), (np.sqrt(h) + g) ** 2 / z, 0.0), axis=-1)
             top = 0.5 * (logs + pull / (1.0 - share))
-        live = (n > 0) & ((x != 0) | (e > 0)) | (h > 0) | (g > 0)
-        unbounded = np.any(live & (x >= 0), axis=-1) | ~(share < 1.0)
-        return np.where(unbounded, np.inf, top)
+        return np.where(unbounded | ~(share < 1.0), np.inf, top)
 
     # -- delta -------------------------------------------------------------------------------
 
@@ -385,7 +386,7 @@ class QuadraticLoss(PrivacyLoss):
         x, h, n, e, _, g = self.parts()
         with np.errstate(all="ignore"):  # what overflows comes back as NaN and is certified
             singular = np.isinf(x).any(axis=-1)
-            trivial = ~(((x != 0) | (e > 0)) & (n > 0) | (h > 0) | (g > 0)).any(axis=-1)
+            trivial = ~_live(x, h, n, e, g).any(axis=-1)
             beyond = eps >= self.supremum() * (1.0 + 1e-13)
             if (singular | trivial | beyond).any():
                 result[beyond] = -np.inf
@@ -499,10 +500,15 @@ def _rounded(excess: FloatArray, distance: FloatArray, n: FloatArray) -> Quadrat
     return QuadraticLoss(excess, distance**2 * n, n, error, 0.0, _ROUNDED * root)
 
 
+def _live(x: FloatArray, h: FloatArray, n: FloatArray, e: FloatArray, g: FloatArray) -> BoolArray:
+    """Directions that carry a loss."""
+    return np.asarray((n > 0) & ((x != 0) | (e > 0)) | (h > 0) | (g > 0))
+
+
 def _merged(x: FloatArray, h: FloatArray, n: FloatArray, *errors: FloatArray) -> list[FloatArray]:
     """One entry for each distinct excess; directions that carry no loss are dropped."""
     e, f, g = errors
-    live = (n > 0) & ((x != 0) | (e > 0)) | (h > 0) | (g > 0)
+    live = _live(x, h, n, e, g)
     values, place, sizes = np.unique(x[live], return_inverse=True, return_counts=True)
     if values.size == 0:
         return [np.zeros(1)] * len(_PARTS)
