@@ -52,7 +52,7 @@ def boosted_adassp(source: Path | None) -> None:
 
     verdict = audit_samples(coefficient, slice(0, 20), slice(1, 20), EPSILON, claimed_delta=DELTA)
     print(f"   run as it is on 20 rows, and without one: {verdict}")
-    print(f"   {verdict.looked_at[0]}")
+    print(f"   {verdict.searched[0]}")
 
 
 def kendall_boosted_adassp(source: Path | None) -> None:
@@ -108,7 +108,7 @@ def tukey(source: Path | None) -> None:
         )  # fmt: skip
         print(f"   {package} run as it is on 400 models, {left} or {left + 1} of them 0 and the "
               f"others 1 (distances 26 and 27): {verdict}")  # fmt: skip
-        print(f"   {verdict.looked_at[0]}")
+        print(f"   {verdict.searched[0]}")
 
 
 def _passed(run: Any, models: Any, rng: np.random.Generator) -> float:

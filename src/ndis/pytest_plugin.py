@@ -22,7 +22,7 @@ def replay() -> Callable[..., Any]:
 
     def check(mechanism: Any, D: Any, D_prime: Any, claim: Any, **declared: Any) -> Any:
         verdict = audit_replay(mechanism, D, D_prime, claim, **declared)
-        broken = [part for part in verdict.looked_at if part.endswith(BROKEN)]
+        broken = [part for part in verdict.searched if part.endswith(BROKEN)]
         if verdict.refuted or broken:
             pytest.fail("\n".join([str(verdict), *broken]), pytrace=False)
         return verdict

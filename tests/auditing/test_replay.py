@@ -39,7 +39,7 @@ def test_sound_code_is_consistent_and_shows_its_change() -> None:
     verdict = audit_replay(honest, D, NEIGHBOUR, (1.0, 1e-6), noise_scale=SCALE, sensitivity=1.0)
     assert not verdict.refuted
     assert verdict.delta == pytest.approx(1e-6, rel=1e-6)
-    assert any("kept by this pair" in part for part in verdict.looked_at)
+    assert any("kept by this pair" in part for part in verdict.searched)
 
 
 def test_a_change_too_large_is_proven() -> None:
@@ -48,7 +48,7 @@ def test_a_change_too_large_is_proven() -> None:
     truth = float(QuadraticLoss.from_shift(30.0 / SCALE).delta(1.0))
     assert verdict.lower_bound <= truth
     assert verdict.lower_bound == pytest.approx(truth, rel=1e-9)
-    assert any("broken by this pair" in part for part in verdict.looked_at)
+    assert any("broken by this pair" in part for part in verdict.searched)
 
 
 @pytest.mark.parametrize("code", [peeking, counting, growing])

@@ -100,7 +100,7 @@ def test_the_low_bits_of_doubles_are_seen() -> None:
     first, second = rng.laplace(size=(2, 1000))
     naive = audit_outputs(first, second + 1.0, 1.0, claimed_delta=0.0)
     assert naive.refuted
-    assert "low bits" in naive.looked_at[0]
+    assert "low bits" in naive.searched[0]
     ideal = audit_outputs(first[:200], second[:200] + 1.0, 1.0, claimed_delta=0.0, low_bits=False)
     assert not ideal.refuted
 
@@ -125,7 +125,7 @@ def test_a_claim_of_delta_zero_is_refuted_by_what_one_law_never_gives() -> None:
     second = rng.integers(0, 3, 3000).astype(float)
     verdict = audit_outputs(first, second, 1.0, claimed_delta=0.0)
     assert verdict.refuted
-    assert "samples of each" in verdict.looked_at[0]
+    assert "samples of each" in verdict.searched[0]
 
 
 def test_outputs_must_be_paired() -> None:

@@ -225,8 +225,8 @@ def test_neighbours_that_are_refused_are_counted() -> None:
     model = PrivateLogisticRegression(
         epsilon=1.0, delta=1e-6, data_norm=1.0, classes=(0, 1), method="posterior", max_rows=3
     )
-    searched = audit(model, (TABLE[:3, :2], np.array([0, 1, 0]))).searched
-    assert searched[-1] == "not searched: 2 data sets that the mechanism refuses"
+    missed = audit(model, (TABLE[:3, :2], np.array([0, 1, 0]))).not_searched
+    assert missed[-1] == "2 data sets that the mechanism refuses"
 
     def at_least_two(rows: np.ndarray) -> Gaussian:
         if len(rows) < 2:
@@ -235,8 +235,8 @@ def test_neighbours_that_are_refused_are_counted() -> None:
 
     with pytest.raises(ValueError, match=r"refuses all that were tried \(too few\)"):
         audit(at_least_two, TABLE[:2], CLAIM)
-    assert audit(at_least_two, TABLE[:2], CLAIM, universe=TABLE[2:3]).searched[-1] == (
-        "not searched: 2 data sets that the mechanism refuses"
+    assert audit(at_least_two, TABLE[:2], CLAIM, universe=TABLE[2:3]).not_searched[-1] == (
+        "2 data sets that the mechanism refuses"
     )
 
 
@@ -271,9 +271,9 @@ def test_a_large_table_is_not_searched_locally_and_that_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ndis.auditing.whitebox._SEARCHED", 10)
-    searched = audit(planted.sketch(RIDGE), TABLE, CLAIM, data_norm=1.0, copies=20).searched
-    assert "not searched: rows beside this table, which has more than 10 rows" in searched
-    assert any("any row within the norm and a row of zeros" in part for part in searched)
+    verdict = audit(planted.sketch(RIDGE), TABLE, CLAIM, data_norm=1.0, copies=20)
+    assert "rows beside this table, which has more than 10 rows" in verdict.not_searched
+    assert any("any row within the norm and a row of zeros" in part for part in verdict.searched)
 
 
 def test_wrong_calls_are_told() -> None:

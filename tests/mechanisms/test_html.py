@@ -115,7 +115,7 @@ def test_a_verdict_shows_its_sentence_and_what_was_searched() -> None:
     verdict = audit_pair(Gaussian([0.0], [[1.0]]), Gaussian([1.0], [[1.0]]), (1.0, 0.01))
     shown = unescape(verdict._repr_html_())
     assert str(verdict) in shown
-    assert all(part in shown for part in (*verdict.looked_at, *verdict.left_out))
+    assert all(part in shown for part in (*verdict.searched, *verdict.not_searched))
 
 
 def test_a_sketch_shows_values_with_errors() -> None:

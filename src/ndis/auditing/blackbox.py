@@ -178,10 +178,8 @@ def _batches(most: int) -> Iterator[int]:
 
 
 def _decided(test: SequentialTest, asked: Claim, confidence: float) -> Verdict:
-    searched = (
-        f"one pair of data sets, {test.n_pairs} samples of each, scored by {test.describe()}",
-        "not searched: other neighbours, and sets of outputs that these scores do not tell apart",
-    )
+    searched = f"one pair of data sets, {test.n_pairs} samples of each, scored by {test.describe()}"
+    missed = "other neighbours, and sets of outputs that these scores do not tell apart"
     with np.errstate(divide="ignore"):
         bound = float(np.log(test.lower_bound)) if test.refuted else -math.inf
         found = max(float(np.log(test.estimate)), bound)
@@ -190,7 +188,8 @@ def _decided(test: SequentialTest, asked: Claim, confidence: float) -> Verdict:
         found,
         bound,
         "the pair of data sets given",
-        searched,
+        (searched,),
+        (missed,),
         basis=f"with confidence {confidence:g}",
     )
 

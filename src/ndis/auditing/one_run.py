@@ -100,12 +100,9 @@ def audit_one_run(
     found = max(bound, _least_delta_by_binomial(m, r, right, asked.epsilon, 0.5))
     with np.errstate(divide="ignore"):
         logs = float(np.log(found)), float(np.log(bound))
-    searched = (
-        f"{m} canaries in one run, {r} guessed, {right} rightly",
-        "not searched: other canaries, other scores, other runs",
-    )
-    basis = f"with confidence {confidence:g}"
-    return Verdict(asked, *logs, "the canaries given", searched, basis=basis)
+    searched = f"{m} canaries in one run, {r} guessed, {right} rightly"
+    missed, basis = "other canaries, other scores, other runs", f"with confidence {confidence:g}"
+    return Verdict(asked, *logs, "the canaries given", (searched,), (missed,), basis=basis)
 
 
 def chance_of_guesses(n_canaries: int, n_guesses: int, right: int, claim: Any) -> float:

@@ -132,14 +132,14 @@ def audit_replay(
     size = max(float(np.linalg.norm(part)) for part in outputs)
     least = change - 8.0 * np.finfo(np.float64).eps * size * outputs[0].size
     if least <= _ROUNDING * scale:
-        return Verdict(asked, -np.inf, -np.inf, witness, (*looked, _LEFT))
+        return Verdict(asked, -np.inf, -np.inf, witness, tuple(looked), _LEFT)
     loss = QuadraticLoss.from_shift(least / scale * (1.0 - 1e-15))
     low, _ = loss.log_delta_bounds(asked.epsilon)
     log_delta = float(QuadraticLoss.from_shift(change / scale).log_delta(asked.epsilon))
-    return Verdict(asked, log_delta, float(low), witness, (*looked, _LEFT), loss=loss)
+    return Verdict(asked, log_delta, float(low), witness, tuple(looked), _LEFT, loss=loss)
 
 
-_LEFT = "not searched: other neighbours, and noise of other seeds"
+_LEFT = ("other neighbours, and noise of other seeds",)
 
 
 def _run(

@@ -9,9 +9,6 @@ from typing import Any
 
 from ndis import _validate
 
-# What an entry of `Verdict.searched` begins with that was left out.
-_NOT = "not searched: "
-
 # What a refutation rests on.
 PROVEN = "proven"
 FLOATING = "proven for eigenvalues that were computed in floating point"
@@ -72,9 +69,8 @@ class Verdict:
         ln of the lower bound on it that decides.
     witness : str
         Which neighbour it was.
-    searched : tuple of str
-        What was searched, and what was not, in sentences; `looked_at` and `left_out` are its
-        two halves.
+    searched, not_searched : tuple of str
+        What was searched, and what was not, in words.
     basis : str
         What the lower bound rests on: a proof, a proof but for a floating-point step, or
         samples and their confidence level.
@@ -91,6 +87,7 @@ class Verdict:
     log_lower_bound: float
     witness: str
     searched: tuple[str, ...] = ()
+    not_searched: tuple[str, ...] = ()
     basis: str = PROVEN
     worst: tuple[Neighbour, ...] = field(default=(), repr=False)
     of_table: bool = False
@@ -120,16 +117,6 @@ class Verdict:
         """
         return "refuted" if self.refuted else "consistent"
 
-    @property
-    def looked_at(self) -> tuple[str, ...]:
-        """What was searched."""
-        return tuple(part for part in self.searched if not part.startswith(_NOT))
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """What was not."""
-        return tuple(part.removeprefix(_NOT) for part in self.searched if part.startswith(_NOT))
-
     def __bool__(self) -> bool:
         raise TypeError(
             "A verdict is neither true nor false; look at `verdict.refuted` or `verdict.outcome`."
@@ -158,7 +145,7 @@ class Verdict:
     def _repr_html_(self) -> str:
         """The sentence, what was searched and what was not."""
         colour = "#c0392b" if self.refuted else "#2e7d55"
-        parts = (("searched", self.looked_at), ("not searched", self.left_out))
+        parts = (("searched", self.searched), ("not searched", self.not_searched))
         lists = "".join(
             f"<p>{title}:</p><ul>{''.join(f'<li>{escape(each)}</li>' for each in found)}</ul>"
             for title, found in parts
@@ -176,8 +163,8 @@ class Verdict:
             "found_log_delta": _finite(self.log_delta),
             "lower_bound_log_delta": _finite(self.log_lower_bound),
             "witness": self.witness,
-            "searched": list(self.looked_at),
-            "not_searched": list(self.left_out),
+            "searched": list(self.searched),
+            "not_searched": list(self.not_searched),
             "basis": self.basis,
             "worst_log_deltas": [_finite(neighbour.log_delta) for neighbour in self.worst],
             "sentence": str(self),

@@ -80,8 +80,8 @@ def audit_pair(P: Gaussian, Q: Gaussian, claim: Any) -> Verdict:
             f"Two routes disagree on delta at epsilon={asked.epsilon}: {classical} and "
             f"{math.exp(high)}; please report this pair."
         )
-    searched = ("both directions of this pair", "not searched: any other pair of neighbours")
-    return Verdict(asked, max(heights), low, witness, searched, loss=worst)
+    searched = ("both directions of this pair",), ("any other pair of neighbours",)
+    return Verdict(asked, max(heights), low, witness, *searched, loss=worst)
 
 
 def audit_loss(loss: PrivacyLoss, claim: Any) -> Verdict:

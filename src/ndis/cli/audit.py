@@ -64,11 +64,10 @@ class _Pages:
             command = shlex.join(["ndis", *sys.argv[1:]])
             known = {"command": command, "columns": names, "rows": rows, "audience": "owner"}
             self.write(self.owner_report, verdict, **known)
-        parts = (
-            part if part.startswith("not ") else f"searched: {part}" for part in verdict.searched
-        )
+        parts = [f"- searched: {part}" for part in verdict.searched]
+        parts += [f"- not searched: {part}" for part in verdict.not_searched]
         code = ExitCode.CHECK_FAILED if verdict.refuted else ExitCode.DONE
-        return Reply(verdict.to_dict(), str(verdict), *(f"- {part}" for part in parts), code=code)
+        return Reply(verdict.to_dict(), str(verdict), *parts, code=code)
 
     def write(self, page: Path, verdict: Verdict, **known: Any) -> None:
         """A page; what it needs and does not find costs no verdict."""

@@ -452,12 +452,8 @@ class Ledger:
         **question
             As in `Guarantee.risk`.
         """
-        promise, (rules, _, entries) = self.guarantee(), self._all()
-        if as_planned:
-            promise = replace(promise, loss=rules.total([entry.guarantee for entry in entries]))
-        else:
-            promise = replace(promise, loss=rules.promised())
-        return promise.risk(**question)
+        loss = self.total() if as_planned else self._now()[0].promised()
+        return replace(self.guarantee(), loss=loss).risk(**question)
 
     def _all(self) -> tuple[Mode, State, list[Entry]]:
         """Rules, state and releases of one moment; read while others may go on paying."""

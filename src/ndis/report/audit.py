@@ -84,9 +84,9 @@ def write_audit(
         f'<p class="verdict {verdict.outcome}"><strong>{escape(str(verdict))}</strong></p>',
         section("Subject", _sentence(subject), _columns(columns)),
         section("The privacy curve of the worst pair", *_curve(verdict)),
-        section("What was searched", _list(verdict.looked_at)),
+        section("What was searched", _list(verdict.searched)),
         section(
-            "What was not searched", _list(verdict.left_out or ["nothing else was considered"])
+            "What was not searched", _list(verdict.not_searched or ["nothing else was considered"])
         ),
         section("The worst neighbours", _worst(verdict, columns, rows)),
         section(
