@@ -17,6 +17,7 @@ from ndis.mechanisms.classification_newton import class_basis
 from ndis.tables import Below, Columns, ExactSum, Rows, Scores, Table, bounded, contrasts, moments
 from ndis.tables.blocks import Block, Stack
 from ndis.tables.exact import BLOCK_ROWS, GRID_NORM, Accumulator, halved
+from ndis.tables.rows import shortened
 from ndis.tables.spark import pickled_by_value
 from ndis.tables.sums import (
     CutGram,
@@ -278,6 +279,117 @@ def test_rows_keep_their_direction_on_the_grid() -> None:
     length = np.linalg.norm(table, axis=1)
     wanted = table / np.maximum(length, 1.0)[:, None] * GRID_NORM
     assert np.abs(grid - wanted).max() < 3.0
+
+
+def nearest(total: int) -> int:
+    """The nearest integer of 24 bits, the lower of two."""
+    unit = 1 << max(0, total.bit_length() - 24)
+    return -(-(2 * total - unit) // (2 * unit)) * unit
+
+
+def between(bits: int, away: int) -> list[int]:
+    """Integers whose squares add up to the middle of two numbers of 24 bits, or a little less."""
+    rest = (((1 << 23) + 12_345) << (bits - 24)) + (1 << (bits - 25)) + away
+    entries = []
+    while rest:
+        entries.append(math.isqrt(rest))
+        rest -= entries[-1] ** 2
+    return entries
+
+
+@pytest.mark.parametrize("bits", [54, 60, 81, 104])
+@pytest.mark.parametrize("away", [-1, 0, 1])
+def test_no_order_of_summation_chooses_between_two_factors(bits: int, away: int) -> None:
+    """Rows so long that sums of squares are not exact, where rounding could go both ways."""
+    entries = np.array(between(bits, away), dtype=np.float64)
+    total = sum(int(entry) ** 2 for entry in entries)
+    assert 2 * (total - away) == 2 * nearest(total - away) + (1 << (bits - 24))
+    room = GRID_NORM * (1 - 2.0**-50) - math.sqrt(len(entries)) / 2
+    expected = room / math.sqrt(nearest(total) * (1 + 2.0**-23))
+    rng, found = np.random.default_rng(bits), set()
+    for _ in range(200):
+        row = rng.permutation(entries)
+        for layout in (row[:, None].copy(), np.tile(row, (9, 1)).T):
+            integers, factors = shortened(np, layout)
+            found |= set(factors.tolist())
+            assert sum(int(entry) ** 2 for entry in integers[:, 0]) <= GRID_NORM**2
+    assert found == {expected}
+
+
+@given(st.integers(3, 60), st.integers(-40, 60), st.integers(0, 2**32), st.integers(-2, 2))
+@settings(max_examples=300, deadline=None)
+def test_rows_at_the_bound_by_a_unit_in_the_last_place(
+    n: int, power: int, seed: int, steps: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    norm = 2.0**power * rng.uniform(1, 2)
+    row = rng.standard_normal(n) * 2.0 ** rng.integers(-30, 1, n)
+    row[0], row[-1] = -0.0, 5e-324
+    row = row * (norm / np.linalg.norm(row))
+    for _ in range(abs(steps)):
+        row = np.nextafter(row, np.copysign(np.inf, row) if steps > 0 else 0.0)
+    rows = Rows(Columns([f"x{i}" for i in range(n)], norm=norm))
+    (block,) = rows.blocks(row[None, :])
+    integers = [int(entry) for entry in block.features[:, 0]]
+    assert sum(entry**2 for entry in integers) <= GRID_NORM**2
+    assert np.abs(integers - row * (GRID_NORM / norm)).max() <= 1.0 + math.sqrt(n) / 2
+    for source in (
+        np.asfortranarray(row[None, :]),
+        pa.record_batch([[x] for x in row], rows.columns),
+    ):
+        (other,) = rows.blocks(source)
+        assert np.array_equal(other.features, block.features)
+
+
+def test_a_row_of_the_bound_itself_stays_as_it_is() -> None:
+    rows = Rows(Columns(["a", "b"], norm=5.0))
+    (block,) = rows.blocks(np.array([[5.0, 0.0], [3.0, 4.0], [-0.0, -5.0]]))
+    assert block.features[:, 0].tolist() == [GRID_NORM, 0.0]
+    assert block.features[:, 2].tolist() == [0.0, -GRID_NORM]
+    assert block.squares()[1] <= GRID_NORM**2
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("norm", [1e-60, 1.0, 1e60])
+def test_what_is_not_finite_is_refused_whatever_else_is_in_the_table(
+    value: float, norm: float
+) -> None:
+    X = np.random.default_rng(0).normal(size=(5000, 3)) * norm
+    X[7] = [1.7e308, -1.7e308, 5e-324]
+    rows = Rows(Columns(["a", "b", "c"], norm=norm))
+    expected = Table.open(X).with_rows(rows).moments["gram"]
+    assert np.all(np.isfinite(expected.value))
+    X[4999, 1] = value
+    for source in (X, np.asfortranarray(X), pa.table(dict(zip("abc", X.T, strict=True)))):
+        with pytest.raises(ValueError, match="'b' has missing or infinite values"):
+            Table.open(source, list("abc")).with_rows(rows).sum(moments)
+    kept = Table.open(X, drop_missing=True).with_rows(rows).moments["gram"]
+    assert kept == Table.open(X[:4999]).with_rows(rows).moments["gram"]
+
+
+def test_sparse_rows_that_are_not_yet_centred_add_up_exactly() -> None:
+    """They are twice as long as others; near the top of their limits, odd, and as many as fit."""
+    values = np.full((BLOCK_ROWS, 1), 0.9999997)
+    rows = Rows(Columns(["x0"], limits={"x0": (0, 1)}))
+    table = Table.open(sparse.csr_array(values)).with_rows(rows)
+    raw = [int(x) for block in table.blocks() for x in block.rows.data]
+    assert raw[0] % 2 == 1
+    assert len(raw) * raw[0] ** 2 > 2**53
+    assert integers(table.sum(lambda block: {"g": block.gram()})["g"]) == [sum(x * x for x in raw)]
+
+
+def test_entries_of_a_sparse_matrix_that_are_stored_twice_count_as_their_sum() -> None:
+    twice = sparse.csr_array(([3.0, 3.0, 1.0], [0, 0, 1], [0, 2, 3]), shape=(2, 2))
+    for recipe in (
+        Columns(["x0", "x1"], norm=4.0),
+        Columns(["x0", "x1"], limits={"x0": (-4, 4), "x1": (-4, 4)}),
+    ):
+        ours, expected = (
+            Table.open(source).with_rows(Rows(recipe)).moments["gram"]
+            for source in (twice, np.array([[6.0, 0.0], [0.0, 1.0]]))
+        )
+        assert ours == expected
+    assert twice.nnz == 3  # the caller's matrix is as it was
 
 
 def test_limits_fill_the_box_and_not_more() -> None:

@@ -169,7 +169,7 @@ class Accumulator:
                 self._sparse.setdefault(name, []).append(term.tocoo())
                 continue
             xp = namespace(term)
-            if xp.isdtype(term.dtype, "integral"):
+            if term.dtype == xp.int64:
                 self._merge(name, _split(term))
             else:  # an array even of one number: numpy 2.0 turns no scalar into integers
                 self._add_short(name, xp.astype(xp.asarray(term), xp.int64), 1)

@@ -232,6 +232,12 @@ class _Handle:
         self._stream.seek(0)
         return self._stream
 
+    def native(self) -> Any:
+        """The open file by a name under which Arrow reads it without Python in between."""
+        self.check()
+        name = f"/dev/fd/{self._stream.fileno()}" if self._local else ""
+        return name if os.path.exists(name) else self.start()
+
     def check(self) -> None:
         """Raise if it is no longer what it was when it was opened."""
         if self._status() != self._seen:
@@ -289,7 +295,7 @@ def _open_parquet(handle: _Handle) -> Source:
     import pyarrow.parquet as pq
 
     # Buffering ahead would keep the whole file in memory.
-    return open_parquet(pq.ParquetFile(handle.start(), pre_buffer=False))
+    return open_parquet(pq.ParquetFile(handle.native(), pre_buffer=False))
 
 
 def _open_arrow_file(handle: _Handle) -> Source:

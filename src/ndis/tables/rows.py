@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -28,11 +28,13 @@ from ndis.tables.values import level_positions, missing_values, numbers
 INTERCEPT = "intercept"
 # Between these, products of four bounds neither overflow nor lose digits to underflow.
 BOUND_RANGE = (1e-60, 1e60)
-# Squares of grid entries of so many columns add up exactly: 2^13 times 2^40.
-_EXACT_COLUMNS = 8192
-
-# So many rows are turned into columns at once, if they have so many numbers.
-_TURNED, _WIDE = 16, 256
+# Sums of squares of integers are exact up to 2^53; above this they are taken with care.
+_EXACT = 2.0**52
+# Without limits a number is cut to so many grid units: squares of more would overflow, and one
+# giant row would turn the sums of all others into nonsense.
+_GIANT = 2.0**400
+# Rows of a block in memory: columns a multiple of 4096 bytes apart get in each other's way.
+_STEP = BLOCK_ROWS - 8
 
 # What stands for limits that are to be found privately.
 PRIVATE = "private"
@@ -144,10 +146,7 @@ class Columns:
     def _derived(self) -> dict[str, FloatArray]:
         """Low, high, middle and scale of every number in a row."""
         n = len(self.names)
-        # Without limits a number is cut where its square in grid units would overflow: there one
-        # giant row would turn the sums of all others into nonsense.
-        most = 2.0**500 / self.units
-        low, high, bounded = np.full(n, -most), np.full(n, most), np.zeros(n, dtype=bool)
+        low, high, bounded = np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n, dtype=bool)
         place = int(self.intercept)
         for column in self.columns:
             part = slice(place, place := place + len(self._names(column)))
@@ -211,8 +210,8 @@ class Columns:
 
     # -- with the data -----------------------------------------------------------------------
 
-    def fill(self, target: Any, values: Any) -> None:
-        """Write the raw numbers of a block of records into `target`, one row for each number.
+    def fill(self, target: Any, values: Any, scaled: bool = False) -> None:
+        """Write the numbers of a block of records into `target`, one row for each number.
 
         Parameters
         ----------
@@ -220,23 +219,28 @@ class Columns:
         values : ndarray of shape (n, n_columns), or mapping of str to ndarray
             The records: a matrix with the columns in order, or for each column its numbers, level
             positions or, for lists of numbers, a matrix with one row for each record.
+        scaled : bool
+            Whether numbers are multiplied by `units` on the way.
 
         The intercept is left out where the target has no room for it.
         """
         place = int(self.intercept and len(target) == len(self.names))
-        target[:place] = 1.0
+        factor = np.float64(self.units if scaled else 1.0)
+        target[:place] = factor
         if not isinstance(values, Mapping):
-            _turn(target[place:], values)
+            np.multiply(values.T, factor, out=target[place:])
             return
         for column in self.columns:
-            width = len(self._names(column))
-            part = target[place : place + width]
+            numbers = values[column]
             if column in self.levels:
                 # Every record is compared with every level: the work does not depend on them.
-                part[...] = values[column] == np.arange(width)[:, None]
-            else:
-                _turn(part, values[column])
-            place += width
+                numbers = numbers[:, None] == np.arange(len(self.levels[column]))
+            elif numbers.ndim == 1:  # what is called for every column of a block is kept short
+                np.multiply(numbers, factor, out=target[place])
+                place += 1
+                continue
+            part = slice(place, place := place + numbers.shape[1])
+            np.multiply(numbers.T, factor, out=target[part])
 
     def to_grid(self, values: Any, shrink: Any = None) -> tuple[Any, Any]:
         """Raw numbers (one row for each number, one column for each record) as grid integers.
@@ -260,24 +264,20 @@ class Columns:
                 f"Expected limits of {_listed(list(self.bought))} to have been found, got none; "
                 "please report this fault of ndis."
             )
-        return on_grid(namespace(values), values, shrink, self.grid(values))
+        xp = namespace(values)
+        with np.errstate(over="ignore"):
+            values = whole(xp, values, shrink, self.grid(values))
+        return (values, None) if self.boxed else shortened(xp, values)
 
     def grid(self, array: Any) -> Grid:
-        """The numbers that `on_grid` needs, where an array is."""
+        """The numbers that `whole` needs, where an array is."""
         low, high, middle, scale = (
             beside(vector[:, None], array)
             for vector in (self.low, self.high, self.middle, self.scale)
         )
-        clipped, moved = self.limits is not None or not self.boxed, self.limits is not None
-        limits = (low, high) if clipped else None
-        return Grid(limits, middle if moved and self.centred else None, scale, self.boxed)
-
-
-def _turn(target: FloatArray, values: FloatArray) -> None:
-    """Write the transpose; of wide rows a few at a time, which stay in the processor's cache."""
-    step = _TURNED if len(target) >= _WIDE else len(values)
-    for start in range(0, len(values), step):
-        target[:, start : start + step] = values[start : start + step].T
+        limited = self.limits is not None
+        centre = middle if limited and self.centred else None
+        return Grid((low, high) if limited else None, centre, scale, self.boxed)
 
 
 class Grid(NamedTuple):
@@ -289,64 +289,106 @@ class Grid(NamedTuple):
     boxed: bool
 
 
-def on_grid(xp: Any, values: Any, shrink: Any, grid: Grid) -> tuple[Any, Any]:
-    """Clip, centre and scale records, and round them to integers; see `Columns.to_grid`."""
-    if grid.limits is not None:
+def whole(xp: Any, values: Any, shrink: Any, grid: Grid) -> Any:
+    """Clip, centre and scale records, and round them to integers."""
+    if grid.limits is not None and xp is np and values.flags.f_contiguous:  # a row after the other
+        low, high = grid.limits
+        np.minimum(np.maximum(values, low, out=values), high, out=values)
+    elif grid.limits is not None:
         values = _into(xp.clip, values, *grid.limits)
     if grid.middle is not None:
         values = _into(xp.subtract, values, grid.middle)
     values = _into(xp.multiply, values, grid.scale)
-    if grid.boxed:
-        if shrink is not None:
-            values = _into(xp.multiply, values, shrink)
-        return _into(xp.round, values), None
-    return shortened(xp, values, shrink)
-
-
-def shortened(xp: Any, values: Any, shrink: Any) -> tuple[Any, Any]:
-    """Columns as integers of norm at most 2^20, longer ones scaled down, and the factors of that.
-
-    One whose largest entry alone is too long is first brought down to where that entry is 2^20, so
-    that nothing overflows. On the grid its squared norm s is exact where it matters. If s > 2^40,
-    the factor (2^20 (1 - 2^-50) - sqrt(p)/2) / sqrt(s) leaves room for the rounding of this
-    factor, of the products, and of p entries to the grid.
-    """
-    largest = xp.max(xp.abs(values), axis=0)
-    first = GRID_NORM / xp.clip(largest, float(GRID_NORM), None)
+    if grid.limits is None and not grid.boxed:
+        values = _into(xp.clip, values, -_GIANT, _GIANT)
     if shrink is not None:
-        first = first * shrink
-    values = _into(xp.multiply, values, first)
-    values = _into(xp.round, values)
-    squares = _exact_squares(xp, values)
-    root = xp.sqrt(xp.clip(squares, float(GRID_NORM**2), None))
-    room = GRID_NORM * (1.0 - 2.0**-50) - 0.5 * math.sqrt(values.shape[0])
-    second = xp.where(squares > GRID_NORM**2, room / root, xp.ones_like(root))
-    values = _into(xp.multiply, values, second)
-    return _into(xp.round, values), first * second
+        values = _into(xp.multiply, values, shrink)
+    return _into(xp.round, values)
 
 
-def _measured(
-    xp: Any, part: Any, intercept: bool, shrink: Any, grid: Grid, weights: Any
-) -> tuple[Any, ...]:
-    """Records on the grid, what scales them down, squared norms and fingerprints, in one pass.
+def shortened(xp: Any, values: Any, squares: Any = None) -> tuple[Any, Any]:
+    """Columns of integers with norm at most 2^20, longer ones scaled down, and the factors of that.
 
-    Last is whether all of a record's values are finite; those that are not count as zeros here.
+    Overwritten where it is a numpy array. With `squares`, their squared norms as `squared` adds
+    them up.
     """
+    if squares is None:
+        squares = squared(xp, values)
+    factors = shortening(xp, squares, values.shape[0], lambda index: values[:, index])
+    return _into(xp.round, _into(xp.multiply, values, factors)), factors
+
+
+def shortening(xp: Any, squares: Any, n: int, row: Callable[[int], Any]) -> Any:
+    """The factors of rows of n integers, by their sums of squares in any order.
+
+    Up to 2^52 a sum is exact. Beyond, its last bits depend on the order: it is rounded to 24 bits,
+    and where it is so close to the middle of two such numbers that the order might choose between
+    them, Python's integers do.
+    """
+    large, doubt = squares > _EXACT, (n + 8) * 2.0**-53
+    low, high = (_coarse(squares * (1.0 + error)) for error in (-doubt, doubt))
+    open_ = large & (low != high)
+    if bool(xp.any(open_)):
+        for index in on_host(xp.nonzero(open_)[0]).tolist():
+            exact = sum(int(entry) ** 2 for entry in on_host(row(index)).tolist())
+            if 2 * exact <= int(low[index]) + int(high[index]):
+                high[index] = low[index]
+    return factors_of(xp, xp.where(large, high * (1.0 + 2.0**-23), squares), n)
+
+
+def factors_of(xp: Any, squares: Any, n: int) -> Any:
+    """What brings n integers to norm 2^20 if their sum of squares s is above 2^40, else one.
+
+    The factor (2^20 (1 - 2^-50) - sqrt(n)/2) / sqrt(s) leaves room for the rounding of this factor,
+    of the products, and of n entries to the grid.
+    """
+    room = GRID_NORM * (1.0 - 2.0**-50) - 0.5 * math.sqrt(n)
+    roots = xp.where(squares > GRID_NORM**2, xp.sqrt(squares), xp.full_like(squares, room))
+    return room / roots
+
+
+def _coarse(values: Any) -> Any:
+    """The nearest numbers of 24 bits."""
+    large = values * (2.0**29 + 1.0)
+    return large - (large - values)
+
+
+def squared(xp: Any, values: Any) -> Any:
+    """Sums of squares down the columns, in any order: of integers they are exact up to 2^53."""
+    if xp is np:  # without a copy
+        return np.einsum("ij,ij->j", values, values)
+    return xp.sum(values * values, axis=0)
+
+
+def _checked(xp: Any, part: Any, intercept: bool, shrink: Any, grid: Grid) -> tuple[Any, Any]:
+    """`whole` of records, and whether all values of each are finite; others count as zeros here."""
     values = _doubles(xp, part, intercept)
     entries = xp.isfinite(values)
     values = xp.where(entries, values, xp.zeros_like(values))
-    integers, shrink = on_grid(xp, values, shrink, grid)
-    squares, marks = _exact_squares(xp, integers), mark(xp, integers, weights)
-    return integers, shrink, squares, marks, xp.all(entries, axis=0)
+    return whole(xp, values, shrink, grid), xp.all(entries, axis=0)
+
+
+def _sizes(xp: Any, *record: Any) -> Any:
+    """Sums of squares of `whole` records, in one pass."""
+    return squared(xp, _checked(xp, *record)[0])
+
+
+def _measured(xp: Any, factors: Any, weights: Any, *record: Any) -> tuple[Any, ...]:
+    """Records on the grid, squared norms, fingerprints, and whether all is finite, in one pass."""
+    integers, finite = _checked(xp, *record)
+    if factors is not None:
+        integers = xp.round(integers * factors)
+    marks = residue(xp, xp.sum(integers * weights, axis=0))
+    return integers, squared(xp, integers), marks, finite
 
 
 # The prime below 2^20 that takes the fingerprint of a row.
 PRIME = 1_048_573.0
 
 
-def mark(xp: Any, integers: Any, weights: Any) -> Any:
-    """A number for each row that changes when the row does: w k modulo a prime."""
-    return xp.sum(integers * weights, axis=0) % PRIME
+def residue(xp: Any, products: Any) -> Any:
+    """A fingerprint of each row k, which changes when the row does: w k modulo a prime."""
+    return products - xp.floor(products * (1.0 / PRIME)) * PRIME
 
 
 def mark_weights(n_features: int) -> FloatArray:
@@ -417,11 +459,12 @@ class Rows:
         the card, looks at `Stack.odd` later.
         """
         records = Batch.of(batch, self)
-        make, step = self._dense, BLOCK_ROWS
+        make, step = self._dense, _STEP
         if records.elsewhere:
             make, step = self._stack, STACK_ROWS
         elif records.sparse and self._stays_sparse():
-            make = self._sparse
+            # Before they are centred rows are up to twice as long.
+            make, step = self._sparse, BLOCK_ROWS // (4 if self.features.middle.any() else 1)
         for start in range(0, records.n_rows, step):
             parts = records.part(start, start + step)
             block = make(*parts)
@@ -432,7 +475,7 @@ class Rows:
     def raw_blocks(self, batch: Any) -> Iterator[Block]:
         """Yield the numbers of a batch as they are in the table, dense."""
         records = Batch.of(batch, self)
-        step = STACK_ROWS if records.elsewhere else BLOCK_ROWS
+        step = STACK_ROWS if records.elsewhere else _STEP
         for start in range(0, records.n_rows, step):
             yield Block(*self._raw(*records.part(start, start + step)))
 
@@ -441,6 +484,16 @@ class Rows:
         return self._complete([beside(part, raw[0]) for part in raw])
 
     def _dense(self, *parts: Any) -> Block:
+        if self.features.limits is None and not (self.features.boxed or self.drop_missing):
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = _filled(self.features, parts[0], scaled=True)
+                values = np.rint(values, out=values)
+                squares = squared(np, values)
+            raw = [_filled(self.labels, part) for part in parts[1:] if self.labels]
+            # If so, all numbers are finite, and there are none that must be cut.
+            if np.max(squares) <= _GIANT**2 and all(map(_finite, raw)):
+                integers, shrink = shortened(np, values, squares)
+                return Block(integers, self._labels(raw, shrink))
         raw = self._raw(*parts)
         integers, shrink = self.features.to_grid(raw[0])
         return Block(integers, self._labels(raw, shrink))
@@ -453,17 +506,25 @@ class Rows:
         if self.drop_missing:
             first, *raw = self._complete([_doubles(xp, records, intercept), *raw])
             records, intercept = first.T, False
-        measured = fused(_measured, records)
 
         def measure(group: Columns, values: Any, intercept: bool, shrink: Any) -> Any:
-            weights = beside(mark_weights(len(group.names)), records)
-            return measured(xp, values, intercept, shrink, group.grid(records), weights)
+            n, more, factors = len(group.names), (intercept, shrink, group.grid(records)), None
 
-        integers, shrink, squares, marks, finite = measure(self.features, records, intercept, None)
+            def row(index: int) -> Any:
+                one = None if shrink is None else shrink[index : index + 1]
+                return _checked(xp, values[index : index + 1, :], intercept, one, more[2])[0][:, 0]
+
+            if not group.boxed:
+                squares = fused(_sizes, records)(xp, values, *more)
+                factors = shortening(xp, squares, n, row)
+            weights = beside(mark_weights(n), records)
+            return factors, *fused(_measured, records)(xp, factors, weights, values, *more)
+
+        shrink, integers, squares, marks, finite = measure(self.features, records, intercept, None)
         labels = None
         if self.labels is not None:
             factor = shrink if self.weighted else None
-            labels, *_, too = measure(self.labels, raw[0].T, False, factor)
+            _, labels, *_, too = measure(self.labels, raw[0].T, False, factor)
             finite = finite & too
         return Stack(integers, labels, squares, marks, ~finite)
 
@@ -504,15 +565,21 @@ class Rows:
         raw = [_raw(self.labels, part) for part in more] if self.labels is not None else []
         self._complete([records.data[None, :], *raw], stored=records)
         place = records.indices + first
-        data = np.clip(records.data, group.low[place], group.high[place]) * group.scale[place]
-        ones = np.full(records.shape[0], group.scale[0] if first else 0.0)
-        shrink = None
-        if not group.boxed:
-            data, ones, shrink = _shrunk(group, records, data, ones)
-        parts = (np.round(data), records.indices, records.indptr)
+        data = np.clip(records.data, group.low[place], group.high[place])
+        with np.errstate(over="ignore"):
+            data = np.round(np.clip(data * group.scale[place], -_GIANT, _GIANT))
+        parts = (data, records.indices, records.indptr)
         rows = sparse.csr_array(parts, shape=records.shape)
         if first:
-            rows = sparse.hstack([np.round(ones)[:, None], rows], format="csr")
+            ones = np.full((records.shape[0], 1), np.round(group.scale[0]))
+            rows = sparse.hstack([ones, rows], format="csr")
+        shrink = None
+        if not group.boxed:
+            n_rows, n = rows.shape
+            row = np.repeat(np.arange(n_rows), np.diff(rows.indptr))
+            squares = np.bincount(row, rows.data * rows.data, n_rows)
+            shrink = shortening(np, squares, n, lambda index: rows.data[row == index])
+            rows.data = np.round(rows.data * shrink[row])
         shift = np.round(group.middle * group.scale)
         return SparseBlock(rows, shift, self._labels(raw, shrink))
 
@@ -599,11 +666,18 @@ def _raw(group: Columns, part: Any) -> Any:
     if hasattr(part, "tocsr"):
         part = part.toarray()
     if isinstance(part, Mapping | np.ndarray):
-        n_rows = len(next(iter(part.values()))) if isinstance(part, Mapping) else len(part)
-        target = np.empty((len(group.names), n_rows))
-        group.fill(target, part)
-        return target
+        return _filled(group, part)
     return _doubles(namespace(part), part, group.intercept)
+
+
+def _filled(group: Columns, part: Any, scaled: bool = False) -> FloatArray:
+    """The same of records in memory, in the order in which they lie there."""
+    columns, n = isinstance(part, Mapping), len(group.names)
+    n_rows = len(next(iter(part.values()))) if columns else len(part)
+    by_row = not columns and part.ndim == 2 and part.strides[0] > part.strides[1]
+    target = np.empty((n_rows, n)).T if by_row else np.empty((n, n_rows))
+    group.fill(target, part, scaled)
+    return target
 
 
 def _doubles(xp: Any, part: Any, intercept: bool) -> Any:
@@ -614,32 +688,6 @@ def _doubles(xp: Any, part: Any, intercept: bool) -> Any:
     if intercept:
         doubles = xp.concat([xp.ones_like(doubles[:1, :]), doubles], axis=0)
     return doubles
-
-
-def _shrunk(group: Columns, block: Any, data: FloatArray, ones: FloatArray) -> Any:
-    """`on_grid` for the entries of a sparse matrix."""
-    n_rows = block.shape[0]
-    row = np.repeat(np.arange(n_rows), np.diff(block.indptr))
-    largest = np.abs(ones)
-    np.maximum.at(largest, row, np.abs(data))
-    first = GRID_NORM / np.maximum(largest, float(GRID_NORM))
-    data, ones = np.round(data * first[row]), np.round(ones * first)
-    squares = np.bincount(row, data * data, n_rows) + ones * ones
-    room = GRID_NORM * (1.0 - 2.0**-50) - 0.5 * math.sqrt(len(group.names))
-    root = np.sqrt(np.maximum(squares, float(GRID_NORM**2)))
-    second = np.where(squares > GRID_NORM**2, room / root, 1.0)
-    return data * second[row], ones * second, first * second
-
-
-def _exact_squares(xp: Any, values: Any) -> Any:
-    """Sums of squares down the columns: exact unless they are far above 2^40 anyway."""
-    total = 0.0
-    for start in range(0, values.shape[0], _EXACT_COLUMNS):
-        part = rows_between(values, start, start + _EXACT_COLUMNS)
-        # Without a copy where that can be.
-        squares = np.einsum("ij,ij->j", part, part) if xp is np else xp.sum(part * part, axis=0)
-        total = total + squares
-    return total
 
 
 def _into(function: Any, values: Any, *operands: Any) -> Any:
@@ -653,7 +701,7 @@ def _finite(values: Any) -> bool:
     """Whether all are finite."""
     xp = namespace(values)
     if isinstance(values, np.ndarray):
-        flat = values.reshape(-1)
+        flat = values.ravel(order="K")  # a view
         with np.errstate(over="ignore", invalid="ignore"):
             if math.isfinite(np.dot(flat, flat)):
                 return True

@@ -178,6 +178,9 @@ def _open_scipy(matrix: Any) -> Source:
     if not hasattr(matrix, "tocsr"):
         raise _not_a_table(matrix)
     by_row = matrix.tocsr()
+    if not by_row.has_canonical_format:  # entries stored twice, whose sum would pass every gate
+        by_row = by_row.copy()
+        by_row.sum_duplicates()
 
     def read(request: Request) -> Iterator[Any]:
         for start in range(0, by_row.shape[0], BATCH_ROWS):

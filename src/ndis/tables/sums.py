@@ -15,7 +15,7 @@ from ndis.tables.arrays import beside, fused
 from ndis.tables.blocks import Block
 from ndis.tables.exact import GRID_NORM, ExactSum
 from ndis.tables.functions import exp_minus, softmax
-from ndis.tables.rows import shortened
+from ndis.tables.rows import factors_of, shortened, squared
 
 if TYPE_CHECKING:
     from ndis.tables.table import Table
@@ -149,7 +149,7 @@ class CutMoments:
         """Terms: "norms", "count", "sums" of u for each cut, "grams" of u u^T."""
         if self.centre is not None:
             away = block.dense - block.beside(self.centre[:, None])
-            block = block.like(shortened(block.xp, away, None)[0])
+            block = block.like(shortened(block.xp, away)[0])
         xp, rows, n, squares = block.xp, block.dense, self.n_cuts, block.squares()
         order = xp.argsort(squares)
         squares = xp.take(squares, order, axis=0)
@@ -220,7 +220,7 @@ class CutGram:
         centre = block.beside(origin[:, None])
         long = xp.nonzero(block.distances(self.centre) > float(GRID_NORM) ** 2 * 2.0**-j)[0]
         part = xp.take(rows, long, axis=1)
-        cut = block.like(shortened(xp, part - centre, None)[0])
+        cut = block.like(shortened(xp, part - centre)[0])
         if j:
             factor = _LONGEST / xp.sqrt(xp.clip(cut.squares(), 1.0, None))
             cut = block.like(xp.trunc(cut.features * factor))
@@ -588,7 +588,10 @@ def bounded(xp: Any, vectors: Any) -> Any:
     """Columns as integers of norm at most 2^20: longer ones are scaled down, entries rounded."""
     if vectors.shape[0] == 1:
         return xp.round(xp.clip(vectors, -float(GRID_NORM), float(GRID_NORM)))
-    return shortened(xp, vectors * 1.0, None)[0]  # a copy, which is overwritten
+    # With no entry above 2^20 squares are exact: without a look at them, for a card.
+    largest = xp.max(xp.abs(vectors), axis=0)
+    whole = xp.round(vectors * (GRID_NORM / xp.clip(largest, float(GRID_NORM), None)))
+    return xp.round(whole * factors_of(xp, squared(xp, whole), whole.shape[0]))
 
 
 def _lengths(xp: Any, vectors: Any) -> Any:

@@ -18,7 +18,7 @@ from ndis.tables.device import moved, require_device
 from ndis.tables.exact import MOST_ROWS, Accumulator, ExactSum
 from ndis.tables.files import looks_like_a_value
 from ndis.tables.progress import track
-from ndis.tables.rows import PRIME, Rows, mark_weights
+from ndis.tables.rows import Rows, mark_weights, residue
 from ndis.tables.sources import Request, Source, open_source, with_labels
 from ndis.tables.threads import map_in_order
 
@@ -61,7 +61,7 @@ def fingerprint(block: Block) -> dict[str, Any]:
     if isinstance(block, Stack):
         marks = block.marks
         return {"_mark": block.total(marks * marks), "_odd": block.total(block.odd)}
-    marks = block.times(mark_weights(block.features.shape[0])) % PRIME
+    marks = residue(xp, block.times(mark_weights(block.features.shape[0])))
     return {"_mark": xp.sum(marks * marks)}
 
 
