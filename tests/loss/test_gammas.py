@@ -56,13 +56,26 @@ def test_batches_agree_with_the_contour(components: int, turned: bool) -> None:
     assert not np.isnan(given).any()
 
 
+def test_next_to_the_end_of_a_bounded_loss_nothing_is_made_up() -> None:
+    batch = QuadraticLoss(np.full((8, 1), -1.0), 0.0, 10.0)
+    eps = 5 * np.log(2) - np.array([0.0, 4e-16, 1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 1.0])
+    with np.errstate(all="ignore"):
+        closed = batch._closed_log_delta(eps)
+    assert np.isnan(closed[:4]).all()
+    assert np.isfinite(closed[-1])
+    low, high = batch.log_delta_bounds(eps)
+    found = batch.log_delta(eps)
+    assert np.all(found[1:] > -np.inf)
+    assert np.all((found >= low - 1e-9) & (found <= high + 1e-9))
+
+
 def test_a_batch_of_unlike_losses_has_no_closed_form() -> None:
     leverages, eps = np.full(6, 0.1), np.ones(6)
     different = QuadraticLoss.from_leverage(leverages, [2, 2, 2, 2, 2, 3])
     both_ways = QuadraticLoss(np.array([[0.1], [0.1], [-0.1], [0.1], [0.1], [0.1]]), 0.0, 2.0)
     shifted = QuadraticLoss(np.full((6, 1), 0.1), 0.1, 2.0)
     broken = QuadraticLoss(np.full((6, 1), 0.1), 0.0, 2.5)
-    many = QuadraticLoss.from_leverage(leverages, 100)
+    many = QuadraticLoss.from_leverage(leverages, 1000)
     for loss in (different, both_ways, shifted, broken, many):
         assert np.isnan(loss._closed_log_delta(eps)).all()
     assert np.isfinite(QuadraticLoss.from_leverage(leverages, 2)._closed_log_delta(eps)).all()

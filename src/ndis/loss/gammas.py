@@ -28,8 +28,8 @@ from ndis._validate import FloatArray
 from ndis.loss import certified
 from ndis.loss.contour import ACCURATE, log1pmx
 
-# More steps than these cost as much as a contour.
-MOST = 2000
+# More steps than these cost as much as a contour: for many losses at once, and for one.
+MOST, FEW = 2000, 40
 # Losses looked at together: what stays in cache.
 _CHUNK = 1 << 12
 # F_a(y) is a sum of weights over y + nodes for a = 1 and, from a y on that is far enough from the
@@ -69,7 +69,9 @@ def log_delta(a: float, z: FloatArray, t: FloatArray, wide: bool) -> FloatArray:
         rest = part[common] + second(a, y[common], z[common])[0]
         rest = np.exp(scale[common] + np.log(rest))
         value[common] = np.log1p(-np.where(rest < 0.5, rest, np.nan))
-    return np.where(noise <= np.where(value > -700.0, ACCURATE, -1e-12 * value), value, np.nan)
+    # Delta is not 0 anywhere here: minus infinity is what rounding has made of next to nothing.
+    known = np.isfinite(value) & (noise <= np.where(value > -700.0, ACCURATE, -1e-12 * value))
+    return np.where(known, value, np.nan)
 
 
 def _above(a: float, y: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -418,7 +418,7 @@ class QuadraticLoss(PrivacyLoss):
     def _closed_log_delta(self, eps: FloatArray) -> FloatArray:
         """Ln delta of a flat batch of leverages of as many components; NaN for others."""
         half = 0.5 * float(self.count[0, 0])
-        alike = self.excess.shape[-1] == 1 and 0 < half <= min(gammas.MOST, eps.size)
+        alike = self.excess.shape[-1] == 1 and 0 < half <= min(gammas.MOST, gammas.FEW + eps.size)
         alike = alike and half % 0.5 == 0 and bool(np.all(self.count == 2.0 * half))
         wide = self.excess[:, 0] > 0
         if alike and np.all(wide == wide[0]) and not self.shift.any():
