@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ndis.cli.console import Reply, Shown
-from ndis.report.page import picture, section, table, write_page
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -174,6 +173,8 @@ def _report(
 ) -> Path:
     """One self-contained page; figures only where matplotlib is installed."""
     import numpy as np
+
+    from ndis.report.page import picture, section, table, write_page
 
     losses = {name: release.guarantee.loss for name, release in releases.items()}
     promised = {name: release.guarantee.epsilon for name, release in releases.items()}
