@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import Profile, QuadraticLoss, certified, diagonal
-from ndis.loss.base import exp_bounds
 
 IntArray = NDArray[np.intp]
 _T = TypeVar("_T")
@@ -211,23 +210,6 @@ def log_delta_bounds(
     """
     eps, k = _validate.real("epsilon", epsilon), _validate.count("copies", copies)
     low, high = (k * _loss(P, Q, finest=True)).log_delta_bounds(eps)
-    return float(low), float(high)
-
-
-def delta_bounds(P: Gaussian, Q: Gaussian, epsilon: float) -> tuple[float, float]:
-    """Proven bounds on delta(epsilon) of two Gaussians, their eigenvalue problem included.
-
-    See `log_delta_bounds`.
-
-    Examples
-    --------
-    >>> from ndis import Gaussian
-    >>> from ndis.gaussian import delta_bounds
-    >>> low, high = delta_bounds(Gaussian([1.0], [[1.0]]), Gaussian([0.0], [[1.0]]), 1.0)
-    >>> bool(low < 0.12693673750664397 < high), bool(high / low - 1 < 1e-12)
-    (True, True)
-    """
-    low, high = exp_bounds(*log_delta_bounds(P, Q, epsilon))
     return float(low), float(high)
 
 

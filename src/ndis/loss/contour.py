@@ -27,8 +27,8 @@ what rounding may have done. Where that is not good enough the caller is told so
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,24 +119,6 @@ class _Path:
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A batch of integrals.
-
-    `derivatives(c)` gives K'(c) - t and K''(c), `expand(c)` the whole `Local`. The contour
-    crosses the real axis between `low` and `high`, whose ends are branch points, poles or
-    infinity. `growth` is the exponent's coefficient of s at infinity, NaN where a Gaussian part
-    decides there.
-    """
-
-    derivatives: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-    expand: Callable[[FloatArray], Local]
-    low: FloatArray
-    high: FloatArray
-    growth: FloatArray
-    poles: tuple[float, ...]
-
-
-@dataclass(frozen=True)
 class Cumulant:
     """A quadratic cumulant function K, whose terms are on the last axis; 0 is inside its strip.
 
@@ -211,34 +193,51 @@ class Cumulant:
 
     def problem(self, t: FloatArray, poles: tuple[float, ...]) -> tuple[Problem, FloatArray]:
         """The integral to the right of its poles, and a guess at its saddle point."""
-        rest = self.far.sum(axis=-1) - t
-        curvature = 0.5 * self.n * self.q**2
-
-        def derivatives(c: FloatArray) -> tuple[FloatArray, FloatArray]:
-            s = c[:, None]
-            inverse = 1.0 / (1.0 + self.q * s)
-            slope = rest + self.far_slopes(s, inverse).sum(axis=-1)
-            return slope, ((curvature + self.g * inverse) * inverse**2).sum(axis=-1)
-
         low, high = self.strip()
         zero = np.zeros(t.size)
-        drift, spread = derivatives(zero)
+        problem = Problem(self, t, poles, zero if poles else zero + low, zero + high)
+        drift, spread = problem.derivatives(zero)
         root = np.sqrt(drift * drift + 4.0 * len(poles) * spread)
-        gaussian = ((self.q == 0) & (self.bent > 0)).any(axis=-1)
         with np.errstate(all="ignore"):  # the side that is not taken may divide by zero
-            growth = rest + np.where(self.bent > 0, self.bent / self.q, 0.0).sum(axis=-1)
             start = np.where(
                 drift > 0, 2.0 * len(poles) / (drift + root), (root - drift) / (2.0 * spread)
             )
-        problem = Problem(
-            derivatives,
-            lambda c: self.expand(c, t),
-            zero if poles else zero + low,
-            zero + high,
-            np.where(gaussian, np.nan, growth),
-            poles,
-        )
         return problem, start / (1.0 + start / high)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A batch of integrals of exp(K(s) - s t) over the poles.
+
+    The contour crosses the real axis between `low` and `high`, whose ends are branch points, poles
+    or infinity.
+    """
+
+    terms: Cumulant
+    t: FloatArray
+    poles: tuple[float, ...]
+    low: FloatArray
+    high: FloatArray
+
+    @functools.cached_property
+    def _rest(self) -> FloatArray:
+        return np.asarray(self.terms.far.sum(axis=-1) - self.t)
+
+    def derivatives(self, c: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """K'(c) - t and K''(c)."""
+        s, terms = c[:, None], self.terms
+        inverse = 1.0 / (1.0 + terms.q * s)
+        curvature = 0.5 * terms.n * terms.q**2 + terms.g * inverse
+        slope = self._rest + terms.far_slopes(s, inverse).sum(axis=-1)
+        return slope, (curvature * inverse**2).sum(axis=-1)
+
+    @property
+    def growth(self) -> FloatArray:
+        """The exponent's coefficient of s at infinity, NaN where a Gaussian part decides there."""
+        q, bent = self.terms.q, self.terms.bent
+        with np.errstate(all="ignore"):
+            pulls = np.where(bent > 0, bent / q, 0.0).sum(axis=-1)
+        return np.where(((q == 0) & (bent > 0)).any(axis=-1), np.nan, self._rest + pulls)
 
 
 def log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -276,7 +275,7 @@ def descent(
 ) -> tuple[FloatArray, Local, FloatArray, list[FloatArray]]:
     """The saddle point, the exponent there, the scale B, and slopes A/B of paths to try."""
     c = saddle_points(problem, start)
-    local = problem.expand(c)
+    local = problem.terms.expand(c, problem.t)
     second, third = local.second, local.third
     for pole in problem.poles:
         inverse = 1.0 / (c - pole)
@@ -297,11 +296,12 @@ def _bends(
     of the vertical. Any path gives the same integral: what is bounded here is how far it
     leans, never a result.
     """
-    gaussian = np.isnan(problem.growth)
+    growth = problem.growth
+    gaussian = np.isnan(growth)
     with np.errstate(all="ignore"):
         far = local.n * local.q + np.where(local.q == 0, 0.0, local.g / local.q)
     summed = local.slope + 0.5 * far.sum(axis=-1)  # short of the Gaussian part
-    growth = scale * np.where(gaussian, summed, problem.growth)
+    growth = scale * np.where(gaussian, summed, growth)
     steepest = np.where(gaussian, 0.85, 1.3)
     against = np.where(growth > 0, -1.0, 1.0)
     wanted = against * np.minimum(np.abs(natural) + 0.4 / (1.0 + 0.1 * growth * growth), steepest)
