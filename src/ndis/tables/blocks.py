@@ -19,6 +19,13 @@ from ndis.tables.exact import BLOCK_ROWS
 _PANELS, _PANEL = 4, 256
 
 
+def squared(xp: Any, values: Any) -> Any:
+    """Sums of squares down the columns, in any order: of integers they are exact up to 2^53."""
+    if xp is np:  # without a copy
+        return np.einsum("ij,ij->j", values, values)
+    return xp.sum(values * values, axis=0)
+
+
 class Block:
     """At most 4096 rows, dense.
 
@@ -85,9 +92,7 @@ class Block:
 
     def squares(self) -> Any:
         """Squared norms of the rows: shape (n_rows,)."""
-        if isinstance(self.features, np.ndarray):  # without a copy
-            return np.einsum("ij,ij->j", self.features, self.features)
-        return self.xp.sum(self.features * self.features, axis=0)
+        return squared(self.xp, self.features)
 
     def distances(self, centre: FloatArray | None) -> Any:
         """Their squared distances from a centre; all are whole numbers."""

@@ -8,6 +8,7 @@ from typing import Any
 from ndis.tables.exact import Accumulator
 from ndis.tables.rows import default_names
 from ndis.tables.sources import Request, Source, Work
+from ndis.tables.threads import few_threads
 
 
 def open_frame(
@@ -40,7 +41,8 @@ def open_frame(
         parts = [delayed(summed)(partition) for partition in _partitions(frame)]
         while len(parts) > 1:
             parts = [delayed(_merged)(parts[i : i + 8]) for i in range(0, len(parts), 8)]
-        result: Accumulator = parts[0].compute()
+        with few_threads(1):  # partitions are shared out already
+            result: Accumulator = parts[0].compute()
         return result
 
     names = default_names(frame.shape[1]) if array else tuple(map(str, frame.columns))

@@ -21,7 +21,7 @@ import numpy as np
 
 from ndis._validate import FloatArray, positive
 from ndis.tables.arrays import beside, fused, namespace, on_host
-from ndis.tables.blocks import Block, SparseBlock, Stack
+from ndis.tables.blocks import Block, SparseBlock, Stack, squared
 from ndis.tables.exact import BLOCK_ROWS, GRID_NORM, STACK_ROWS
 from ndis.tables.values import level_positions, missing_values, numbers
 
@@ -35,6 +35,8 @@ _EXACT = 2.0**52
 _GIANT = 2.0**400
 # Rows of a block in memory: columns a multiple of 4096 bytes apart get in each other's way.
 _STEP = BLOCK_ROWS - 8
+# Rows of fewer numbers are turned into columns, which are then treated one by one.
+_NARROW = 24
 
 # What stands for limits that are to be found privately.
 PRIVATE = "private"
@@ -353,13 +355,6 @@ def _coarse(values: Any) -> Any:
     return large - (large - values)
 
 
-def squared(xp: Any, values: Any) -> Any:
-    """Sums of squares down the columns, in any order: of integers they are exact up to 2^53."""
-    if xp is np:  # without a copy
-        return np.einsum("ij,ij->j", values, values)
-    return xp.sum(values * values, axis=0)
-
-
 def _checked(xp: Any, part: Any, intercept: bool, shrink: Any, grid: Grid) -> tuple[Any, Any]:
     """`whole` of records, and whether all values of each are finite; others count as zeros here."""
     values = _doubles(xp, part, intercept)
@@ -486,10 +481,9 @@ class Rows:
     def _dense(self, *parts: Any) -> Block:
         if self.features.limits is None and not (self.features.boxed or self.drop_missing):
             with np.errstate(over="ignore", invalid="ignore"):
-                values = _filled(self.features, parts[0], scaled=True)
-                values = np.rint(values, out=values)
-                squares = squared(np, values)
-            raw = [_filled(self.labels, part) for part in parts[1:] if self.labels]
+                values = _raw(self.features, parts[0], scaled=True)
+                squares = squared(np, np.rint(values, out=values))
+            raw = [_raw(self.labels, part) for part in parts[1:]]
             # If so, all numbers are finite, and there are none that must be cut.
             if np.max(squares) <= _GIANT**2 and all(map(_finite, raw)):
                 integers, shrink = shortened(np, values, squares)
@@ -661,20 +655,18 @@ def rows_between(array: Any, start: int, stop: int) -> Any:
     return array[part] if array.ndim == 1 else array[part, :]
 
 
-def _raw(group: Columns, part: Any) -> Any:
-    """The numbers of some records, one row for each number; on a graphics card if they are."""
+def _raw(group: Columns, part: Any, scaled: bool = False) -> Any:
+    """The numbers of some records, one row for each number; on a graphics card if they are.
+
+    In memory they stay in the order in which they lie there, unless rows are short.
+    """
     if hasattr(part, "tocsr"):
         part = part.toarray()
-    if isinstance(part, Mapping | np.ndarray):
-        return _filled(group, part)
-    return _doubles(namespace(part), part, group.intercept)
-
-
-def _filled(group: Columns, part: Any, scaled: bool = False) -> FloatArray:
-    """The same of records in memory, in the order in which they lie there."""
     columns, n = isinstance(part, Mapping), len(group.names)
+    if not (columns or isinstance(part, np.ndarray)):
+        return _doubles(namespace(part), part, group.intercept)
     n_rows = len(next(iter(part.values()))) if columns else len(part)
-    by_row = not columns and part.ndim == 2 and part.strides[0] > part.strides[1]
+    by_row = not columns and n >= _NARROW and part.strides[0] > part.strides[1]
     target = np.empty((n_rows, n)).T if by_row else np.empty((n, n_rows))
     group.fill(target, part, scaled)
     return target

@@ -12,10 +12,10 @@ import numpy as np
 
 from ndis._validate import FloatArray
 from ndis.tables.arrays import beside, fused
-from ndis.tables.blocks import Block
+from ndis.tables.blocks import Block, squared
 from ndis.tables.exact import GRID_NORM, ExactSum
 from ndis.tables.functions import exp_minus, softmax
-from ndis.tables.rows import factors_of, shortened, squared
+from ndis.tables.rows import factors_of, shortened
 
 if TYPE_CHECKING:
     from ndis.tables.table import Table
@@ -231,7 +231,8 @@ class CutGram:
         side = short[:, None] * whole
         gram = gram - side - side.T + n_short * (whole[:, None] * whole)
         if j % 2:
-            short = _rooted(xp, rows, centre) - _rooted(xp, part, centre)
+            rooted = fused(_rooted, rows)
+            short = rooted(xp, rows, centre) - rooted(xp, part, centre)
         else:
             short = short - n_short * whole
         return {
@@ -243,10 +244,6 @@ class CutGram:
 
 def _rooted(xp: Any, rows: Any, centre: Any) -> Any:
     """Sums of rows less a centre, times sqrt(2), rounded towards zero."""
-    return fused(_root_sums, rows)(xp, rows, centre)
-
-
-def _root_sums(xp: Any, rows: Any, centre: Any) -> Any:
     return xp.sum(xp.astype(xp.trunc((rows - centre) * _ROOT), xp.int64), axis=-1)
 
 
@@ -595,15 +592,10 @@ def bounded(xp: Any, vectors: Any) -> Any:
 
 
 def _lengths(xp: Any, vectors: Any) -> Any:
-    """Norms of the columns, the same bits everywhere."""
+    """Norms of the columns; squares are added row by row, the same bits everywhere."""
     if vectors.shape[0] == 1:
         return xp.abs(vectors[0, :])
-    return xp.sqrt(_ordered_squares(xp, vectors))
-
-
-def _ordered_squares(xp: Any, vectors: Any) -> Any:
-    """Sums of squares down the columns, added row by row: the same bits everywhere."""
     total = 0.0
     for index in range(vectors.shape[0]):
         total = total + vectors[index, :] * vectors[index, :]
-    return total
+    return xp.sqrt(total)
