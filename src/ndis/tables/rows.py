@@ -215,6 +215,8 @@ class Columns:
     def fill(self, target: Any, values: Any, scaled: bool = False) -> None:
         """Write the numbers of a block of records into `target`, one row for each number.
 
+        The intercept is left out where the target has no room for it.
+
         Parameters
         ----------
         target : ndarray of shape (len(names), n)
@@ -223,8 +225,6 @@ class Columns:
             positions or, for lists of numbers, a matrix with one row for each record.
         scaled : bool
             Whether numbers are multiplied by `units` on the way.
-
-        The intercept is left out where the target has no room for it.
         """
         place = int(self.intercept and len(target) == len(self.names))
         factor = np.float64(self.units if scaled else 1.0)
