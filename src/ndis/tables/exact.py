@@ -12,7 +12,7 @@ and threads, Spark executors and graphics cards agree to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,14 @@ class ExactSum:
         high = np.asarray(np.floor(doubles * 2.0**-_LOW_BITS))
         low = np.asarray(doubles - high * 2.0**_LOW_BITS)
         return cls(high.astype(np.int64), low.astype(np.int64))
+
+    @classmethod
+    def block(cls, rows: Sequence[Sequence[ExactSum]]) -> ExactSum:
+        """A matrix of matrices."""
+        return cls(
+            np.block([[part.high for part in row] for row in rows]),
+            np.block([[part.low for part in row] for row in rows]),
+        )
 
     @property
     def value(self) -> FloatArray:

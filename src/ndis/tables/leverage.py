@@ -118,17 +118,7 @@ def joint_gram(table: Table) -> ExactSum:
         raise ValueError(
             f"Expected one label, got {cross.high.shape[1]}; ask for one after the other."
         )
-    squares = table.moments["squares"]
-    high, low = (
-        np.block(
-            [
-                [getattr(gram, part), getattr(cross, part)],
-                [getattr(cross, part).T, getattr(squares, part).reshape(1, 1)],
-            ]
-        )
-        for part in ("high", "low")
-    )
-    return ExactSum(high, low)
+    return ExactSum.block([[gram, cross], [cross.T, table.moments["squares"][None, None]]])
 
 
 def _ridged(table: Table, ridge: float) -> FloatArray:

@@ -117,7 +117,9 @@ class Columns:
             bound = _usable("data_norm", self.norm)
             set_(self, "norm", bound if box is None else min(bound, box))
         set_(self, "boxed", box is not None and self.norm == box)
-        set_(self, "bought", self._bought())
+        limits = self.limits or {}
+        bought = {name: tuple(at) for name, at in self._places() if limits.get(name) == PRIVATE}
+        set_(self, "bought", bought)
         if not self.names:
             raise ValueError("Expected at least one column, got none; name the columns to read.")
         if twice := next((name for name, k in Counter(self.names).items() if k > 1), None):
@@ -130,13 +132,11 @@ class Columns:
 
     # -- public facts ------------------------------------------------------------------------
 
-    def _bought(self) -> dict[str, tuple[int, ...]]:
-        place, places = int(self.intercept), {}
+    def _places(self) -> Iterator[tuple[str, range]]:
+        """Columns with the places of their numbers in a row, from left to right."""
+        place = int(self.intercept)
         for column in self.columns:
-            first, place = place, place + len(self._names(column))
-            if self.limits is not None and self.limits.get(column) == PRIVATE:
-                places[column] = tuple(range(first, place))
-        return places
+            yield column, range(place, place := place + len(self._names(column)))
 
     def found(self, limits: Limits) -> Columns:
         """The same recipe with limits that have been found."""
@@ -149,13 +149,11 @@ class Columns:
         """Low, high, middle and scale of every number in a row."""
         n = len(self.names)
         low, high, bounded = np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n, dtype=bool)
-        place = int(self.intercept)
-        for column in self.columns:
-            part = slice(place, place := place + len(self._names(column)))
+        for column, places in self._places():
             if self.limits is not None and column not in self.levels:
                 pair = self.limits[column]
-                low[part], high[part] = (-1.0, 1.0) if pair == PRIVATE else pair
-                bounded[part] = True
+                low[places], high[places] = (-1.0, 1.0) if pair == PRIVATE else pair
+                bounded[places] = True
         middle, half = np.zeros(n), np.ones(n)
         if self.centred:
             middle[bounded] = 0.5 * (low[bounded] + high[bounded])
@@ -277,9 +275,9 @@ class Columns:
             beside(vector[:, None], array)
             for vector in (self.low, self.high, self.middle, self.scale)
         )
-        limited = self.limits is not None
-        centre = middle if limited and self.centred else None
-        return Grid((low, high) if limited else None, centre, scale, self.boxed)
+        if self.limits is None:
+            return Grid(None, None, scale, self.boxed)
+        return Grid((low, high), middle if self.centred else None, scale, self.boxed)
 
 
 class Grid(NamedTuple):
@@ -414,18 +412,17 @@ class Rows:
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the table that are read."""
-        more = () if self.labels is None else self.labels.columns
-        return (*self.features.columns, *more)
+        return tuple(name for group in self.groups for name in group.columns)
 
     @property
     def levels(self) -> Mapping[str, Sequence[Any]]:
         """Public levels of all categorical columns."""
-        return {**self.features.levels, **({} if self.labels is None else self.labels.levels)}
+        return {name: known for group in self.groups for name, known in group.levels.items()}
 
     @property
     def widths(self) -> Mapping[str, int]:
         """Lengths of the lists in columns of lists."""
-        return {**self.features.widths, **({} if self.labels is None else self.labels.widths)}
+        return {name: width for group in self.groups for name, width in group.widths.items()}
 
     @property
     def bought(self) -> list[tuple[str, int, int]]:

@@ -48,8 +48,6 @@ def read_moments(table: Table) -> dict[str, ExactSum]:
     if "raw_gram" in sums:
         features = table.rows.features
         shift = np.round(features.middle * features.scale).astype(np.int64)
-        if not shift.any():
-            return {"gram" if name == "raw_gram" else name: total for name, total in sums.items()}
         # With r = x + shift: sum x x^T = sum r r^T - s shift^T - shift s^T - n shift shift^T,
         # s the sums of x.
         s = sums["sums"].times(shift)
@@ -86,13 +84,8 @@ def tally(xp: Any, values: Any, top: float, ratio: float, n_bins: int = BINS) ->
     >>> tally(np, np.array([8.0, 5.0, 4.0, 0.0]), 8.0, 2.0)[[0, 1, -1]].tolist()
     [2.0, 1.0, 1.0]
     """
-    return tally_sorted(xp, xp.sort(values), top, ratio, n_bins)
-
-
-def tally_sorted(xp: Any, values: Any, top: float, ratio: float, n_bins: int = BINS) -> Any:
-    """The same of values in increasing order."""
     edges = beside(top * ratio ** -np.arange(n_bins - 1.0, 0.0, -1.0), values)
-    below = xp.astype(xp.searchsorted(values, edges, side="right"), xp.float64)
+    below = xp.astype(xp.searchsorted(xp.sort(values), edges, side="right"), xp.float64)
     ends = beside(np.array([float(values.shape[0])]), values)
     return xp.flip(xp.concat([below, ends]) - xp.concat([0.0 * ends, below]))
 
@@ -179,7 +172,7 @@ class CutMoments:
             sums.append((root if j % 2 else short) * 2 ** (j // 2) + long)
             grams.append(gram * 2**j + long_gram)
         return {
-            "norms": tally_sorted(xp, squares, float(GRID_NORM) ** 2, 2.0),
+            "norms": tally(xp, squares, float(GRID_NORM) ** 2, 2.0),
             "count": np.array(float(block.n_rows)),
             "sums": xp.stack(sums[::-1]),
             "grams": xp.stack(grams[::-1]),

@@ -142,8 +142,7 @@ class Table:
             `ndis.tables.files.TextFormat`).
         """
         if isinstance(source, Table):
-            table = source if columns is None else source._select(tuple(columns))
-            return table
+            return source if columns is None else source._select(tuple(columns))
         if isinstance(columns, str):
             raise TypeError(
                 f"Expected columns to be a list of names, got the string {columns!r}; "
@@ -332,16 +331,13 @@ class Table:
             raise ValueError("The table has no rows; hand over at least one.")
         if n_rows.value > MOST_ROWS:
             raise ValueError(f"Expected at most {MOST_ROWS} rows, got more; split the table.")
-        now = {"rows": int(n_rows.value), "mark": None if mark is None else mark}
+        now = {"rows": int(n_rows.value)} | ({} if mark is None else {"mark": mark})
         for name, value in now.items():
-            before = self._seen.get(name)
-            if before is not None and value is not None and before != value:
+            if self._seen.setdefault(name, value) != value:
                 raise ValueError(
                     "The table changed between two passes over it; hand over one that nobody "
                     "writes to and that gives the same rows each time it is read."
                 )
-            if value is not None:
-                self._seen[name] = value
 
     @cached_property
     def moments(self) -> dict[str, ExactSum]:

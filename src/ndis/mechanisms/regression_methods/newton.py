@@ -590,11 +590,7 @@ def augmented(cut: Mapping[str, ExactSum], last: int) -> ExactSum:
     """The exact sum of (u, c)(u, c)^T."""
     by = np.array([last])
     side, corner = cut["sums"].times(by), cut["count"].times(by).times(by)
-    parts = ((cut["gram"], side), (side.T, corner))
-    return ExactSum(
-        np.block([[part.high for part in row] for row in parts]),
-        np.block([[part.low for part in row] for row in parts]),
-    )
+    return ExactSum.block([[cut["gram"], side], [side.T, corner]])
 
 
 def clipped_gradient(
