@@ -45,6 +45,8 @@ ACCURATE = 7e-13
 _GOOD = 2e-13
 _FIRST_STEP = 0.105
 _HALVINGS = 5
+# Fewer rows than these are few.
+_FEW = 8
 # Nodes are taken outward in blocks until a block ends with less than this, relatively; farther
 # out than this the squares of what is added up are no doubles.
 _NEGLIGIBLE = 1e-16
@@ -357,7 +359,8 @@ def _trapezoid(path: _Path) -> tuple[FloatArray, FloatArray, BoolArray]:
     error = np.full(path.c.size, np.inf)
     sure = np.zeros(path.c.size, dtype=bool)
     rows: IntArray = np.arange(path.c.size)
-    step = _FIRST_STEP
+    # Of few rows numpy's overhead counts and not the nodes: they begin where many would end.
+    step = _FIRST_STEP if rows.size >= _FEW else 0.5 * _FIRST_STEP
     sums, gross, blurred = _sums(path, step, 1.0)
     # Of the nodes 1, 2, 3, ... every fourth and every second are rules of their own.
     coarsest = 0.5 * path.scale + sums[:, 3]
@@ -398,7 +401,7 @@ def _sums(path: _Path, step: float, first: float) -> tuple[FloatArray, FloatArra
     blocks, until a block ends with next to nothing; NaN where none does.
     """
     size, local = path.c.size, path.local
-    block = 48 if size < 8 else 8  # few rows: numpy's overhead counts; many: wasted nodes do
+    block = 8 if size >= _FEW else 96
     total, gross = np.zeros((size, block)), np.zeros((size, block))
     blurred = np.zeros(size)
     fastest = _FASTEST / first
@@ -475,7 +478,7 @@ def quadratic(
     With many rows one term is taken at a time; with few, as many as stay in cache.
     """
     terms = local.q.shape[-1]
-    together = 1 if w.shape[0] >= 8 else max(1, CHUNK // w.size)
+    together = 1 if w.shape[0] >= _FEW else max(1, CHUNK // w.size)
     total = np.zeros_like(w)
     for first in range(0, terms, together):
         if together == 1:
