@@ -96,33 +96,24 @@ def newton(rows, y, mu: float, n_rounds: int, curve: str, rng) -> np.ndarray:
     return t / NORM
 
 
-def all_runs(
-    X, y, epsilon: float, delta: float, runs: int
-) -> Iterator[tuple[str, int, np.ndarray]]:
-    """Name (a tuned setting after a bar), run and coefficients, the constant's first."""
+def one_run(X, y, epsilon: float, delta: float, run: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Name (a tuned setting after a bar) and coefficients, the constant's first."""
     rows, sigma = with_constant(X), noise_multiplier(epsilon, delta)
     rule, mu = max(1.0, 20.0 / epsilon), 1.0 / sigma
     half = NORM**2 / 4 / (math.exp(epsilon / 2) - 1)  # half of epsilon for the determinant
     strengths = {"output": rule} | {f"output tuned|{4**k}": float(4**k) for k in range(5)}
-    solved = {name: solve(rows, y, lam) for name, lam in strengths.items()}
     penalties = {"objective": max(half, rule)}
     penalties |= {f"objective tuned|{k}": k * half for k in (1, 8)}
-    for run in range(runs):
-        z = np.random.default_rng(1000 + run).standard_normal(rows.shape[1])
-        for name, lam in strengths.items():
-            yield name, run, solved[name] + NORM / lam * sigma * z
-        for name, lam in penalties.items():
-            yield name, run, solve(rows, y, lam, objective_noise(epsilon, delta, lam) * z)
-        for n_rounds in (1, 3, 10, 30, 100):
-            for rate in (1, 4):
-                rng = np.random.default_rng((run, n_rounds))
-                name = f"gradient descent|{n_rounds},{rate}"
-                yield name, run, descent(rows, y, mu, n_rounds, rate, rng)
-        for n_rounds in (3, 6):
-            for curve in ("hessian", "bound"):
-                rng = np.random.default_rng(run)
-                yield (
-                    f"DP-Newton|{n_rounds},{curve}",
-                    run,
-                    newton(rows, y, mu, n_rounds, curve, rng),
-                )
+    z = np.random.default_rng(1000 + run).standard_normal(rows.shape[1])
+    for name, lam in strengths.items():
+        yield name, solve(rows, y, lam) + NORM / lam * sigma * z
+    for name, lam in penalties.items():
+        yield name, solve(rows, y, lam, objective_noise(epsilon, delta, lam) * z)
+    for n_rounds in (1, 3, 10, 30, 100):
+        for rate in (1, 4):
+            rng = np.random.default_rng((run, n_rounds))
+            yield f"gradient descent|{n_rounds},{rate}", descent(rows, y, mu, n_rounds, rate, rng)
+    for n_rounds in (3, 6):
+        for curve in ("hessian", "bound"):
+            rng = np.random.default_rng(run)
+            yield f"DP-Newton|{n_rounds},{curve}", newton(rows, y, mu, n_rounds, curve, rng)

@@ -74,9 +74,10 @@ _SHARES = {
     "newton": {**_OF_WEIGHTS, "gram": 0.15, "sums": 0.03, "count": 0.03},
     "descent": _OF_WEIGHTS,
 }
-# Where weights begin, in units of the rows' mean distance from their centre; the length where it is
-# not known; the least.
-_RADIUS, _UNKNOWN, _SHORTEST = 0.85, 0.5, 2.0**-10
+# Where weights begin, in units of the rows' mean distance from their centre, and at the least.
+_RADIUS, _SHORTEST = 0.85, 2.0**-10
+# What this distance usually is, and how far it varies between tables.
+_USUAL, _VARIES = 0.65, 0.15
 # Or later where noise is small beside sampling: in units of sqrt(n/d) over the noise of the centre.
 _QUIET = 0.9
 # What a round of "newton" releases.
@@ -501,10 +502,11 @@ def _parts(method: str, n_classes: int) -> dict[str, tuple[float, float]]:
 def _weights(arrays: Mapping[str, FloatArray], noise: Mapping[str, float]) -> Weights:
     """How much rows count, by what has been released of their lengths."""
     n_rows = count_of(arrays["centre"], noise["centre"])
-    radius, total = _UNKNOWN, float(arrays["distance"])
-    if total > 2.0 * noise["distance"]:
-        quiet = _QUIET * math.sqrt(n_rows / (len(arrays["centre"]) - 1)) / noise["centre"]
-        radius = min(max(max(_RADIUS, quiet) * total / n_rows, _SHORTEST), 1.0)
+    seen = float(arrays["distance"]) / n_rows
+    error = math.hypot(noise["distance"], _USUAL * count_noise(noise["centre"])) / n_rows
+    mean = _USUAL + (seen - _USUAL) / (1.0 + (error / _VARIES) ** 2)
+    quiet = _QUIET * math.sqrt(n_rows / (len(arrays["centre"]) - 1)) / noise["centre"]
+    radius = min(max(max(_RADIUS, quiet) * mean, _SHORTEST), 1.0)
     return Weights(centre_of(arrays["centre"], noise["centre"]), radius)
 
 

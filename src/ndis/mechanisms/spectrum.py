@@ -21,6 +21,9 @@ from scipy.optimize import isotonic_regression
 
 from ndis._validate import FloatArray
 
+# A spread of eigenvalues, in units of their mean squared, that is believed without evidence.
+_PLAUSIBLE = 0.5
+
 
 class Spectrum:
     """Eigenvectors of a noisy second-moment matrix, and what the true matrix is along them.
@@ -31,6 +34,8 @@ class Spectrum:
         Symmetric, with noise as `ndis.randomness.add_symmetric_noise` adds it.
     noise_scale : float
         The standard deviation s of the noise on its diagonal.
+    known : (float, float), optional
+        The mean of the true eigenvalues and its standard error, where they are known otherwise too.
 
     Attributes
     ----------
@@ -49,7 +54,8 @@ class Spectrum:
     apart. The estimates are made increasing, and their spread about their mean is reduced to what
     the energy of the matrix allows: |A|^2 is |A + E|^2 less s^2 d (d+1)/2 on average. Noise alone
     gives values near zero; an eigenvalue far above the noise is kept; a matrix that drowns in noise
-    becomes a multiple of the identity.
+    becomes a multiple of the identity. Where the mean is known, a spread that noise may have made
+    is not believed beyond a plausible one.
 
     Examples
     --------
@@ -59,13 +65,23 @@ class Spectrum:
     array([  0.,   1., 100.])
     """
 
-    def __init__(self, matrix: FloatArray, noise_scale: float) -> None:
+    def __init__(
+        self, matrix: FloatArray, noise_scale: float, known: tuple[float, float] | None = None
+    ) -> None:
         self.noisy_values, self.vectors = np.linalg.eigh(matrix)
         self.variance = 0.5 * noise_scale**2
         noisy, d = self.noisy_values, len(matrix)
         values = debiased(noisy, self.variance)
-        mean = max(float(np.mean(noisy)), noise_scale / math.sqrt(d))
-        spread = float(np.mean(noisy**2)) - self.variance * (d + 1) - mean**2
+        mean, error = float(np.mean(noisy)), noise_scale / math.sqrt(d)
+        if known is not None:
+            mean += (known[0] - mean) * error**2 / (error**2 + known[1] ** 2)
+        mean = max(mean, error if known is None else 0.0)
+        energy = float(np.mean(noisy**2)) - self.variance * (d + 1)
+        spread = energy - mean**2
+        if known is not None:
+            # The standard deviation of |E|^2/d: 2 v/d times a chi-square of d (d+1)/2 degrees.
+            error = 2.0 * self.variance * math.sqrt(1.0 + 1.0 / d)
+            spread = min(spread, max(_PLAUSIBLE * mean**2, spread - 2.0 * error))
         seen = float(np.mean((values - mean) ** 2))
         kept = min(1.0, max(0.0, spread / seen)) if seen > 0 else 1.0
         self.values = np.maximum(isotonic_regression(mean + kept * (values - mean)).x, 0.0)
