@@ -384,11 +384,12 @@ def test_entries_of_a_sparse_matrix_that_are_stored_twice_count_as_their_sum() -
         Columns(["x0", "x1"], norm=4.0),
         Columns(["x0", "x1"], limits={"x0": (-4, 4), "x1": (-4, 4)}),
     ):
-        ours, expected = (
+        ours, listed, expected = (
             Table.open(source).with_rows(Rows(recipe)).moments["gram"]
-            for source in (twice, np.array([[6.0, 0.0], [0.0, 1.0]]))
+            for source in (twice, [twice], np.array([[6.0, 0.0], [0.0, 1.0]]))
         )
         assert ours == expected
+        assert listed == expected
     assert twice.nnz == 3  # the caller's matrix is as it was
 
 

@@ -604,7 +604,7 @@ class Batch:
                     "An array of numbers has no categorical columns; hand over a data frame to use "
                     "levels."
                 )
-            return cls(data.tocsr() if hasattr(data, "tocsr") else data, records.labels)
+            return cls(stored_once(data) if records.sparse else data, records.labels)
         if rows.drop_missing:
             data = data.drop_null()
         place = {name: index for index, name in enumerate(data.schema.names)}
@@ -644,6 +644,15 @@ def _part(values: Any, start: int, stop: int) -> Any:
     if isinstance(values, Mapping):
         return {name: column[start:stop] for name, column in values.items()}
     return rows_between(values, start, stop)
+
+
+def stored_once(matrix: Any) -> Any:
+    """A sparse matrix by row; two entries of one place would pass the gates one by one."""
+    by_row = matrix.tocsr()
+    if not by_row.has_canonical_format:
+        by_row = by_row.copy()
+        by_row.sum_duplicates()
+    return by_row
 
 
 def rows_between(array: Any, start: int, stop: int) -> Any:

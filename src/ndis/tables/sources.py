@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndis.tables.arrays import free_memory
-from ndis.tables.rows import Batch, default_names, rows_between
+from ndis.tables.rows import Batch, default_names, rows_between, stored_once
 from ndis.tables.values import list_width
 
 if TYPE_CHECKING:
@@ -177,10 +177,7 @@ def _open_array(array: Any, labels: Any = None) -> Source:
 def _open_scipy(matrix: Any) -> Source:
     if not hasattr(matrix, "tocsr"):
         raise _not_a_table(matrix)
-    by_row = matrix.tocsr()
-    if not by_row.has_canonical_format:  # entries stored twice, whose sum would pass every gate
-        by_row = by_row.copy()
-        by_row.sum_duplicates()
+    by_row = stored_once(matrix)
 
     def read(request: Request) -> Iterator[Any]:
         for start in range(0, by_row.shape[0], BATCH_ROWS):

@@ -48,6 +48,8 @@ def read_moments(table: Table) -> dict[str, ExactSum]:
     if "raw_gram" in sums:
         features = table.rows.features
         shift = np.round(features.middle * features.scale).astype(np.int64)
+        if not shift.any():
+            return {"gram" if name == "raw_gram" else name: total for name, total in sums.items()}
         # With r = x + shift: sum x x^T = sum r r^T - s shift^T - shift s^T - n shift shift^T,
         # s the sums of x.
         s = sums["sums"].times(shift)
