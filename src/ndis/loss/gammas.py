@@ -58,9 +58,10 @@ def log_delta(a: float, z: FloatArray, t: FloatArray, wide: bool) -> FloatArray:
         order = arb(a)
         constant = float(order.lgamma() - order * order.log() + order)
     scale = a * log1pmx((y - a) / a) - (constant if wide else constant - t)
-    # What rounding does to y, which may be a small difference, and y to everything else.
+    # What rounding does to y, which may be a small difference, and y to everything else: at most
+    # twelve roundings.
     size = np.maximum((logs + np.abs(t)) / z, a)
-    noise = 2.0**-50 * (4.0 + (np.abs(y - a) + math.sqrt(a)) * size / y)
+    noise = 12.0 * 2.0**-53 * (4.0 + (np.abs(y - a) + math.sqrt(a)) * size / y)
     first, second = (_above, _below) if wide else (_below, _above)
     part, difference = first(a, y, z)
     value = scale + np.log(difference)
