@@ -30,6 +30,8 @@ INTERCEPT = "intercept"
 BOUND_RANGE = (1e-60, 1e60)
 # Sums of squares of integers are exact up to 2^53; above this they are taken with care.
 _EXACT = 2.0**52
+# Times this, the nearest number of 24 bits is at least the sum.
+_UP = 1.0 + 2.0**-23
 # Without limits a number is cut to so many grid units: squares of more would overflow, and one
 # giant row would turn the sums of all others into nonsense.
 _GIANT = 2.0**400
@@ -319,21 +321,32 @@ def shortened(xp: Any, values: Any, squares: Any = None) -> tuple[Any, Any]:
 
 
 def shortening(xp: Any, squares: Any, n: int, row: Callable[[int], Any]) -> Any:
-    """The factors of rows of n integers, by their sums of squares in any order.
-
-    Up to 2^52 a sum is exact. Beyond, its last bits depend on the order: it is rounded to 24 bits,
-    and where it is so close to the middle of two such numbers that the order might choose between
-    them, Python's integers do.
-    """
-    large, doubt = squares > _EXACT, (n + 8) * 2.0**-53
-    low, high = (_coarse(squares * (1.0 + error)) for error in (-doubt, doubt))
-    open_ = large & (low != high)
-    if bool(xp.any(open_)):
-        for index in on_host(xp.nonzero(open_)[0]).tolist():
+    """The factors of rows of n integers, by their sums of squares in any order."""
+    factors, doubtful = tentative(xp, squares, n)
+    if bool(xp.any(doubtful)):
+        for index in on_host(xp.nonzero(doubtful)[0]).tolist():
             exact = sum(int(entry) ** 2 for entry in on_host(row(index)).tolist())
-            if 2 * exact <= int(low[index]) + int(high[index]):
-                high[index] = low[index]
-    return factors_of(xp, xp.where(large, high * (1.0 + 2.0**-23), squares), n)
+            ends = _ends(np.float64(squares[index]), n)
+            nearest = ends[2 * exact > sum(map(int, ends))]
+            factors[index] = float(factors_of(np, np.asarray(nearest * _UP), n))
+    return factors
+
+
+def tentative(xp: Any, squares: Any, n: int) -> tuple[Any, Any]:
+    """The factors of rows of n integers, and which of them are in doubt.
+
+    Up to 2^52 a sum of squares is exact. Beyond, its last bits depend on the order: it is rounded
+    to 24 bits, and where it is so close to the middle of two such numbers that the order might
+    choose between them, Python's integers must.
+    """
+    large, (low, high) = squares > _EXACT, _ends(squares, n)
+    return factors_of(xp, xp.where(large, high * _UP, squares), n), large & (low != high)
+
+
+def _ends(squares: Any, n: int) -> tuple[Any, Any]:
+    """The least and the largest number of 24 bits that may be nearest to a sum of n squares."""
+    doubt = (n + 8) * 2.0**-53
+    return _coarse(squares * (1.0 - doubt)), _coarse(squares * (1.0 + doubt))
 
 
 def factors_of(xp: Any, squares: Any, n: int) -> Any:
@@ -361,18 +374,19 @@ def _checked(xp: Any, part: Any, intercept: bool, shrink: Any, grid: Grid) -> tu
     return whole(xp, values, shrink, grid), xp.all(entries, axis=0)
 
 
-def _sizes(xp: Any, *record: Any) -> Any:
-    """Sums of squares of `whole` records, in one pass."""
-    return squared(xp, _checked(xp, *record)[0])
-
-
 def _measured(xp: Any, factors: Any, weights: Any, *record: Any) -> tuple[Any, ...]:
-    """Records on the grid, squared norms, fingerprints, and whether all is finite, in one pass."""
+    """Factors, records on the grid, squared norms, fingerprints, what is finite: in one pass.
+
+    Last is which factors are in doubt, where none are given.
+    """
     integers, finite = _checked(xp, *record)
+    doubtful = xp.zeros_like(finite)
+    if factors is None and not record[-1].boxed:
+        factors, doubtful = tentative(xp, squared(xp, integers), integers.shape[0])
     if factors is not None:
         integers = xp.round(integers * factors)
     marks = residue(xp, xp.sum(integers * weights, axis=0))
-    return integers, squared(xp, integers), marks, finite
+    return factors, integers, squared(xp, integers), marks, finite, doubtful
 
 
 # The prime below 2^20 that takes the fingerprint of a row.
@@ -499,17 +513,15 @@ class Rows:
             records, intercept = first.T, False
 
         def measure(group: Columns, values: Any, intercept: bool, shrink: Any) -> Any:
-            n, more, factors = len(group.names), (intercept, shrink, group.grid(records)), None
-
-            def row(index: int) -> Any:
-                one = None if shrink is None else shrink[index : index + 1]
-                return _checked(xp, values[index : index + 1, :], intercept, one, more[2])[0][:, 0]
-
-            if not group.boxed:
-                squares = fused(_sizes, records)(xp, values, *more)
-                factors = shortening(xp, squares, n, row)
+            n, more = len(group.names), (values, intercept, shrink, group.grid(records))
             weights = beside(mark_weights(n), records)
-            return factors, *fused(_measured, records)(xp, factors, weights, values, *more)
+            *found, doubtful = fused(_measured, records)(xp, None, weights, *more)
+            if not group.boxed and bool(xp.any(doubtful)):
+                whole_rows = _checked(xp, *more)[0]
+                squares = squared(xp, whole_rows)
+                factors = shortening(xp, squares, n, lambda index: whole_rows[:, index])
+                *found, _ = fused(_measured, records)(xp, factors, weights, *more)
+            return found
 
         shrink, integers, squares, marks, finite = measure(self.features, records, intercept, None)
         labels = None
