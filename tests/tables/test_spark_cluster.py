@@ -31,7 +31,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until(condition: Any, seconds: float) -> None:
+def wait_until(condition: Any, seconds: float = 300.0) -> None:
+    """Wait for what comes sooner or later; the limit is for a machine that is very busy."""
     limit = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > limit:
@@ -92,7 +93,7 @@ def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
     with daemon(folder, f"{deploy}.master.Master", *place, "--port", str(port)):
-        wait_until(is_up, 30)
+        wait_until(is_up)
         with daemon(folder, *work("one")) as one, daemon(folder, *work("two")) as two:
             yield address, [one, two]
 
@@ -138,7 +139,7 @@ def test_a_worker_is_lost_and_nothing_else(tmp_path: Path) -> None:
         ) as session,
     ):
         # The job starts with both workers.
-        wait_until(lambda: session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() == 3, 60)
+        wait_until(lambda: session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() == 3)
 
         def busy_half_way() -> bool:
             done = {mark.name.removesuffix("-done") for mark in marks.glob("*-done")}
@@ -147,7 +148,7 @@ def test_a_worker_is_lost_and_nothing_else(tmp_path: Path) -> None:
             return len(done) >= 1 and on_one
 
         def lose_a_worker() -> None:
-            wait_until(busy_half_way, 60)
+            wait_until(busy_half_way)
             end(workers[0])
             lost_after.append({mark.name for mark in marks.iterdir()})
 
