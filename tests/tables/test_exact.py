@@ -287,9 +287,9 @@ def nearest(total: int) -> int:
     return -(-(2 * total - unit) // (2 * unit)) * unit
 
 
-def between(bits: int, away: int) -> list[int]:
+def between(bits: int, away: int, last: int = 12_345) -> list[int]:
     """Integers whose squares add up to the middle of two numbers of 24 bits, or a little less."""
-    rest = (((1 << 23) + 12_345) << (bits - 24)) + (1 << (bits - 25)) + away
+    rest = (((1 << 23) + last) << (bits - 24)) + (1 << (bits - 25)) + away
     entries = []
     while rest:
         entries.append(math.isqrt(rest))
@@ -314,6 +314,20 @@ def test_no_order_of_summation_chooses_between_two_factors(bits: int, away: int)
             found |= set(factors.tolist())
             assert sum(int(entry) ** 2 for entry in integers[:, 0]) <= GRID_NORM**2
     assert found == {expected}
+
+
+def test_other_array_libraries_settle_the_same_doubts() -> None:
+    """Rows by the hundred whose sums of squares lie between two numbers: the processor's bits."""
+    strict = pytest.importorskip("array_api_strict")
+    cases = [
+        between(bits, away, last) for bits in (54, 60) for away in (-1, 0, 1) for last in range(99)
+    ]
+    X = np.zeros((len(cases), max(map(len, cases))))
+    for row, entries in zip(X, cases, strict=True):
+        row[: len(entries)] = entries
+    rows = Rows(Columns([f"x{i}" for i in range(X.shape[1])], norm=float(GRID_NORM)))
+    (here,), (there,) = (list(rows.blocks(source)) for source in (X, strict.asarray(X)))
+    assert np.array_equal(np.asarray(there.features).reshape(here.features.shape), here.features)
 
 
 @given(st.integers(3, 60), st.integers(-40, 60), st.integers(0, 2**32), st.integers(-2, 2))

@@ -34,7 +34,7 @@ _TRACE, _OF_TRACE = 1.1, 0.3
 _SAMPLED, _MISSED = 0.03, 0.2
 # Widths of the coefficients' prior (log2 of them is N(-1, 1.5^2)), and how wide it is in one
 # direction beside others.
-_WIDTHS, _USUAL, _SPREAD = 2.0 ** np.arange(-3, 6), -1.0, 1.5
+_WIDTHS, _LIKELIEST, _SPREAD = 2.0 ** np.arange(-3, 6), -1.0, 1.5
 _LOCAL, _SHARES = np.array([0.3, 1.0, 3.0]), np.array([0.25, 0.5, 0.25])
 # The estimate is repeated with the curvature that it implies. Its logits spread at most so much
 # more than at any query so far, or than _FLOOR.
@@ -166,6 +166,7 @@ class Newton:
         mean = kept * mean
         self.mean = mean / max(1.0, float(np.linalg.norm(mean)))
         self.mean_error = kept * error
+        # Here a count that is too large would do the harm: not the cautious one above.
         d, n = len(mean), max(float(count), noise["count"])
         known = _TRACE * n / d, math.hypot(_OF_TRACE * n, _TRACE * noise["count"]) / d
         spectrum = Spectrum(gram - self.n * np.outer(self.mean, self.mean), noise["gram"], known)
@@ -341,7 +342,7 @@ class Newton:
         total = prior * self.slope[:, None] ** 2 + noise[:, None]
         each = np.log(_SHARES)[:, None] - 0.5 * (np.log(total) + moment[:, None] ** 2 / total)
         likelihood = logsumexp(each, axis=2).sum(axis=(1, 2))
-        likelihood -= 0.5 * ((np.log2(_WIDTHS) - _USUAL) / _SPREAD) ** 2
+        likelihood -= 0.5 * ((np.log2(_WIDTHS) - _LIKELIEST) / _SPREAD) ** 2
         weights = softmax(each, axis=2) * softmax(likelihood)[:, None, None, None]
         shrunk = np.sum(weights * prior / total, axis=(0, 2))
         self.width = shrunk * noise / np.maximum(1.0 - shrunk * self.slope**2, 1e-9)

@@ -80,8 +80,8 @@ class Spectrum:
         spread = energy - mean**2
         if known is not None:
             # The standard deviation of |E|^2/d: 2 v/d times a chi-square of d (d+1)/2 degrees.
-            error = 2.0 * self.variance * math.sqrt(1.0 + 1.0 / d)
-            spread = min(spread, max(_PLAUSIBLE * mean**2, spread - 2.0 * error))
+            doubt = 2.0 * self.variance * math.sqrt(1.0 + 1.0 / d)
+            spread = min(spread, max(_PLAUSIBLE * mean**2, spread - 2.0 * doubt))
         seen = float(np.mean((values - mean) ** 2))
         kept = min(1.0, max(0.0, spread / seen)) if seen > 0 else 1.0
         self.values = np.maximum(isotonic_regression(mean + kept * (values - mean)).x, 0.0)

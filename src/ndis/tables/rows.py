@@ -568,6 +568,7 @@ class Rows:
         raw = [_raw(self.labels, part) for part in more] if self.labels is not None else []
         self._complete([records.data[None, :], *raw], stored=records)
         place = records.indices + first
+        # The gates of `whole`, in its order: to the limits, and what has none to a giant's length.
         data = np.clip(records.data, group.low[place], group.high[place])
         with np.errstate(over="ignore"):
             data = np.round(np.clip(data * group.scale[place], -_GIANT, _GIANT))
