@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL_SELF = $(PIP) install --no-deps --no-build-isolation --editable . --editable papers
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types docs doctest slow bench evidence bench-regression wheel-check test-oldest smoke-oldest lock clean
+.PHONY: help run test check lint types docs doctest slow bench evidence bench-regression wheel-check test-oldest smoke-oldest lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -39,6 +39,9 @@ test: $(STAMPS)/dev  ## set up, then run the tests (those that take a second or 
 slow: $(STAMPS)/dev  ## the slow tests
 	$(BIN)/pytest -n 2 --dist loadgroup -m "slow and not evidence"
 
+check: $(STAMPS)/dev  ## both, collected once, the slow ones first: what CI runs
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not evidence"
+
 lint: $(STAMPS)/dev  ## ruff: rules and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -52,8 +55,7 @@ docs: $(STAMPS)/dev  ## build the site, warnings are errors
 	@echo "The site is in site; open file://$(CURDIR)/site/index.html."
 
 doctest: $(STAMPS)/dev  ## run every example in docstrings, README and docs
-	$(BIN)/pytest -n 2 --doctest-modules src papers/src
-	$(BIN)/pytest -n 2 tests/documents.py
+	$(BIN)/pytest -n 2 --doctest-modules src papers/src tests/documents.py
 
 bench: $(STAMPS)/dev  ## the benchmarks
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
@@ -102,8 +104,12 @@ test-oldest: .venv-oldest/.stamp  ## the tests with the oldest supported depende
 	.venv-oldest/bin/pytest -n 2 --dist loadgroup -m "not slow and not evidence"
 
 # What touches other packages most: command line, tables, plots, dp-accounting and OpenDP, the ledger's database.
+SMOKE := tests/interop tests/tables tests/test_plots.py \
+    $(addprefix tests/cli/test_, $(addsuffix .py, program console curve files kinds planning release settings show tables verify)) \
+    $(addprefix tests/ledger/test_, $(addsuffix .py, book chain composition modes storage))
+
 smoke-oldest: .venv-oldest/.stamp  ## the part of it that CI runs
-	.venv-oldest/bin/pytest -n 2 -m "not slow and not evidence and not spark" tests/cli/test_cli.py tests/cli/test_files.py tests/cli/test_release.py tests/interop tests/tables tests/test_plots.py tests/test_ledger.py
+	.venv-oldest/bin/pytest -n 2 -m "not slow and not evidence and not spark" $(SMOKE)
 
 lock:  ## renew requirements/*.txt (needs uv)
 	uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -4,11 +4,12 @@
 
 CASES is part of the names of the cases to run. For each case (an estimator, one of its methods) and
 each table: scales from 1e-150 to 1e150, duplicates, constant columns, denormals, one giant row;
-every second one with limits that are to be found. tests/attacks/replay.py says what is compared:
-what is asked, released, certified and warned of must be the same for the table without one row once
-it has been given the same noisy answers, and the exact sums that were asked for must be as close as
-the promise says, rounding included. So nothing but those answers depends on the row, and they come
-from functions of ndis.randomness that are exact: no value is possible under one neighbour only.
+every second one with limits that are to be found. attacks/replay.py of the tests says what is
+compared: what is asked, released, certified and warned of must be the same for the table without
+one row once it has been given the same noisy answers, and the exact sums that were asked for must
+be as close as the promise says, rounding included. So nothing but those answers depends
+on the row, and they come from functions of ndis.randomness that are exact: no value is possible
+under one neighbour only.
 """
 
 import sys
@@ -16,12 +17,12 @@ import time
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests/helpers"))
 
 import numpy as np
 
 from attacks import replay, tables
-from attacks.test_replay import OF_TABLES, make, private_limits
+from attacks.cases import OF_TABLES, make, private_limits
 
 
 def attacked(case, n_tables: int, first_seed: int) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import mpmath as mp
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests/helpers"))
 
 from dp_accounting import gaussian_mechanism
 

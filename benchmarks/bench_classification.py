@@ -290,7 +290,8 @@ def coverage(options) -> None:
                 model = PrivateLogisticRegression(
                     classes=[0, 1], epsilon=epsilon, delta=DELTA, data_norm=1.0, random_state=run
                 )
-                low, high = model.fit(X, y).intervals(0.9)
+                found = model.fit(X, y).intervals(0.9)
+                low, high = np.atleast_2d(found.lower), np.atleast_2d(found.upper)
                 inside.append((low[0] <= theta) & (theta <= high[0]))
             print(f"90% intervals, {n} rows, epsilon {epsilon:g}: {np.mean(inside):.2f}")
 

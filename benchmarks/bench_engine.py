@@ -3,7 +3,7 @@
     python benchmarks/bench_engine.py [--bounds]
 
 Writes docs/benchmarks.md, with `--bounds` only its table of proven bounds. The truth is the oracle
-of the tests (tests/oracles), which shares no code with the engine. Each peer runs in an environment
+of the tests (oracles), which shares no code with the engine. Each peer runs in an environment
 of its own under .bench/, with the versions of benchmarks/peers/*.txt; one that cannot be installed
 is reported with the reason.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/helpers"))
 
 import numpy as np
 from check_pairs import RECORD, summary

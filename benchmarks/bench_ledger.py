@@ -26,7 +26,7 @@ from ndis.calibration import meets
 from ndis.ledger.composition import compose
 from ndis.ledger.filter import Filter
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests/helpers"))
 from ledger_workers import fill
 from postgresql_server import Server
 

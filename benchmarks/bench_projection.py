@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import norm
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests/helpers"))
 from flights import correlation, distance_ratio, flights, published_correlation
 from ndis import PrivateProjection
 from ndis.calibration import noise_multiplier
 from ndis.tables import GRID_NORM
+from ndis_papers.methods.projection import Testing
 from ndis_papers.sketches import (
     draw_sketch,
     least_ratio,
@@ -129,7 +130,7 @@ def propose_test_release() -> None:
     asked = {"epsilon": epsilon, "delta": delta, "data_norm": 1.0, "n_components": r}
     ridge = PrivateProjection(**asked).calibrate(3) ** 2
     tested = PrivateProjection(**asked, method="ptr")
-    test = tested._test(tested.plan(3), tested._rows_declared(3))
+    test = Testing(tested).test(tested.plan(3), tested._rows_declared(3))
     half, part = epsilon / 2, delta / 3
     published = 1.0 + least_ratio(half, part, r) ** 2
     rows = {

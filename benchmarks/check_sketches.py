@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 from scipy import linalg, stats
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests/helpers"))
 
 from laws import output_law
 from ndis import PrivateProjection, QuadraticLoss
-from ndis.mechanisms.base import Target
-from ndis.mechanisms.regression_methods.sketches import GaussianLimit
+from ndis.mechanisms import Target
 from ndis.randomness import generator, grid_spacing
 from ndis.tables import GRID_NORM, Columns, Rows, Table
+from ndis_papers.methods.regression import GaussianLimit
 
 CLAIM = {"epsilon": 1.0, "delta": 1e-5}
 DRAWS = 20_000

@@ -3,7 +3,7 @@
     python benchmarks/fuzz_releases.py [FILES [FIRST_SEED]]
 
 Every file is a release of the library, damaged, repacked or forged by somebody who knows the
-format (``tests/fuzzing.py``). The program runs in this process, under an alarm of a minute per
+format (``helpers/fuzzing.py``). The program runs in this process, under an alarm of a minute per
 file. A file is believed falsely if its exit code is 0 and it promises more than its original
 proves.
 """
@@ -18,7 +18,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests/helpers"))
 
 import numpy as np
 

@@ -26,7 +26,7 @@ LAYERS = (
     {"ledger", "release"},
     {"mechanisms"},
     {"auditing", "interop", "plots"},
-    {"explore", "pytest_plugin", "report"},
+    {"explore", "pytest_plugin", "report", "testing"},
     {"cli"},
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
@@ -138,3 +138,92 @@ def test_import_stays_light(statement: str) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout.split()
     assert HEAVY.isdisjoint(loaded)
+
+
+# -- auditors look at runs, not inside mechanisms ------------------------------------------------
+
+MECHANISMS = sorted((SOURCE / "mechanisms").rglob("*.py"))
+AUDITORS = sorted((SOURCE / "auditing").rglob("*.py"))
+
+
+def private_names(files: list[Path]) -> set[str]:
+    """Functions and attributes that begin with an underscore, wherever they are defined."""
+    found = set()
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                found.add(node.attr)
+    return {name for name in found if name.startswith("_") and not name.startswith("__")}
+
+
+def trespasses(text: str, private: set[str]) -> list[str]:
+    """Private names of mechanisms that a file uses, and what it replaces of other objects."""
+    found, tree = [], ast.parse(text)
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ndis.mechanisms"):
+            names = [alias.name for alias in node.names if alias.name.startswith("_")]
+            found += [f"{node.lineno}: imports {name}" for name in names]
+        elif isinstance(node, ast.Attribute):
+            at_home = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if node.attr in private - own and not at_home:
+                found.append(f"{node.lineno}: uses {node.attr}")
+        elif (
+            isinstance(node, ast.Call)
+            and _name(node.func) in ("setattr", "delattr")
+            and _name(node.args[0]) not in own
+        ):
+            found.append(f"{node.lineno}: patches")
+    return found
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+@pytest.mark.parametrize("file", AUDITORS, ids=lambda file: file.name)
+def test_auditors_use_no_private_name_and_patch_nothing(file: Path) -> None:
+    assert trespasses(file.read_text(), private_names(MECHANISMS)) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from ndis.mechanisms.graph import _truth",
+        "def f(estimator):\n    return estimator._study(1)",
+        "def f(model):\n    setattr(model, 'plan', None)",
+        "class R:\n    def f(self):\n        self.model._release()",
+    ],
+)
+def test_a_trespass_is_seen(line: str) -> None:
+    assert trespasses(line, {"_study", "_release"})
+
+
+# -- tests are found by guessing -----------------------------------------------------------------
+
+TESTS = Path(__file__).parent
+# Modules without a test of their name, each with the reason.
+UNMIRRORED = {
+    "__main__.py": "two lines, which tests/cli/test_program.py runs",
+    "tables/compiling.py": "torch's compiler, on a graphics card only",
+}
+MODULES = [
+    str(file.relative_to(SOURCE)) for file in SOURCE.rglob("*.py") if file.name != "__init__.py"
+]
+
+
+def home_of(module: str) -> Path:
+    """Where a stranger looks for the test of ``a/b.py``: in ``tests/a/test_b.py``."""
+    path = Path(module)
+    return TESTS / path.parent / f"test_{path.stem.lstrip('_')}.py"
+
+
+@pytest.mark.parametrize("module", sorted(set(MODULES) - UNMIRRORED.keys()))
+def test_every_module_has_a_test_of_its_name(module: str) -> None:
+    assert home_of(module).exists(), f"Put its tests into {home_of(module).relative_to(TESTS)}."
+
+
+def test_no_exception_is_out_of_date() -> None:
+    assert [name for name in UNMIRRORED if name not in MODULES or home_of(name).exists()] == []

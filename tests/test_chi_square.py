@@ -251,3 +251,44 @@ def test_a_tail_without_digits_is_not_made_up_from_the_other(sign: float) -> Non
     for rare in (law.logcdf(far[0]), law.logsf(far[1])):
         # Ten deviations away: between the normal law's -53 and what its skewness makes of it.
         assert math.isnan(rare) or -60.0 < rare < -45.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dofs", [1e7, 1e12])
+def test_millions_of_degrees_of_freedom(dofs: float) -> None:
+    """Quantiles were off by a third of a deviation, and probabilities NaN."""
+    law = GeneralizedChiSquare([1.0], [dofs])
+    points = law.mean() + law.std() * np.array([-3.0, 0.0, 2.0])
+    assert law.cdf(points) == pytest.approx(stats.chi2.cdf(points, dofs), rel=1e-10)
+    levels = np.array([1e-6, 0.3, 0.9])
+    unit = 1e-11 + 1e-15 * dofs / law.std()  # of a deviation: that of a double
+    assert np.all(np.abs(law.cdf(law.ppf(levels)) / levels - 1.0) < 60.0 * unit)
+    assert np.all(np.abs(law.sf(law.isf(levels)) / levels - 1.0) < 60.0 * unit)
+    mixed = GeneralizedChiSquare([1.0, -0.5], [dofs, 10 * dofs], [10.0, dofs], sigma=3.0)
+    assert mixed.cdf(mixed.ppf(levels)) == pytest.approx(levels, rel=60.0 * unit)
+    assert np.all(np.isfinite(mixed.logpdf(mixed.ppf(levels))))
+
+
+@pytest.mark.parametrize("sigma", [1e-40, 1e-80, 1e-200, 1e-308])
+def test_a_normal_part_that_is_next_to_nothing(sigma: float) -> None:
+    """At the end of an exponential law it is seen: cdf(y sigma) = sigma/2 E[(y + Z)_+]."""
+    law = GeneralizedChiSquare([1.0], [2.0], sigma=sigma)
+    y = np.array([-3.0, -1.0, 0.0, 0.5, 3.0, 20.0])
+    mean = y * stats.norm.cdf(y) + stats.norm.pdf(y)
+    log_sigma = math.log(sigma)
+    assert law.logcdf(sigma * y) - log_sigma == pytest.approx(np.log(mean / 2), abs=1e-9)
+    assert law.logpdf(sigma * y) == pytest.approx(stats.norm.logcdf(y) - math.log(2.0), abs=1e-9)
+    back = GeneralizedChiSquare([-1.0], [2.0], sigma=sigma)
+    assert back.logsf(-sigma * y) == pytest.approx(law.logcdf(sigma * y), rel=1e-12)
+    assert law.cdf([-1.0, 1.0, 50.0]) == pytest.approx(stats.chi2.cdf([-1.0, 1.0, 50.0], 2))
+    assert law.logsf(1400.0) == pytest.approx(-700.0)
+    levels = np.exp(log_sigma) * np.array([1e-3, 0.2, 5.0]) if sigma > 1e-300 else np.array([0.5])
+    assert law.cdf(law.ppf(levels)) == pytest.approx(levels, rel=1e-9)
+
+
+def test_a_normal_part_next_to_which_all_else_is_nothing() -> None:
+    for weights in ([1.0], [1.0, -1.0], [1e-200]):
+        law = GeneralizedChiSquare(weights, 3.0, sigma=1e308)
+        levels = np.array([0.1, 0.3, 0.7, 0.9])
+        assert law.ppf(levels) == pytest.approx(1e308 * stats.norm.ppf(levels), rel=1e-12)
+        assert law.cdf(1e308) == pytest.approx(stats.norm.cdf(1.0), rel=1e-12)

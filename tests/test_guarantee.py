@@ -3,13 +3,15 @@
 import json
 import math
 import re
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ndis import Guarantee, NeighbourRelation, Profile, QuadraticLoss
+from ndis.calibration import least_noise
+from ndis.guarantee import _divided
 from ndis.risk import belief, true_positive
 from pairs import losses
 
@@ -158,14 +160,63 @@ def test_a_group_is_covered(eps: float, size: int, distance: float) -> None:
     assert QuadraticLoss.from_shift(size * distance).delta(group.epsilon) <= group.delta
 
 
+def test_a_group_of_shifts_is_a_larger_shift_and_keeps_its_loss() -> None:
+    """Ten people at (1, 1e-6): (10, .00048), where (1, 1e-6) alone gives (10, .0128)."""
+    noise = least_noise(lambda scale: QuadraticLoss.from_shift(1 / scale), 1.0, 1e-6)
+    loss = Profile.both(QuadraticLoss.from_shift(1 / noise))
+    group = guarantee(loss=loss, delta=1e-6).for_group(10)
+    exact = float(QuadraticLoss.from_shift(10 / noise).delta(10.0))
+    assert (
+        exact <= group.delta == pytest.approx(exact, rel=1e-9) == pytest.approx(4.772e-4, rel=1e-3)
+    )
+    assert group.loss.delta(10.0) == pytest.approx(exact, rel=1e-9)
+    bare = guarantee(loss=None, delta=1e-6).for_group(10)
+    by_hand = 1e-6 * math.fsum(math.exp(i) for i in range(10))
+    assert by_hand <= bare.delta == pytest.approx(by_hand, rel=1e-9)
+    # The other route, which knows nothing of shifts.
+    divided = math.exp(_divided(loss, 10, 10.0))
+    assert exact <= divided < 1.01 * exact
+
+
+@pytest.mark.parametrize("size", [2, 3, 7])
+def test_a_group_in_a_sketch_is_covered(size: int) -> None:
+    """Steps along one direction multiply its variance; the bound covers that, and hardly more."""
+    leverage, columns = 0.05, 10
+    loss = Profile.both(QuadraticLoss.from_leverage(leverage, columns))
+    one = guarantee(loss=loss, epsilon=float(loss.epsilon(1e-6)), delta=1e-6)
+    together = -math.expm1(size * math.log1p(-leverage))
+    least = Profile.both(QuadraticLoss.from_leverage(together, columns)).delta(size * one.epsilon)
+    group = one.for_group(size)
+    assert least <= group.delta < 1.02 * least
+    assert group.delta < replace(one, loss=None).for_group(size).delta
+
+
+def test_a_group_is_found_also_where_numbers_overflow() -> None:
+    for loss in (None, SHIFT):
+        with pytest.raises(ValueError, match="size=400: delta would not be below 1"):
+            guarantee(epsilon=3.0, delta=1e-6, loss=loss).for_group(400)
+    tiny = guarantee(epsilon=1.0, delta=1e-300, loss=None).for_group(500)
+    assert math.log(tiny.delta) == pytest.approx(
+        -300 * math.log(10) + 499 - math.log(-math.expm1(-1.0)), rel=1e-12
+    )
+    assert guarantee(epsilon=3.0, delta=0.0, loss=None).for_group(400).delta == 0.0
+
+
+def test_a_group_may_leave_a_declared_set() -> None:
+    with pytest.raises(ValueError, match="got a relative one; it says nothing about the data sets"):
+        guarantee(basis="relative").for_group(2)
+
+
 def test_conversions_say_what_they_are() -> None:
-    promised = guarantee(relation="add-remove", epsilon=0.5, delta=1e-6)
+    promised = guarantee(relation="add-remove", epsilon=0.5, delta=0.3)
     replaced = promised.to_replace()
     assert replaced.relation is NeighbourRelation.REPLACE
-    assert replaced.delta >= 1e-6 * (1 + math.exp(0.5))
+    assert replaced.delta == pytest.approx(
+        float(QuadraticLoss.from_shift(2.0).delta(1.0)), rel=1e-9
+    )
     assert "removal followed by an addition" in str(replaced)
     assert str(promised.for_group(2)).endswith("It holds for 2 such changes at once.")
-    assert promised.for_group(1).epsilon == 0.5
+    assert promised.for_group(1) is promised
     with pytest.raises(ValueError, match="add-remove"):
         replaced.to_replace()
     with pytest.raises(ValueError, match="size=50"):

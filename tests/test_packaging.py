@@ -86,6 +86,34 @@ def test_citation_has_the_version() -> None:
     assert f"version: {PROJECT['version']}\n" in (ROOT / "CITATION.cff").read_text()
 
 
+# -- what readers install -----------------------------------------------------------------------
+
+# A release commit gives the changelog its first version; until then the name on a registry is
+# anybody's.
+RELEASED = bool(re.search(r"^## \[?\d", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE))
+FRONT = ("README.md", "docs/index.md")
+PAGES = [
+    *(ROOT / name for name in ("README.md", "papers/README.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.ipynb")),
+    *sorted((ROOT / "src").rglob("*.md")),
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_nobody_is_sent_to_a_registry_before_we_are_there(page: Path) -> None:
+    assert RELEASED or not re.search(r"pip install [^`\n]*\bndis\b", page.read_text())
+
+
+@pytest.mark.parametrize("name", FRONT)
+def test_the_first_commands_work(name: str) -> None:
+    text = (ROOT / name).read_text()
+    first = re.findall(r"^\$ (.*?)(?: +#.*)?$", text, re.MULTILINE)[:3]
+    clone = ["make run", "make test", "pip install ."]
+    assert first == (["pip install ndis", *clone][:3] if RELEASED else clone)
+    assert ("Nothing is published yet" in text) != RELEASED
+
+
 # -- two distributions --------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from disks import full_beyond
 from ndis import Guarantee, Profile, QuadraticLoss, Release
 from ndis import release as files
-from ndis.release import ChangedRelease, NewFile, blank, writing_to
+from ndis.release import ChangedRelease, NewFile, blank
 from pairs import losses
 
 SHIFT = Profile.both(QuadraticLoss.from_shift(1.0))
@@ -195,9 +195,9 @@ def test_a_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_block_without_a_release_leaves_nothing(tmp_path: Path) -> None:
-    with writing_to(tmp_path / "r.npz"):
+    with NewFile(tmp_path / "r.npz"):
         pass
-    with pytest.raises(ZeroDivisionError), writing_to(tmp_path / "r.npz"):
+    with pytest.raises(ZeroDivisionError), NewFile(tmp_path / "r.npz"):
         _ = 1 / 0
     assert list(tmp_path.iterdir()) == []
 

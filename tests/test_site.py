@@ -29,6 +29,7 @@ def hook(name: str) -> Any:
 
 
 maths, copying, api, commands = map(hook, ("maths", "copying", "api", "commands"))
+home = hook("home")
 notebooks, runner = hook("notebooks"), hook("../../tools/run_notebooks")
 
 
@@ -53,6 +54,16 @@ notebooks, runner = hook("notebooks"), hook("../../tools/run_notebooks")
 )
 def test_formulas(text: str, shown: str) -> None:
     assert maths.on_page_content(text) == shown
+
+
+def test_the_home_page_shows_the_commands_of_the_readme() -> None:
+    """And no sketch in Python before them."""
+    shown = home.on_page_markdown((DOCS / "index.md").read_text())
+    commands = re.findall(r"^\$ (ndis [a-z]+)", shown, re.MULTILINE)[:3]
+    assert commands == ["ndis ledger", "ndis release", "ndis show"]
+    assert ">>>" not in shown[: shown.index("ndis show")]
+    with pytest.raises(ValueError, match="Expected a section of README"):
+        home.section("Nonsense")
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_location_counts_of_the_stops(tmp_path: Path) -> None:
     for row in rows.values():
         assert row["loss_on_valid_cells"] < row.get("simulated_loss", math.inf)
     assert rows["H_b"]["loss_on_valid_cells"] < rows["analytic"]["loss_on_valid_cells"]
-    names = {"location_counts.json", "figure_4.png", "figure_5.png"}
+    names = {"figures_4_and_5.json", "figure_4.png", "figure_5.png"}
     assert {path.name for path in tmp_path.iterdir()} == names
 
 
@@ -90,7 +90,7 @@ def test_private_pca_of_the_digits(tmp_path: Path) -> None:
     assert analytic[0]["total_deviation"] > analytic[1]["total_deviation"]
     exact, drawn = rows[0]["exact_accuracy"], [r for r in rows if r["mechanism"] == "PPCA"]
     assert all(0.8 < row["accuracy"] < exact for row in drawn)
-    assert (tmp_path / "private_pca.png").exists()
+    assert (tmp_path / "figure_6.png").exists()
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The experiments of the multi-party paper, and loaders on small files of the published shapes."""
 
+import math
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from ndis import MultiPartyRegression
-from ndis_papers.parties import PublishedParties
+from ndis_papers.parties import PublishedParties, signed_sums
 from ndis_papers.reproduce import multi_party
 from ndis_papers.reproduce.data import YEAR_PREDICTION, OfficialFile
 
@@ -183,7 +184,7 @@ def test_run_writes_rows_and_pictures(tmp_path: Path, monkeypatch: pytest.Monkey
     results = multi_party.run(tmp_path / "out", {"bike": path}, quick=True)
     data = {row["set"]: row["data"] for row in results["table_1"]}
     assert data["bike"] == "bike"
-    assert data["gpu"] == "made up, of the shape of gpu"
+    assert data["gpu"] == "stand-in for gpu (made up, 200 of 193,280 rows)"
     printed = {row["set"]: row["published_rmgm"] for row in results["table_1"]}
     assert printed["songs"] == 0.0202
     for name in ("figure_2", "figure_3"):
@@ -192,3 +193,32 @@ def test_run_writes_rows_and_pictures(tmp_path: Path, monkeypatch: pytest.Monkey
     dgm = [row for row in results["figure_3"] if row["method"] == "dgm"]
     worst = max(dgm, key=lambda row: row["error"])
     assert worst["least_eigenvalue"] < np.median([row["least_eigenvalue"] for row in dgm])
+
+
+@pytest.mark.parametrize("name", multi_party.SHAPES)
+def test_in_a_stand_in_least_squares_beats_the_mean_label(name: str) -> None:
+    problem = multi_party.stand_in(name, 2_000)
+    X, y = problem.table[:, :-1], problem.table[:, -1]
+    found = float(np.mean((y - X @ np.linalg.lstsq(X, y, rcond=None)[0]) ** 2))
+    n, d, _, printed = multi_party.SHAPES[name]
+    assert X.shape[1] == d
+    assert found == pytest.approx(printed, rel=0.1)
+    assert 1 - found / y.var() == pytest.approx(multi_party.EXPLAINED[name], abs=0.05)
+    assert ("of" in problem.name.split("rows")[0]) == (n > 2_000)
+
+
+def test_a_full_stand_in_has_as_many_rows_as_the_published_set() -> None:
+    problem = multi_party.stand_in("superconductor", None)
+    n, d, m, _ = multi_party.SHAPES["superconductor"]
+    assert problem.table.shape == (n * 5 // 4, d + 1)
+    assert problem.n_parties == m
+    assert problem.name == "stand-in for superconductor (made up)"
+
+
+def test_mixed_rows_may_be_known_beforehand() -> None:
+    rng = np.random.default_rng(0)
+    table = rng.uniform(-1, 1, (50, 3))
+    parties = PublishedParties("rmgm", 1e6, 1e-5, 50, widest=1, n_components=20)
+    sums = signed_sums(table, 20, np.random.default_rng(1))
+    given = parties.release(table, np.random.default_rng(2), sums)
+    assert np.allclose(given, sums / math.sqrt(20), atol=1e-3)

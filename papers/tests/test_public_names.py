@@ -14,6 +14,15 @@ import ndis_papers
 SOURCE = Path(ndis_papers.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
+# Functions of the library that begin with an underscore.
+PRIVATE = {
+    node.name
+    for file in Path(ndis.__file__).parent.rglob("*.py")
+    for node in ast.walk(ast.parse(file.read_text()))
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("_")
+    if not node.name.startswith("__")
+}
+
 
 def is_module(name: str) -> bool:
     try:
@@ -38,11 +47,16 @@ def public(module: str, name: str) -> bool:
 def private_uses(text: str) -> Iterator[str]:
     """Yield what a file takes from the library that is not public."""
     tree = ast.parse(text)
+    defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "ndis":
             for alias in node.names:
                 if not public(str(node.module), alias.name):
                     yield f"{node.lineno}: {node.module}.{alias.name}"
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if node.attr in PRIVATE - defined and not own:
+                yield f"{node.lineno}: .{node.attr}"
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 head, _, rest = alias.name.partition(".")
@@ -62,7 +76,8 @@ def test_only_public_names_are_used(file: Path) -> None:
         "from ndis._validate import FloatArray",
         "from ndis.mechanisms.projection import PrivateProjection",
         "def f():\n    from ndis.loss.quadratic import QuadraticLoss",
-        "from ndis.calibration import ROUND_UP",
+        "from ndis.calibration import _REACH",
+        "def f(model):\n    return model._target()",
         "import ndis.mechanisms.projection",
     ],
 )

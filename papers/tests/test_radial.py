@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from flint import arb
 
-from loss_contract import CHECKS
 from ndis import Profile, QuadraticLoss
 from ndis.loss import from_dict
+from ndis.testing import LOSS_CHECKS
 from ndis_papers import radial
 from ndis_papers.radial import RadialLoss
 
@@ -169,6 +169,6 @@ def test_closed_form_and_integral_agree(dimension: int, spread: float, epsilon: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", LOSS_CHECKS)
 def test_contract(check: str, tmp_path: Path) -> None:
-    CHECKS[check](RadialLoss(12, 8.0), tmp_path)
+    LOSS_CHECKS[check](RadialLoss(12, 8.0), tmp_path)

@@ -1,6 +1,7 @@
 """The rank-one mechanism: sampled as published, refuted by computation, repaired at a price."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,9 @@ import pytest
 
 from ndis import GaussianMechanism, Guarantee, Ledger, QuadraticLoss, Release
 from ndis_papers import RankOneGaussianMechanism, rank_one
-from ndis_papers.additive import analytic, simulate
+from ndis_papers.additive import analytic, analytic_noise, simulate
 from ndis_papers.radial import RadialLoss
-from ndis_papers.rank_one import direction, published_spread, true_spread
+from ndis_papers.rank_one import direction, published_spread, singular_spread, true_spread
 from samplers import LEVEL, accepts_scale, accepts_sphere
 
 
@@ -64,7 +65,7 @@ def test_a_refuted_release_survives_the_file(tmp_path: Path) -> None:
 
 
 def test_a_ledger_never_counts_the_refuted_claim(tmp_path: Path) -> None:
-    with Ledger.create(tmp_path / "budget", 3.0, 0.2, "replace") as ledger:
+    with Ledger.create(tmp_path / "budget", 3.0, 0.2, "replace", accept=["declared"]) as ledger:
         common: dict[str, Any] = {"relation": "replace", "ledger": ledger}
         refuted = RankOneGaussianMechanism(1e-3, 1e-5, 1.0, acknowledge_refuted=True, **common)
         with pytest.raises(ValueError, match="refuted"):
@@ -177,3 +178,19 @@ def test_singular_noise_of_rank_one_and_of_full_rank_is_known() -> None:
     assert full == pytest.approx(float(QuadraticLoss.from_shift(0.5).delta(0.3)), rel=1e-9)
     with pytest.raises(ValueError, match="Expected rank <= 3, got 4"):
         rank_one.singular_delta(3, 4, 1.0, 0.1)
+
+
+@pytest.mark.slow
+def test_the_page_on_ranks_says_what_is_computed() -> None:
+    page = Path(__file__).parents[2] / "docs" / "proofs" / "rank-one.md"
+    table = page.read_text(encoding="utf-8").split("## Any rank")[1]
+    found = 0
+    for line in re.findall(r"^\| ([\d,]+) \| \((\S+), (\S+)\) \| (.*)$", table, re.MULTILINE):
+        dimension, epsilon, delta = int(line[0].replace(",", "")), float(line[1]), float(line[2])
+        full = dimension * analytic_noise(epsilon, delta) ** 2
+        for value, rank in re.findall(r"([\d.,]+)\**? \(r = (\d+)\)", line[3]):
+            spread = singular_spread(dimension, int(rank), epsilon, delta)
+            written = float(value.replace(",", ""))
+            assert int(rank) * spread / full == pytest.approx(written, rel=0.01)
+            found += 1
+    assert found == 22

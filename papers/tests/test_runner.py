@@ -89,9 +89,20 @@ def test_every_table_and_figure_is_listed_with_its_state(
         assert set(item["files"]) <= set(experiment.files)
         assert ("needs" in item["state"]) == bool(item["files"])
         assert item["minutes"] == experiment.minutes > 0
+
+
+def test_the_list_fits_eighty_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
         main(["reproduce", "--list"])
-    assert "Figure 15" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert max(len(line) for line in lines) <= 80
+    words = " ".join(lines).split()
+    for item in ITEMS:
+        # Nothing is cut or broken in the middle of a word.
+        assert {*item.place.split(), *item.shows.split(), item.experiment} <= set(words)
 
 
 @pytest.mark.parametrize("name", ["ndis-2024-monotone", "rank-one-constants", "jl-transform"])
@@ -122,22 +133,22 @@ def test_rows_become_csv(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_tables_of_the_flights_are_near_the_published_ones(tmp_path: Path) -> None:
     results = ndis_2024.run(tmp_path, quick=True)
-    made = [row for row in results["regression"] if row["data"] != "flight"]
+    made = [row for row in results["tables_2_and_4"] if row["data"] != "flight"]
     assert {row["source"] for row in made} == {"made up"}
     assert all("not to be compared" in row["remark"] for row in made)
-    for name in ("projection", "regression"):
+    for name in ("tables_1_and_3", "tables_2_and_4"):
         results[name] = [row for row in results[name] if row["data"] == "flight"]
-    for row in results["projection"]:
+    for row in results["tables_1_and_3"]:
         assert row["distance_ratio"] == pytest.approx(row["published_distance_ratio"], rel=0.04)
         published = row["published_correlation"]
         assert row["correlation_as_published"] == pytest.approx(published, rel=0.03)
         assert row["correlation"] <= 1.0
     regression = {
-        (row["table"], row["method"], row["calibration"]): row for row in results["regression"]
+        (row["table"], row["method"], row["calibration"]): row for row in results["tables_2_and_4"]
     }
-    assert [row["table"] for row in results["regression"]].count(2) == 7
-    assert [row["table"] for row in results["regression"]].count(4) == 8
-    for row in results["regression"]:
+    assert [row["table"] for row in results["tables_2_and_4"]].count(2) == 7
+    assert [row["table"] for row in results["tables_2_and_4"]].count(4) == 8
+    for row in results["tables_2_and_4"]:
         published = row["published_relative_error"]
         if published is not None and row["published_noise"]:
             assert row["relative_error"] == pytest.approx(published, rel=0.08)
@@ -149,7 +160,7 @@ def test_tables_of_the_flights_are_near_the_published_ones(tmp_path: Path) -> No
     exact = regression[2, "als", "exact"]["relative_error"]
     assert exact < 0.8 * regression[2, "sketch", "as published"]["relative_error"]
     assert "contradicts" in regression[4, "mutual-information", "as published"]["remark"]
-    assert results["inherent"][0]["log10_delta_at_1"] < -16
+    assert results["figures_6_and_10"][0]["log10_delta_at_1"] < -16
 
 
 def test_printed_noise_that_contradicts_the_papers_own_formulas() -> None:
@@ -174,8 +185,8 @@ def test_printed_noise_that_contradicts_the_papers_own_formulas() -> None:
 @pytest.mark.slow
 def test_estimated_curves_match_the_exact_ones(tmp_path: Path) -> None:
     (outcome,) = reproduce(["ndis-2024-black-box"], tmp_path, quick=True)
-    assert {"figure_5.png", "figure_9.png", "black_box.csv"} <= set(outcome.files)
-    rows = json.loads((tmp_path / "ndis-2024-black-box" / "black_box.json").read_text())
+    assert {"figure_5.png", "figure_9.png", "figures_5_and_9.csv"} <= set(outcome.files)
+    rows = json.loads((tmp_path / "ndis-2024-black-box" / "figures_5_and_9.json").read_text())
     assert {row["data"].split(",")[0] for row in rows if row["figure"] == "figure_5"} == {
         "diabetes",
         "flight",
@@ -349,5 +360,5 @@ def test_hashes_are_reported_and_can_be_pinned(
         main([*given, "--sha256", f"uber={digest.upper()}"])
     assert not leaving.value.code
     assert json.loads(capsys.readouterr().out)["rank-one-counts"]["inputs"] == {"uber": digest}
-    rows = json.loads((tmp_path / "out/rank-one-counts/location_counts.json").read_text())
+    rows = json.loads((tmp_path / "out/rank-one-counts/figures_4_and_5.json").read_text())
     assert max(row["largest_count_released"] for row in rows) > location_counts.UBER.rows / 3 - 1e4

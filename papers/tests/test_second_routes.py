@@ -1,4 +1,4 @@
-"""Every verdict "refuted", and "vacuous", by a second route: numpy and scipy, not the engine.
+"""Every verdict "refuted" and "vacuous", and some others, by a second route: not the engine.
 
 Simulations of the mechanism, quadrature of densities, or the paper's own formula written anew.
 """
@@ -35,12 +35,18 @@ def test_every_refuted_claim_has_one() -> None:
     refuted = {place for place, verdict in verdicts.items() if verdict in ("refuted", "vacuous")}
     assert refuted <= ROUTES.keys()
     # Corrected ones: what is printed does not hold, what is meant does.
-    assert {verdicts[place] for place in ROUTES.keys() - refuted} == {"confirmed with correction"}
+    others = {verdicts[place] for place in ROUTES.keys() - refuted}
+    assert others == {"confirmed", "confirmed with correction", "open, answered since"}
 
 
 @pytest.mark.parametrize("place", ROUTES, ids=": ".join)
-def test_it_refutes(place: tuple[str, str]) -> None:
+def test_it_agrees(place: tuple[str, str]) -> None:
     assert ROUTES[place]()
+
+
+def most_mean(sample: np.ndarray) -> float:
+    """The mean, and four and a half standard errors."""
+    return float(sample.mean() + 4.5 * sample.std() / math.sqrt(sample.size))
 
 
 def least_mean(sample: np.ndarray) -> float:
@@ -174,13 +180,55 @@ def _() -> bool:
 
 @route("ndis-2024", "Figure 15")
 def _() -> bool:
-    """With the residual fixed delta rises with p, with q fixed it falls."""
-    fixed_residual = [als_delta(p + 0.01, p, 10, 1000, 1.0) for p in (0.005, 0.01, 0.015)]
+    """With the residual fixed delta rises with p, and with p fixed it rises with the residual."""
+    along = [als_delta(p + 0.01, p, 10, 1000, 1.0) for p in (0.005, 0.01, 0.015)]
+    across = [als_delta(0.01 + e, 0.01, 10, 1000, 1.0) for e in (0.005, 0.01, 0.015)]
+    return bool(np.all(np.diff(along) > 0) and np.all(np.diff(across) > 0))
+
+
+@route("ndis-2024", "Section 6.3, monotonicity")
+def _() -> bool:
+    """With q fixed, which is what theorem 5 assumes, it falls."""
     fixed_q = [als_delta(0.02, p, 10, 1000, 1.0) for p in (0.01, 0.015, 0.019)]
-    return bool(np.all(np.diff(fixed_residual) > 0) and np.all(np.diff(fixed_q) < 0))
+    return bool(np.all(np.diff(fixed_q) < 0))
 
 
-@route("ndis-2024", "Theorem 5")
+@route("ndis-2024", "Section 6.3, Figure 11")
+def _() -> bool:
+    """Two t laws of explicit tables on a plane of points, over the edge q = 1/82."""
+    q, r, eps = 1 / 82, 1269, 1.0
+    return (
+        1.50e-7 < max(t_delta(q, share * q, r, eps) for share in (0.4, 0.45, 0.5, 0.55)) < 1.60e-7
+    )
+
+
+def t_delta(q: float, p: float, r: int, eps: float) -> float:
+    """Delta of sketch-and-solve with two features, from the densities of two t laws."""
+    row = np.array([math.sqrt(p / (1 - p)), 0.0, 0.0])
+    row[2] = math.sqrt(q / (1 - q) - row[0] ** 2)
+    laws = []
+    for table in (np.vstack([row, np.eye(3)]), np.eye(3)):
+        B, b = table[:, :-1], table[:, -1]
+        x = np.linalg.lstsq(B, b, rcond=None)[0]
+        scale = float(np.sum((b - B @ x) ** 2)) * np.diag(np.linalg.inv(B.T @ B)) / (r - 1)
+        laws.append((x, scale))
+    freedom, deltas = r - 1, []
+    u = np.linspace(-9, 9, 1201)
+    for (m1, v1), (m2, v2) in (laws, laws[::-1]):
+        x, y = m1[0] + math.sqrt(v1[0]) * u[:, None], m1[1] + math.sqrt(v1[1]) * u[None]
+        logs = [
+            -0.5
+            * (freedom + 2)
+            * np.log1p(((x - m[0]) ** 2 / v[0] + (y - m[1]) ** 2 / v[1]) / freedom)
+            - 0.5 * np.log(v[0] * v[1])
+            for m, v in ((m1, v1), (m2, v2))
+        ]
+        weight = np.exp(logs[0]) * math.sqrt(v1[0] * v1[1]) / (2 * math.pi)
+        deltas.append(float((hinge(logs[0] - logs[1], eps) * weight).sum() * (u[1] - u[0]) ** 2))
+    return max(deltas)
+
+
+@route("ndis-2024", "Theorem 5, Figure 4")
 def _() -> bool:
     """The row (0, l) beside nothing: two centred normals, whose delta is two tails."""
     eps, delta = 0.1, 1e-6
@@ -238,13 +286,11 @@ def _() -> bool:
         return brentq(lambda s: sketch_delta(eps, 1 / (1 + s), 300) - delta, 0.1, 1e4)
 
     plain, delta = ridge(1.0, 1e-5), 1e-5
-    sampled = [
-        ridge(math.log1p(math.expm1(1.0) / q), delta / q) / q / plain for q in (0.9, 0.5, 0.1)
-    ]
-    return min(sampled) > 1
+    ridges = {q: ridge(math.log1p(math.expm1(1.0) / q), delta / q) / plain for q in (0.9, 0.5, 0.1)}
+    return max(ridges.values()) < 1 < min(r / q for q, r in ridges.items())
 
 
-@route("ndis-2026", "Theorem 6.1")
+@route("ndis-2026", "Theorem 6.1, Figure 5")
 def _() -> bool:
     """Log-ratios of at most 0.3, of sum 0.75: the published covariance term is 0 at eps = 0.5."""
     return least_mean(wider_first(0.5)) > 0.0
@@ -315,7 +361,7 @@ def _() -> bool:
     return refuted(5_760_000, 1.6e-7, 1e-7, 0.45)
 
 
-@route("rank-one-gaussian", "Theorem 5, proof")
+@route("rank-one-gaussian", "Theorem 5, Figure 1, proof")
 def _() -> bool:
     """Noise is drawn, and the angle between it and itself less the shift is measured."""
     M, rng = 7921, np.random.default_rng(6)
@@ -338,9 +384,12 @@ def _() -> bool:
 
 @route("rank-one-gaussian", "Corollary 1")
 def _() -> bool:
-    """C_A/(M C_R) = (x^2 + eps) psi/(2 eps): it grows like 1/eps."""
+    """C_A/(M C_R) = (x^2 + eps) psi/(2 eps): it grows like 1/eps, and tends to a limit in M."""
     values = [(norm.ppf(1e-7) ** 2 + e) * psi(7921, 1e-7) / (2 * e) for e in (1e-1, 1e-3, 1e-5)]
-    return bool(values[1] > 90 * values[0] and values[2] > 90 * values[1])
+    in_m = [psi(M, 1e-7) for M in (10**3, 10**4, 10**6)]
+    grows = values[1] > 90 * values[0] and values[2] > 90 * values[1]
+    # C_M/(MN) has the sum of 1/sqrt(k), which lies above 2 (sqrt(r+1) - 1).
+    return bool(grows and 0.9 < in_m[0] < in_m[2] < 1)
 
 
 @route("rank-one-gaussian", "Corollary 2")
@@ -361,22 +410,55 @@ def _() -> bool:
 
 @route("rank-one-gaussian", "Remark 2")
 def _() -> bool:
-    losses = np.random.default_rng(8).chisquare(7921, RUNS) / 7921
+    """Simulated squared lengths in 50 dimensions: central moments as printed, raw ones near 1."""
+    losses = np.random.default_rng(8).chisquare(50, RUNS) / 50
+    centred = (losses - losses.mean()) / losses.std()
+    central = (
+        abs(np.mean(centred**4) - (3 + 12 / 50)) < 0.1
+        and abs(np.mean(centred**3) - math.sqrt(8 / 50)) < 0.03
+    )
     raw = float(np.mean(losses**4) / np.mean(losses**2) ** 2)
-    return abs(raw - 1) < 0.01 < abs(raw - (3 + 12 / 7921))
+    return bool(central and raw < 2)
 
 
-@route("rank-one-gaussian", "Definition 7, rank r")
-def _() -> bool:
-    """Noise as long as the Gaussian mechanism's, drawn in two directions of a hundred."""
-    M, r = 100, 2
-    spread = M * analytic(1.0, 1e-3) ** 2 / r
+def singular_hinges(M: int, r: int, spread: float, eps: float) -> np.ndarray:
+    """Hinges of simulated losses of noise in r of M directions, the shift being 1."""
     rng = np.random.default_rng(12)
     square = spread * rng.chisquare(r, RUNS)
     g = rng.standard_normal(RUNS)
     d = 1 - 2 * np.sqrt(square) * g / np.sqrt(g * g + rng.chisquare(M - 1, RUNS))
-    losses = 0.5 * (M - r) * np.log1p(d / square) + d / (2 * spread)
-    return least_mean(hinge(losses, 1.0)) > 10 * 1e-3
+    return hinge(0.5 * (M - r) * np.log1p(d / square) + d / (2 * spread), eps)
+
+
+@route("rank-one-gaussian", "Title")
+def _() -> bool:
+    """Three quarters of the Gaussian mechanism's squared length, (10, 1e-3), ten dimensions.
+
+    Five directions keep the promise with it, where ten do not, and two of a hundred are far off.
+    """
+    short, full = 0.75 * 10 * analytic(10.0, 1e-3) ** 2, 100 * analytic(1.0, 1e-3) ** 2
+    five, ten = (singular_hinges(10, r, short / r, 10.0) for r in (5, 10))
+    two = singular_hinges(100, 2, full / 2, 1.0)
+    return most_mean(five) < 1e-3 < least_mean(ten) and least_mean(two) > 10 * 1e-3
+
+
+@route("rank-one-gaussian", "Abstract")
+def _() -> bool:
+    """As long as the Gaussian mechanism's noise for (1, 1e-3), along one direction."""
+    return least_mean(true_deltas(100, 100 * analytic(1.0, 1e-3) ** 2, 1.0)) > 0.1
+
+
+@route("rank-one-gaussian", "Sequel, arXiv 2512.06253")
+def _() -> bool:
+    """A direction times a chi_1 length, as long as the classic mechanism's noise: simulated."""
+    M, rng = 14, np.random.default_rng(13)
+    scale = math.sqrt(2 * M * math.log(1.25e5))
+    v = rng.standard_normal((RUNS, M))
+    noise = scale * np.abs(rng.standard_normal((RUNS, 1))) * v / np.linalg.norm(v, axis=1)[:, None]
+    near = np.sum(noise**2, axis=1)
+    far = near - 2 * noise[:, 0] + 1
+    losses = 0.5 * (M - 1) * np.log(far / near) + (far - near) / (2 * scale**2)
+    return least_mean(hinge(losses, 1.0)) > 0.05
 
 
 @route("rank-one-gaussian", "Section 4")
@@ -386,7 +468,7 @@ def _() -> bool:
     return not set(noise[:, 1]) & set((noise + 0.5)[:, 1])
 
 
-@route("rank-one-gaussian", "Remark 1")
+@route("rank-one-gaussian", "Remark 1, Figure 2")
 def _() -> bool:
     return refuted(10, 0.099, 1e-5, 0.05) and refuted(1000, 0.00099, 1e-5, 0.4)
 
@@ -427,6 +509,57 @@ def _() -> bool:
     stage_one = float(np.prod(after**2 / before**2))
     ridged = float(np.prod((after**2 + w**2) / (before**2 + w**2)))
     return stage_one > (1 + 1 / w) ** 2 >= ridged
+
+
+@route("jl-transform", "Abstract, Table I")
+def _() -> bool:
+    """One node of 1e5: answers of randomised response drawn, the sketch's weight by bisection."""
+    n, r, rng = 100_000, 4239, np.random.default_rng(14)
+
+    def gap(w: float) -> float:
+        t = (1 - w / n) * 2 / w
+        return sketch_delta(1.0, t / (1 + t), r) - 1e-6
+
+    w = brentq(gap, 10.0, 10_000.0)
+    sketch = w * float(np.std(rng.chisquare(r, RUNS) / r))
+    flip = 1 / (1 + math.e)
+    response = float(np.std(rng.binomial(n - 1, flip, RUNS) / (1 - 2 * flip)))
+    return abs((response / sketch) ** 2 / 1230 - 1) < 0.05
+
+
+@route("jl-transform", "Abstract, Table II")
+def _() -> bool:
+    """Noise on every row of an empty table, drawn: along a direction, 20 people."""
+    rng, scale = np.random.default_rng(15), 2 * analytic(1.0, 1e-6)
+    rows = np.sum((scale * rng.standard_normal((RUNS, 20))) ** 2, axis=1)
+    matrix = rng.standard_normal((RUNS, 3, 3)) * math.sqrt(2) * analytic(1.0, 1e-6)
+    matrix = np.triu(matrix) + np.transpose(np.triu(matrix, 1), (0, 2, 1))
+    x = np.array([0.6, 0.0, 0.8])
+    along = np.einsum("i,kij,j->k", x, matrix, x)
+    return float(rows.std()) > 206 > math.sqrt(2) * 100 > 20 > float(along.std())
+
+
+@route("jl-transform", "Section IV")
+def _() -> bool:
+    """By the normal distribution function: kept at 1 and 30, broken at 40."""
+
+    def delta(eps: float) -> float:
+        D = eps / (2 * math.sqrt(math.log(1e5)))
+        tail = math.exp(eps + float(norm.logcdf(-D / 2 - eps / D)))
+        return float(norm.cdf(D / 2 - eps / D)) - tail
+
+    return delta(1.0) < 1e-5 and delta(30.0) < 1e-5 < delta(40.0)
+
+
+@route("jl-transform", "Section V, error amplification")
+def _() -> bool:
+    """Weights by bisection on chi-square tails: the error of a node does not grow with r."""
+
+    def error(r: int) -> float:
+        w = brentq(lambda w: sketch_delta(1.0, 2 / (w + 2), r) - 1e-6, 5.0, 10_000.0)
+        return math.sqrt(2 / r) * float(w)
+
+    return error(20) > error(191) > error(4239)
 
 
 # -- multi-party ---------------------------------------------------------------------------------

@@ -16,9 +16,11 @@ from ndis.ledger import Ledger as Ledger
 from ndis.loss import LeastSquaresLoss as LeastSquaresLoss
 from ndis.loss import Profile as Profile
 from ndis.loss import QuadraticLoss as QuadraticLoss
+from ndis.loss import SphericalLoss as SphericalLoss
 from ndis.loss import TabulatedLoss as TabulatedLoss
 from ndis.mechanisms.additive import GaussianMechanism as GaussianMechanism
 from ndis.mechanisms.additive import MatrixGaussianMechanism as MatrixGaussianMechanism
+from ndis.mechanisms.additive import NoiseMechanism as NoiseMechanism
 from ndis.mechanisms.classification import PrivateLogisticRegression as PrivateLogisticRegression
 from ndis.mechanisms.graph import PrivateGraph as PrivateGraph
 from ndis.mechanisms.limits import PrivateLimits as PrivateLimits

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -151,6 +152,67 @@ def require_folder(path: Path, what: str) -> None:
         )
 
 
+# What is read whole, such as an agreement, may have so many bytes: parsed it takes up to forty
+# times as many.
+MOST_TEXT = 2**22
+
+
+def read_text(path: str | Path, most: int = MOST_TEXT) -> str:
+    """The text of a file that is to be read whole; a long one is refused before it is read."""
+    with Path(path).open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"Expected at most {most} bytes in {path}, got more; check the file.")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"Expected text in {path}, got something else; unpack or convert it."
+        ) from None
+
+
 def printable(text: str) -> str:
     """Text in which nothing can move a cursor, change a colour or turn the reading direction."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+# Whoever is named before the host of an address, and the values in its query.
+_USER = re.compile(r"://(?:[^\s'\"]*:[^\s'\"]*|[^\s'\"/]*)@")
+_QUERY = re.compile(r"([?&;][\w.-]+=)[^&#\s'\"]*")
+
+
+def without_secrets(text: str) -> str:
+    """Text in which no address shows a user, a password or a key.
+
+    Examples
+    --------
+    >>> from ndis._validate import without_secrets
+    >>> without_secrets("no such host: postgresql://me:p@ss/word@host/db?sslpassword=x#ndis")
+    'no such host: postgresql://...@host/db?sslpassword=...#ndis'
+    """
+    return _QUERY.sub(r"\1...", _USER.sub("://...@", text))
+
+
+class Address(str):
+    """An address that opens what it names and shows no secret, whoever prints or formats it.
+
+    Examples
+    --------
+    >>> from ndis._validate import Address
+    >>> address = Address("postgresql://me:secret@host/db")
+    >>> print(address, [address], address == "postgresql://me:secret@host/db")
+    postgresql://...@host/db ['postgresql://...@host/db'] True
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, address: str) -> Self:
+        return super().__new__(cls, "".join(address))  # where str() would take what is shown
+
+    def __str__(self) -> str:
+        """What may be printed, logged or published."""
+        return without_secrets("".join(self))
+
+    def __repr__(self) -> str:
+        """The same, quoted."""
+        return repr(str(self))

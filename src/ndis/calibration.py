@@ -18,7 +18,7 @@ from ndis import _validate
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.loss.curves import narrowed
 
-__all__ = ["least_noise", "meets", "noise_multiplier"]
+__all__ = ["ROUND_UP", "least_noise", "meets", "noise_multiplier"]
 
 # More than the rounding of a few products, quotients and roots can take away: a noise scale that
 # is computed from a calibrated one is raised by it.

@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ BoolArray = NDArray[np.bool_]
 _ENOUGH = 1e-10
 # So near the end of its support, beside the scale on which it changes, a one-sided law is a power.
 _NEAR = 1e-17
+# A normal part is narrow if it is this much less, beside that scale.
+_HAIR = 1e-30
 # Above ln 1/2 by what two tails may be off: a tail this common is not subtracted from one.
 _HALF = -0.68
 
@@ -222,6 +224,22 @@ class GeneralizedChiSquare:
         return joined.reshape(points.shape)[()]
 
 
+def _log_power_of_normal(y: float, power: float) -> float:
+    """Ln E[(y + Z)_+^power], power > -1, by confluent hypergeometric functions."""
+    if y > 1e9 * max(1.0, power):
+        return power * math.log(y)
+    if y < -1e8:
+        return -0.5 * y * y - (power + 1.0) * math.log(-y)
+    with certified.precision(192):
+        p, z, half = arb(power), arb(y) ** 2 / 2, arb(0.5)
+        front = (p + 1).gamma() / (2 * arb.pi()).sqrt() * (-z).exp() / arb(2) ** ((p + 1) / 2)
+        if y < 0:
+            return float((front * z.hypgeom_u((p + 1) / 2, half)).log().mid())
+        even = z.hypgeom_1f1((p + 1) / 2, half) / (p / 2 + 1).gamma()
+        odd = arb(2).sqrt() * y * z.hypgeom_1f1(p / 2 + 1, arb(1.5)) / ((p + 1) / 2).gamma()
+        return float((front * arb.pi().sqrt() * (even + odd)).log().mid())
+
+
 def _points(x: ArrayLike) -> FloatArray:
     """Points as an array of floats, infinite ones allowed."""
     try:
@@ -264,8 +282,31 @@ class _Standard:
         """Whether W is never negative."""
         return self.sigma == 0 and bool(np.all(self.weights > 0))
 
+    @property
+    def _hairline(self) -> _Standard | None:
+        """A one-sided law whose normal part is too narrow for doubles, without that part."""
+        bare = replace(self, sigma=0.0)
+        narrow = 0.0 < self.sigma * bare._curvature < _HAIR and (bare.negative or bare.positive)
+        return bare if narrow and self.weights.size else None
+
+    def _hair(self, t: FloatArray, power: float) -> FloatArray:
+        """Ln E[(sigma Z - t)_+^power], which a narrow normal part makes of a power at the end."""
+        with np.errstate(over="ignore"):
+            points = -t / self.sigma
+        logs = np.array([_log_power_of_normal(y, power) for y in points.tolist()])
+        return logs.reshape(t.shape) + power * math.log(self.sigma)
+
     def log_tail(self, t: FloatArray) -> FloatArray:
         """Ln Pr[W > t]."""
+        bare = self._hairline
+        if bare is not None:
+            side = -1.0 if bare.negative else 1.0
+            near = (side * t * self._curvature < _NEAR) & np.isfinite(t)
+            result = bare.log_tail(t)
+            power = 0.5 * float(self.dofs.sum())
+            rare = self._log_constant() - math.log(power) + self._hair(-side * t[near], power)
+            result[near] = rare if side < 0 else np.log1p(-np.exp(rare))
+            return result
         beyond = t == np.inf if not self.negative else t >= 0
         within = t == -np.inf if not self.positive else t <= 0
         result = np.where(beyond, -np.inf, np.where(within, 0.0, np.nan))
@@ -293,6 +334,14 @@ class _Standard:
 
     def log_density(self, t: FloatArray) -> FloatArray:
         """Ln of the density."""
+        bare = self._hairline
+        if bare is not None:
+            side = -1.0 if bare.negative else 1.0
+            near = (side * t * self._curvature < _NEAR) & np.isfinite(t)
+            result = bare.log_density(t)
+            power = 0.5 * float(self.dofs.sum()) - 1.0
+            result[near] = self._log_constant() + self._hair(-side * t[near], power)
+            return result
         result = np.empty(t.size)
         right = t >= self.mean  # the saddle point is then never on the left
         result[right] = self._log_density(t[right])
@@ -353,6 +402,8 @@ class _Standard:
         Newton's first step from the saddle point's own approximation, then secants inside a
         bracket; towards a finite end of the support in the logarithm of the distance to it.
         """
+        if self._hairline is not None:
+            return self._hairline_quantiles(q, exponent)
         with np.errstate(divide="ignore"):
             target = np.log(q)
         y, slope, known = self._guess(np.maximum(target, -800.0))
@@ -382,6 +433,33 @@ class _Standard:
         end = 0.0 if self.negative else np.inf
         return np.where(q > 0, self._point(y, exponent), end)
 
+    def _hairline_quantiles(self, q: FloatArray, exponent: int) -> FloatArray:
+        """Those of the law without its normal part or, where that is seen, by bisection."""
+        bare = self._hairline
+        assert bare is not None
+        result = bare.quantiles(q, exponent)
+        if bare.positive:  # q <= 1/2 of it lies above, where nothing is seen
+            return result
+        result[q == 0] = np.inf
+        rows = np.flatnonzero((-result < math.ldexp(_NEAR / self._curvature, exponent)) & (q > 0))
+        if rows.size:
+            result[rows] = np.ldexp(self._end_quantiles(np.log(q[rows])), exponent)
+        return result
+
+    def _end_quantiles(self, log_q: FloatArray) -> FloatArray:
+        """By bisection: in t within 40 sigma of the end, in its logarithm farther inside."""
+        wide = np.full(log_q.size, 40.0 * self.sigma)
+        inside = self.log_tail(-wide) <= log_q
+        low = np.where(inside, -_NEAR / self._curvature, -wide)
+        high = np.where(inside, -wide, wide)
+        for _ in range(80):
+            with np.errstate(invalid="ignore"):
+                geometric = -np.sqrt(-low) * np.sqrt(-high)
+            middle = np.where(inside, geometric, 0.5 * (low + high))
+            above = self.log_tail(middle) > log_q
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        return high
+
     def _point(self, y: FloatArray, exponent: int = 0) -> FloatArray:
         """The point t (times 2^exponent) of a coordinate y in which quantiles are searched."""
         return -np.exp(exponent * math.log(2.0) - y) if self.negative else np.ldexp(y, exponent)
@@ -390,13 +468,17 @@ class _Standard:
         """A first coordinate y, the slope of the logarithm of the tail in it, and if y is exact."""
         top = float(self.weights.max(initial=0.0))
         right = 0.5 / top if top > 0 else math.inf
-        low, high = np.full(log_q.size, -30.0), np.full(log_q.size, 30.0 if top > 0 else 300.0)
+        # From where c is small beside the deviations of a law, however far away its strip ends.
+        least = -30.0 - (max(math.log(right), 0.0) if top > 0 else 0.0)
+        low, high = np.full(log_q.size, least), np.full(log_q.size, 30.0 if top > 0 else 300.0)
         zero = np.zeros(log_q.size)
         for _ in range(18):
             middle = 0.5 * (low + high)
-            c = right / (1.0 + np.exp(-middle)) if top > 0 else np.exp(middle)
-            local = self.cumulant.expand(c, zero)
-            tail = local.value - c * local.slope - np.log1p(c * np.sqrt(2 * np.pi * local.second))
+            with np.errstate(over="ignore"):  # of a guess that is too far out
+                c = right / (1.0 + np.exp(-middle)) if top > 0 else np.exp(middle)
+                local = self.cumulant.expand(c, zero)
+                spread = np.sqrt(2 * np.pi * local.second)
+                tail = local.value - c * local.slope - np.log1p(c * spread)
             low, high = np.where(tail > log_q, middle, low), np.where(tail > log_q, high, middle)
         t = local.slope
         if not self.negative:
@@ -410,7 +492,8 @@ class _Standard:
     @property
     def _curvature(self) -> float:
         """How fast a one-sided law leaves the power that it is next to the end of its support."""
-        return float(np.sum((self.dofs + self.noncentralities) / np.abs(self.weights)))
+        with np.errstate(over="ignore"):
+            return float(np.sum((self.dofs + self.noncentralities) / np.abs(self.weights)))
 
     @functools.cached_property
     def cumulant(self) -> contour.Cumulant:

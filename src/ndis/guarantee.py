@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ndis import _validate
-from ndis.loss import PrivacyLoss, TabulatedLoss, from_dict
+from ndis._validate import FloatArray
+from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss, from_dict
 from ndis.risk import advantage, measure
 
 
@@ -91,6 +92,8 @@ BASES = tuple(_BASES)
 # An advantage is raised by this share before it is rounded up to whole cases of a hundred, so that
 # another machine's last digit makes no other sentence.
 _RAISED = 1.0 + 2.0**-30
+# How finely the epsilon of a group is divided among its members; and what makes up for rounding.
+_GRID, _UP = 512, 1e-11
 # Beyond this epsilon nothing is promised that a number could tell.
 _TOLD = 700.0
 # e^epsilon is written out below this; above it nobody reads the figure.
@@ -239,27 +242,47 @@ class Guarantee:
             )
 
     def for_group(self, size: int) -> Guarantee:
-        """The guarantee for groups of `size` neighbours (the triangle inequality of delta).
+        """The guarantee for `size` such changes at once.
+
+        A mean shift of a group is `size` times as large, and its loss is kept. Of other losses
+        the bound is the least of P(S) <= delta(a) + e^a Q(S) over ways to divide `size` epsilon
+        among the changes; without a loss, what follows from (epsilon, delta) alone.
 
         Examples
         --------
-        >>> from ndis import Guarantee
+        >>> from ndis import Guarantee, Profile, QuadraticLoss
         >>> group = Guarantee(1.0, 1e-6, "add-remove", "proven").for_group(2)
         >>> group.epsilon, round(group.delta * 1e6, 6)
         (2.0, 3.718282)
+        >>> loss = Profile.both(QuadraticLoss.from_shift(0.23))
+        >>> f"{Guarantee(1.0, 1e-6, 'add-remove', 'proven', loss).for_group(2).delta:.2g}"
+        '1.8e-06'
         """
         k = _validate.count("size", size)
-        total = self.delta * math.fsum(math.exp(i * self.epsilon) for i in range(k))
-        total = math.nextafter(total * (1.0 + 1e-15), math.inf) if k > 1 else total
-        if total >= 1.0:
+        if k == 1:
+            return self
+        if self.basis not in ("proven", "declared"):
             raise ValueError(
-                f"Expected a group for which something can be promised, got size={k}: "
-                f"delta would be {total:.3g}; use a smaller group or a smaller epsilon."
+                f"Expected a guarantee for all data sets, got a {self.basis} one; it says nothing "
+                "about the data sets between a group's two."
             )
-        note = (
-            f"It holds for {k} such changes at once. {self.note}".rstrip() if k > 1 else self.note
-        )
-        return replace(self, epsilon=k * self.epsilon, delta=total, loss=None, note=note)
+        epsilon, loss = k * self.epsilon, None
+        logs = [_triangle(self.epsilon, self.delta, k)]
+        if self.loss is not None:
+            worst, loss = _either_way(self.loss), _group_shift(self.loss, k)
+            logs.append(
+                _divided(worst, k, epsilon)
+                if loss is None
+                else float(loss.log_delta_bounds(epsilon)[1])
+            )
+        log_delta = min(logs) + _UP
+        if log_delta >= 0.0:
+            raise ValueError(
+                f"Expected a group for which something can be promised, got size={k}: delta would "
+                "not be below 1; use a smaller group or a smaller epsilon."
+            )
+        note = f"It holds for {k} such changes at once. {self.note}".rstrip()
+        return replace(self, epsilon=epsilon, delta=math.exp(log_delta), loss=loss, note=note)
 
     def to_replace(self) -> Guarantee:
         """From add/remove to replacing a row, which is one removal and one addition."""
@@ -307,6 +330,56 @@ def worst_pair(epsilon: float, delta: float, step: float = math.inf) -> Tabulate
     mass[-1] = (1.0 - delta) / (1.0 + math.exp(-epsilon))
     mass[0] = (1.0 - delta) / (1.0 + math.exp(epsilon))
     return TabulatedLoss(epsilon / cells, -cells, mass, delta, delta)
+
+
+def _triangle(epsilon: float, delta: float, k: int) -> float:
+    """Ln of delta (1 + e^epsilon + ... + e^((k - 1) epsilon)), which may be large."""
+    if delta == 0.0:
+        return -math.inf
+    if epsilon == 0.0:
+        return math.log(delta) + math.log(k)
+    ratio = math.log(-math.expm1(-k * epsilon)) - math.log(-math.expm1(-epsilon))
+    return math.log(delta) + (k - 1) * epsilon + ratio
+
+
+def _either_way(loss: PrivacyLoss) -> PrivacyLoss:
+    """The worst of a loss for both orders of two neighbours, quick to evaluate."""
+    parts = [part for way in loss.directions() for part in way.alternatives()]
+    worst = Profile(dict.fromkeys([*parts, *(part.reversed() for part in parts)]))
+    return worst if worst.quick else worst.dominating()
+
+
+def _group_shift(loss: PrivacyLoss, k: int) -> Profile | None:
+    """The loss of k changes where each is a mean shift, which add up at most; None elsewhere."""
+    squares = [part.squared_shift for way in loss.directions() for part in way.alternatives()]
+    if not math.isfinite(max(squares)):
+        return None
+    return Profile.both(QuadraticLoss.from_shift(k * math.sqrt(max(squares)) * (1.0 + 1e-15)))
+
+
+def _divided(loss: PrivacyLoss, k: int, epsilon: float) -> float:
+    """Ln of a delta at which k changes are epsilon-private, each of them with this loss.
+
+    If P and Q are (a, D(a))- and Q and R (b, E(b))-close for all a and b, then P and R are
+    (a + b, D(a) + e^a E(b))-close: the least over a + b = epsilon holds, and so does that over
+    any grid. k changes are put together as the binary digits of k say.
+    """
+    at = np.linspace(0.0, epsilon, _GRID + 1)
+    power = np.asarray(loss.upper_log_delta(at), dtype=np.float64)
+    total: FloatArray | None = None
+    for digit in reversed(f"{k:b}"):
+        if digit == "1":
+            total = power if total is None else _joined(total, power, at)
+        power = _joined(power, power, at)
+    assert total is not None  # k is at least 1
+    return float(total[-1])
+
+
+def _joined(first: FloatArray, second: FloatArray, at: FloatArray) -> FloatArray:
+    """Ln of the least D(a) + e^a E(b) over a + b = epsilon, for each epsilon of a grid."""
+    return np.array(
+        [np.min(np.logaddexp(first[: n + 1], at[: n + 1] + second[n::-1])) for n in range(len(at))]
+    )
 
 
 def _at_most(value: float, digits: int = 6) -> str:

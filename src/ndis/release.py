@@ -17,10 +17,10 @@ import os
 import re
 import secrets
 import struct
+import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from copy import copy
 from html import escape
 from importlib import resources
@@ -37,11 +37,12 @@ from ndis.guarantee import Guarantee, NeighbourRelation
 SCHEMA = "ndis-release/2"
 # The longest file that a zip archive without extensions can describe.
 MOST_BYTES = 2**32 - 1
-# A hostile certificate of this length takes about 150 MB to parse.
-MOST_TEXT = 2**22
 
 # What a reader works out about a loss in ball arithmetic takes about 10 s at this size.
 MOST_TERMS = 6000
+
+# A file is compared piece by piece, so that it is in memory once.
+_PIECE = 2**20
 
 _FIRST = b"certificate.json"
 _NUMBERS = re.compile(r"[|][biu]1|<[iuf][248]")
@@ -150,10 +151,10 @@ class Release:
                 f"Expected a release that can be written, got one whose {error}."
             ) from None
         text, size = _text(certificate), _length(certificate)
-        if len(text) > MOST_TEXT or size > MOST_BYTES:
+        if len(text) > _validate.MOST_TEXT or size > MOST_BYTES:
             raise ValueError(
                 f"Expected a release of at most {MOST_BYTES} bytes with a certificate of at most "
-                f"{MOST_TEXT}, got {size} and {len(text)}; release less at once."
+                f"{_validate.MOST_TEXT}, got {size} and {len(text)}; release less at once."
             )
         return size
 
@@ -260,7 +261,7 @@ class Release:
         if head[:4] != b"PK\3\4" or not head.endswith(_FIRST):
             raise ValueError("it is another kind of file")
         length = _LOCAL.unpack_from(head)[8]
-        if length > min(MOST_TEXT, size):
+        if length > min(_validate.MOST_TEXT, size):
             raise ValueError("its certificate is too long")
         certificate = parse(file.read(length))
         if size != _length(certificate):
@@ -280,7 +281,9 @@ class Release:
     def _is_in(self, file: BinaryIO) -> bool:
         """Whether a file holds this release and nothing else, byte for byte."""
         file.seek(0)
-        return all(file.read(len(part)) == part for part in self.parts()) and not file.read(1)
+        parts = (memoryview(part) for part in self.parts())
+        pieces = (part[at : at + _PIECE] for part in parts for at in range(0, len(part), _PIECE))
+        return all(file.read(len(piece)) == piece for piece in pieces) and not file.read(1)
 
     def parts(self) -> Iterator[Any]:
         """The bytes of the file, piece by piece."""
@@ -408,6 +411,20 @@ class NewFile:
         Where the release goes; a name in .npz that is not taken, in a folder that can be written.
     key : path or Ed25519PrivateKey, optional
         What to sign the release with.
+
+    Examples
+    --------
+    The file is made before anything is paid:
+
+    >>> import pathlib, tempfile
+    >>> from ndis import GaussianMechanism, Release
+    >>> from ndis.release import NewFile
+    >>> run = GaussianMechanism(1.0, 1e-6, sensitivity=1.0).prepare(10.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with NewFile(pathlib.Path(folder) / "count.npz") as file:
+    ...         release = run.release(file=file)
+    ...     Release.load(file.written).digest == release.digest
+    True
     """
 
     def __init__(self, path: str | Path, key: Any = None) -> None:
@@ -485,10 +502,37 @@ class NewFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove what is left beside the file."""
+        """Remove what is left beside the file; raise what kept a release from being written."""
         with suppress(OSError):
             self._file.close()
-        self._aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._aside.unlink()
+        if self.failure is not None and kind is None:
+            raise OSError(
+                f"Expected to write {self.path}, but could not ({self.failure.strerror}); the "
+                "release is made and must not be made again: save it elsewhere."
+            ) from self.failure
+
+    def elsewhere(self, release: Release) -> Path | None:
+        """Write a release whose place is gone where there is room, for its owner's eyes only."""
+        release = release if self.key is None else release.sign(self.key)
+        name = f"{self.path.stem}-{secrets.token_hex(4)}.npz"
+        for folder in (Path.cwd, Path.home, lambda: Path(tempfile.gettempdir())):
+            with suppress(OSError, RuntimeError):  # no such folder, no home
+                path = folder().absolute() / name
+                try:
+                    with open(
+                        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+                    ) as f:
+                        f.writelines(release.parts())
+                        f.flush()
+                        os.fsync(f.fileno())
+                except OSError:
+                    path.unlink(missing_ok=True)
+                    raise
+                self.written = path
+                return path
+        return None
 
 
 def _link(source: Path, path: Path) -> None:
@@ -509,50 +553,6 @@ def _folder(path: Path) -> Iterator[int]:
         yield opened
     finally:
         os.close(opened)
-
-
-_OUTPUT: ContextVar[NewFile | None] = ContextVar("output", default=None)
-
-
-def output() -> NewFile | None:
-    """The file that waits for the next release, if there is one."""
-    return _OUTPUT.get()
-
-
-@contextmanager
-def writing_to(path: str | Path, *, key: Any = None) -> Iterator[NewFile]:
-    """Write what is released inside the block to a file that is made before anything is paid.
-
-    Parameters
-    ----------
-    path : str or path
-        A new .npz file.
-    key : path or Ed25519PrivateKey, optional
-        What to sign the release with, as in `Release.sign`.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from ndis import GaussianMechanism, Release
-    >>> from ndis.release import writing_to
-    >>> mechanism = GaussianMechanism(1.0, 1e-6, sensitivity=1.0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with writing_to(pathlib.Path(folder) / "count.npz") as file:
-    ...         release = mechanism.release(10.0)
-    ...     Release.load(file.written).digest == release.digest
-    True
-    """
-    with NewFile(path, key) as file:
-        token = _OUTPUT.set(file)
-        try:
-            yield file
-        finally:
-            _OUTPUT.reset(token)
-        if file.failure is not None:
-            raise OSError(
-                f"Expected to write {path}, but could not ({file.failure.strerror}); the release "
-                "is made and must not be made again: save it elsewhere."
-            ) from file.failure
 
 
 # -- the certificate -------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from scipy.special import ndtr, ndtri
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import PrivacyLoss, Profile
-from ndis.loss.curves import lowest
+from ndis.loss.curves import Curve, lowest
 
 __all__ = ["Risk", "advantage", "belief", "gaussian_mu", "guess", "measure", "true_positive"]
 
@@ -345,19 +345,19 @@ def _least(loss: PrivacyLoss, height: Height) -> tuple[float, float]:
     loss.single()
     both = Profile(loss.directions())
 
-    def valley(curve: PrivacyLoss, *where: Any) -> tuple[float, float]:
+    def valley(curve: Curve, *where: Any) -> tuple[float, float]:
         def heights(epsilon: FloatArray, _: Any) -> FloatArray:
             with np.errstate(all="ignore"):
-                return height(epsilon, np.exp(curve.upper_log_delta(np.abs(epsilon))))
+                return height(epsilon, np.exp(curve(np.abs(epsilon))))
 
         found, epsilon = lowest(heights, 1, *where)
         return float(found[0]), float(epsilon[0])
 
     if both.quick:
-        return valley(both)
-    # A table that dominates it says about where; the loss itself is looked at there only.
-    first = valley(both.dominating().without_gaussian())
-    return min(first, valley(both, np.sort(first[1] * np.linspace(0.4, 1.6, 5)), _FEW))
+        return valley(both.upper_log_delta)
+    # A rough curve says about where; bounds are looked at there only.
+    _, about = valley(both.rough_log_delta)
+    return valley(both.upper_log_delta, np.sort(about * np.linspace(0.4, 1.6, 5)), _FEW)
 
 
 def gaussian_mu(loss: PrivacyLoss, false_positive: float) -> tuple[float, float]:

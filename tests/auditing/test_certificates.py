@@ -2,8 +2,7 @@
 
 import copy
 import json
-import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,10 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from estimators import all_cases
 from ndis import GaussianMechanism, Ledger, PrivateProjection, Release
 from ndis.auditing.certificates import verify
 from ndis.mechanisms.multiparty import Agreement, combine, release_party
-from ndis.mechanisms.recompute import HOMES, implied
+from ndis.mechanisms.recompute import HOMES
 
 ROWS = np.random.default_rng(0).random((60, 3))
 AGREEMENT = Agreement(
@@ -102,7 +100,7 @@ def test_each_forgery_is_named() -> None:
     assert failed(boast) == {"the privacy loss keeps (epsilon, delta)": "failed"}
     moved = replace(honest.guarantee, relation="replace")
     assert failed(Release(honest.arrays, moved, honest.mechanism, honest.parameters)) == {
-        "the relation follows from the parameters": "failed"
+        "the promise follows from the parameters": "failed"
     }
 
 
@@ -110,62 +108,14 @@ def test_other_agreements_than_the_parties_made() -> None:
     part = MADE["MultiPartyPart"]()
     other = copy.deepcopy(part.parameters)
     other["agreement"]["epsilon"] = 0.1
-    assert verify(forged(part, **other)).outcome == "not checkable"
+    assert verify(forged(part, **other)).outcome == "refuted"
     stolen = forged(part, party="b")
     assert verify(stolen).outcome == "refuted"
 
 
-def numbers_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where the numbers are, in nested parameters."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        yield path
-    elif isinstance(value, Mapping | list):
-        places = value if isinstance(value, Mapping) else range(len(value))
-        for place in places:
-            yield from numbers_in(value[place], (*path, place))
-
-
-QUICK = ("covariance, m", "least squares, noi", "graph, answers")
-EDITED = {
-    **MADE,
-    **{
-        case.name: lambda case=case: case.make(epsilon=1.0, delta=1e-6).fit(*case.data()).release_
-        for case in all_cases()
-        if case.name.startswith(QUICK)
-    },
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", EDITED)
-def test_random_edits_of_parameters_that_pass_imply_the_same_loss(name: str) -> None:
-    """Not even noise larger than what was added, of which the promise would hold."""
-    honest, rng = EDITED[name](), random.Random(3)
-    assert verify(honest).outcome == "checked"
-    promise, places = honest.guarantee.loss, [*numbers_in(honest.parameters)]
-    assert promise is not None
-    for _ in range(50):
-        edited = copy.deepcopy(dict(honest.parameters))
-        *way, last = rng.choice(places)
-        inside: Any = edited
-        for step in way:
-            inside = inside[step]
-        before = inside[last]
-        inside[last] = before * rng.choice((0.0, -1.0, 1e-3, 0.5, 0.9, 1.1, 2.0, 1e3))
-        if inside[last] == before:
-            continue
-        found = verify(Release(honest.arrays, honest.guarantee, honest.mechanism, edited))
-        if found.outcome == "checked":  # units of a table, or what this method does not use
-            other = implied(honest.mechanism, edited, honest.guarantee.delta)
-            assert other is not None
-            assert float(other.loss.delta(1.0)) == pytest.approx(
-                float(promise.delta(1.0)), rel=1e-2
-            ), (way, last)
-
-
 def test_what_is_no_promise_is_refuted() -> None:
     seeded = GaussianMechanism(1.0, 1e-6, sensitivity=2.0, random_state=1).release(ROWS)
-    assert failed(seeded) == {"the certificate calls the noise secret": "failed"}
+    assert failed(seeded) == {"the noise is secret": "failed"}
     honest = MADE["GaussianMechanism"]()
     claim = replace(honest.guarantee, basis="refuted")
     assert verify(Release(honest.arrays, claim, "GaussianMechanism")).outcome == "refuted"
@@ -193,7 +143,8 @@ def test_the_ends_of_delta(delta: float, outcome: str) -> None:
 
 
 def test_a_ledger_knows_what_was_paid(tmp_path: Path) -> None:
-    with Ledger.create(tmp_path / "budget", 5.0, 1e-3, "add-remove") as ledger:
+    place = tmp_path / "budget"
+    with Ledger.create(place, 5.0, 1e-3, "add-remove", accept=["declared"]) as ledger:
         paid = GaussianMechanism(1.0, 1e-6, sensitivity=2.0, ledger=ledger).release(ROWS)
         assert verify(paid, ledger=ledger).outcome == "checked"
         assert failed(MADE["GaussianMechanism"](), ledger=ledger) == {
@@ -257,3 +208,14 @@ def test_parts_forged_as_a_whole_are_recognised_by_their_keys() -> None:
         combine(AGREEMENT, [forgery, honest["b"]], keys)
     with pytest.raises(ValueError, match="keys"):
         combine(AGREEMENT, honest.values(), {"c": KEY.public_key()})
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["rows", "ones"])
+def test_a_part_that_is_no_number_is_refused_by_its_party(odd: float, name: str) -> None:
+    honest = party("b")
+    arrays = {key: array.copy() for key, array in honest.arrays.items()}
+    arrays[name].flat[0] = odd
+    broken = Release(arrays, honest.guarantee, honest.mechanism, honest.parameters)
+    with pytest.raises(ValueError, match="Expected numbers from 'b', got a NaN or an infinite one"):
+        combine(AGREEMENT, [party("a"), broken])

@@ -170,38 +170,3 @@ def test_a_true_claim_is_refuted_as_rarely_as_stated() -> None:
         claim = estimators.Claim(1.5, delta)
         refuted += estimators._bet(recorder, pair, claim, 0, rng, 0.2)[0] > -math.inf
     assert refuted <= binom.ppf(0.999, 100, 0.2)
-
-
-@pytest.mark.slow
-def test_every_answer_is_released() -> None:
-    """What is told apart is what is published: an answer that changes shows in the release."""
-    quick = ("covariance", "principal", "process", "least squares, n", "limits", "graph", "multi")
-    for case in all_cases():
-        if not case.name.startswith(quick) or case.name == "process, posterior":
-            continue
-        recorder = Recorder(case.make(epsilon=1.0, delta=1e-6))
-        first = recorder.run(case.data())
-        before = released(recorder, case.data(), first.answers)
-        for place, answer in enumerate(first.answers):
-            changed = [each.copy() for each in first.answers]
-            changed[place].reshape(-1)[-1] += max(1.0, abs(float(answer.reshape(-1)[-1])))
-            after = released(recorder, case.data(), changed)
-            assert any(not np.array_equal(before[name], after[name]) for name in before), (
-                case.name,
-                place,
-            )
-
-
-def released(recorder: Recorder, data: Any, answers: list[np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays of a release with these answers."""
-    found: dict[str, np.ndarray] = {}
-    answer = recorder.model._answer
-
-    def kept(*args: Any) -> Any:
-        found.update(answer(*args))
-        return found
-
-    recorder.model._answer = kept
-    recorder.run(data, given=answers)
-    recorder.model._answer = answer
-    return {name: np.asarray(array) for name, array in found.items()}

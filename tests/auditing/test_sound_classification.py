@@ -32,8 +32,7 @@ FEW = {"newton": 8, "descent": 3, "posterior": 5}
 def opened(model: PrivateLogisticRegression, rows: np.ndarray) -> Table:
     known = np.asarray(model.classes)
     nearest = np.abs(rows[:, -1:] - known).argmin(axis=1)
-    table, labels = model._open(rows[:, :-1], known[nearest])
-    return table.with_rows(model._rows(table, labels))
+    return model.prepare(rows[:, :-1], known[nearest]).data
 
 
 def law_of_sums(model: PrivateLogisticRegression, weights: Weights, points: list[Any]) -> Law:

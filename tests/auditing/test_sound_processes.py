@@ -93,7 +93,7 @@ def refuted(name: str, n: int, seed: int, weaker: bool = False) -> list[bool]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_sound_configuration_is_refuted(name: str) -> None:
-    assert not any(refuted(name, 20, seed=1))
+    assert not any(refuted(name, 8, seed=1))
 
 
 @pytest.mark.evidence

@@ -1,10 +1,10 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import ndis
-from commands import example_estimator, write_tables
-from ndis.cli.kinds import BOUNDS, KINDS, Kind
+from commands import install_example, write_tables
+from ndis.mechanisms import plugins
 
 
 @pytest.fixture
@@ -16,7 +16,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def mean(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example of docs/how-to-add-a-mechanism.md, which is one line of the registry."""
-    monkeypatch.setattr(ndis, "PrivateMean", example_estimator(), raising=False)
-    monkeypatch.setitem(KINDS, "mean", Kind("mean", "PrivateMean", (BOUNDS,)))
+def mean(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """The example of docs/how-to-add-a-mechanism.md, installed as a package of its own."""
+    place = tmp_path_factory.mktemp("installed")
+    install_example(place)
+    monkeypatch.syspath_prepend(place)
+    plugins.forget()
+    yield
+    plugins.forget()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ AUDITS: dict[str, tuple[str, ...]] = {
     "graph responses": ("edges.csv", "--nodes", "6"),
     "graph answers": ("edges.csv", *SETS),
     "gaussian": ("answers.csv", *ANSWERS),
+    "noise": ("answers.csv", *ANSWERS),
     "matrix": ("answers.csv", *ANSWERS),
 }
 DEAR = ("logistic", "regression als", "regression gaussian", "projection ptr", "process posterior")
@@ -88,6 +90,22 @@ def test_a_promise_is_kept_and_its_noise_sold_for_more_is_refuted(
     assert sold[1].startswith("REFUTED: the claim of (0.15, 1e-06)")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["regression newton", "logistic newton", "process inducing"])
+def test_a_release_says_how_its_table_is_read(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The label is the one that was explained, and not the last of the columns."""
+    words = words_of(name)
+    promise = ("--epsilon", "1", "--delta", "1e-6", "--header")
+    assert call(capsys, "release", *words, *promise, "--out", "r.npz")[0] == 0
+    code, out, err = call(capsys, "audit", "r.npz", words[1])
+    label = words[words.index("--label") + 1]
+    assert (code, err) == (0, f"ndis: columns read: a, b, {label}\n")
+    assert "rows of the table" in out
+    assert "refuses" not in out
+
+
 def noise(name: str) -> list[str]:
     """The noise that epsilon = 1 asks for, as it is typed."""
     from ndis.cli.settings import read_settings
@@ -130,6 +148,11 @@ def test_a_release_with_its_table(name: str, capsys: pytest.CaptureFixture[str])
     assert code == 0, err
     assert "Consistent: nothing found contradicts (1, 1e-06)" in out
     assert "For the owner of the data only" in Path("mine.html").read_text()
+    assert Path("mine.html").stat().st_mode & 0o777 == 0o600
+    for page, why in (("mine.html", "which exists"), ("mine.txt", "ends in .html")):
+        code, out, err = call(capsys, "audit", "r.npz", source, "--owner-report", page)
+        assert (code, out) == (2, "")
+        assert why in err
 
 
 def test_a_release_that_says_too_much(capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,3 +216,30 @@ def test_a_page_to_share_is_the_same_for_neighbours(
     assert pages[0] == pages[1]
     assert b"people.csv" not in pages[0]
     assert b"This page may be shared" in pages[0]
+
+
+def test_outputs_beyond_the_caps_are_refused_at_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("wide.csv").write_text(",".join(["1"] * 51) + "\n")
+    words = ("audit", "samples", "wide.csv", "wide.csv", "--epsilon", "1", "--delta", "1e-3")
+    code, _, err = call(capsys, *words)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "at most 50 numbers in a row" in err
+    monkeypatch.setattr("ndis.cli.audit._MOST_BYTES", 100)
+    code, _, err = call(capsys, *words)
+    assert code == 2
+    assert "at most 100 bytes in wide.csv, got more" in err
+    monkeypatch.setattr("ndis.cli.audit._MOST_BYTES", 2**20)
+    Path("long.csv").write_text("1\n" * (2**16 + 1))
+    code, _, err = call(capsys, "audit", "samples", "long.csv", *words[3:])
+    assert (code, "at most 65536 lines in long.csv, got 65537" in err) == (2, True)
+
+
+def test_compressed_outputs_are_not_unpacked(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two megabytes of them took gigabytes."""
+    Path("bomb.csv.gz").write_bytes(gzip.compress(b"1,1\n" * 2**20))
+    words = ("audit", "samples", "bomb.csv.gz", "bomb.csv.gz", "--epsilon", "1", "--delta", "1e-3")
+    code, _, err = call(capsys, *words)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "Expected text in bomb.csv.gz, got something else; unpack or convert it." in err

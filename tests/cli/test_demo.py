@@ -14,7 +14,6 @@ from commands import call
 from ndis import Ledger, Release
 from ndis.cli import demo, main
 from ndis.cli.console import ExitCode
-from ndis.report.page import section, table, write_page
 
 
 @pytest.mark.slow
@@ -122,9 +121,3 @@ def test_the_owners_numbers_are_marked(capsys: pytest.CaptureFixture[str], tmp_p
     table, marked = capsys.readouterr().out.split("For the owner of the data only")
     assert "exact" not in table
     assert "never to be published" in marked
-
-
-def test_a_page_escapes_what_it_shows(tmp_path: Path) -> None:
-    path = write_page(tmp_path / "p.html", "<a>", [section("<b>", table(["<c>"], [["<d>"]]))])
-    text = path.read_text()
-    assert all(f"&lt;{letter}&gt;" in text for letter in "abcd")

@@ -81,7 +81,8 @@ def test_a_full_disk_costs_nothing(capsys, folder: Path) -> None:
 
 def test_a_party_keeps_its_only_release(capsys, folder: Path) -> None:
     call(capsys, "party", "init", "--rows", "100", *COLUMNS, "--epsilon", "1", "--delta", "1e-6")
-    words = ("party", "release", "t.csv", "--party", "A", "--out")
+    Ledger.create("part", 1.0, 1e-6, "party").close()
+    words = ("party", "release", "t.csv", "--party", "A", "--ledger", "part", "--out")
     for out in ("nowhere/A.npz", "A.csv"):
         assert call(capsys, *words, out)[0] == ExitCode.WRONG_CALL
     code, printed, _ = call(capsys, *words, "A.npz")
@@ -97,12 +98,22 @@ def test_an_interrupt_after_the_payment(capsys, folder: Path, monkeypatch) -> No
     code, printed, error = released(capsys, "r.npz")
     assert (code, printed) == (ExitCode.INTERRUPTED, "")
     assert error == f"{READ}ndis: interrupted; release 1 is paid, nothing was written.\n"
-    monkeypatch.setattr("ndis.mechanisms.projection.PrivateProjection.fit", interrupt)
+    monkeypatch.setattr("ndis.mechanisms.projection.PrivateProjection._study", interrupt)
     code, _, error = released(capsys, "r.npz")
     assert (code, error) == (
         ExitCode.INTERRUPTED,
         f"{READ}ndis: interrupted; nothing was paid.\n",
     )
+
+
+def test_an_interrupt_after_the_release(capsys, folder: Path, monkeypatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ndis.mechanisms.projection.PrivateProjection._finish", interrupt)
+    code, _, error = released(capsys, "r.npz")
+    assert code == ExitCode.INTERRUPTED
+    assert error == f"{READ}ndis: interrupted; the release is written to r.npz.\n"
 
 
 EARLY = """
@@ -148,6 +159,7 @@ def test_names_are_printed_as_they_are(capsys, folder: Path, name: str) -> None:
     shown = name.replace("\x1b", "\\x1b")
     assert shown in printed
     for party in "AB":
+        Ledger.create(f"{party}.ledger", 9.0, 1e-3, "party").close()
         words = ("--party", party, "--ledger", f"{party}.ledger")
         call(capsys, "party", "release", "named.csv", *words)
     call(capsys, "party", "combine", "A.npz", "B.npz")

@@ -1,4 +1,5 @@
 import json
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -115,6 +116,7 @@ def test_a_plan_is_filled_from_the_command_line(
     promise = ("--epsilon", "0.5", "--delta", "1e-7", "--sensitivity", "1")
     relation = ("--relation", "replace")
     budget = ("--epsilon", "2", "--delta", "1e-6", *relation, "--mode", "plan")
+    budget += ("--accept", "declared")
     assert call(capsys, "ledger", "init", "budget", *budget)[0] == ExitCode.DONE
     release = ("release", "gaussian", "answers.csv", *promise, *relation, "--size", "1", "--header")
     code, _, err = call(capsys, *release, "--out", "early.npz", "--ledger", "budget")
@@ -157,7 +159,7 @@ def test_errors_name_options(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("answers.csv").write_text("count\n10\n")
-    Ledger.create("budget", 2.0, 1e-6, "replace", **budget).close()
+    Ledger.create("budget", 2.0, 1e-6, "replace", accept=["declared"], **budget).close()
     release = ("release", "gaussian", "answers.csv", "--epsilon", "0.5", "--delta", "1e-7")
     release += ("--sensitivity", "1", "--out", "r.npz", "--ledger", "budget")
     release += ("--size", "1", "--header")
@@ -211,6 +213,27 @@ def test_verify_fails_on_an_edited_file(capsys: pytest.CaptureFixture[str], path
     assert err.count("\n") == 1
     code, out, err = call(capsys, "ledger", "verify", path, "--json")
     assert (code, err, json.loads(out)["verified"]) == (ExitCode.CHECK_FAILED, "", False)
+
+
+def test_a_hash_is_shown_and_found_again(
+    capsys: pytest.CaptureFixture[str], path: str, tmp_path: Path
+) -> None:
+    backup = tmp_path / "backup"
+    shutil.copy(path, backup)
+    with Ledger(path) as ledger:
+        ledger.spend(Guarantee(0.01, 0.0, "replace", "proven"), "three")
+    _, out, _ = call(capsys, "ledger", "show", path, "--json")
+    noted = json.loads(out)["latest_hash"]
+    _, out, _ = call(capsys, "ledger", "show", path)
+    assert noted in out.replace("\n", "").replace(" ", "")
+    code, out, _ = call(capsys, "ledger", "verify", path, "--expect", noted)
+    assert (code, out.endswith("The expected hash is in the chain.\n")) == (ExitCode.DONE, True)
+    shutil.copy(backup, path)  # what was spent since is forgotten
+    assert call(capsys, "ledger", "verify", path)[0] == ExitCode.DONE
+    code, _, err = call(capsys, "ledger", "verify", path, "--expect", noted)
+    assert (code, f"no event has the hash {noted}" in err) == (ExitCode.CHECK_FAILED, True)
+    code, _, err = call(capsys, "ledger", "verify", path, "--expect", "abc")
+    assert (code, "64 hexadecimal digits" in err) == (ExitCode.WRONG_CALL, True)
 
 
 def test_another_version_is_not_checkable(capsys: pytest.CaptureFixture[str], path: str) -> None:

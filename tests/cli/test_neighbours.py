@@ -60,9 +60,3 @@ def test_one_edge_less_changes_released_numbers_only(capsys, folder: Path) -> No
     here = seen(capsys, folder, "graph")
     Path("edges.csv").write_text("source,target\n0,1\n")
     assert seen(capsys, folder, "graph") == here
-
-
-def test_the_owner_sees_more_on_standard_error_only(capsys, folder: Path) -> None:
-    code, out, err = call(capsys, "check", "people.csv", "--columns", "a,b")
-    assert (code, out) == (ExitCode.DONE, "")
-    assert "4000 rows" in err

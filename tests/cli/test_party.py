@@ -21,6 +21,8 @@ from ndis.cli.console import ExitCode
 PEOPLE = 30_000
 COLUMNS = ("clinic-a:age:0:100", "clinic-a:effect:-3:4", "clinic-b:dose:0:10")
 
+PAID = ("--ledger", "budget")
+
 
 def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     """Run the program as a user would and return its exit code and what it printed."""
@@ -48,6 +50,11 @@ def write_clinics(folder: Path, n_rows: int = PEOPLE) -> tuple[Path, Path]:
     parquet.write_table(pa.table({"id": keys, "age": age, "effect": effect}), a / "data.parquet")
     csv.write_csv(pa.table({"id": keys, "dose": dose}), b / "data.csv")
     return a, b
+
+
+def budget(path: Path, epsilon: float = 8.0) -> None:
+    """What a party starts once, for all that it releases about these people."""
+    Ledger.create(path, epsilon, 1e-6, "party").close()
 
 
 def process(folder: Path, *words: str) -> subprocess.Popen[str]:
@@ -84,9 +91,11 @@ def test_two_parties_in_two_processes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert out.count("whole record") == 1
     for folder in (a, b):
         (folder / "agreement.json").write_bytes(shared.read_bytes())
+    for folder in (a, b):
+        budget(folder / "budget")
     running = [
-        process(a, "party", "release", "--party", "clinic-a", "data.parquet"),
-        process(b, "party", "release", "--party", "clinic-b", "data.csv"),
+        process(a, "party", "release", "--party", "clinic-a", "data.parquet", *PAID),
+        process(b, "party", "release", "--party", "clinic-b", "data.csv", *PAID),
     ]
     for each in running:
         out, err = each.communicate(timeout=60)
@@ -122,6 +131,7 @@ def test_two_parties_in_two_processes(tmp_path: Path, capsys: pytest.CaptureFixt
 def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with the data of clinic a."""
     a, _ = write_clinics(tmp_path, 500)
+    budget(a / "budget")
     monkeypatch.chdir(a)
     return a
 
@@ -137,9 +147,12 @@ def test_every_step_speaks_json(tmp_path: Path, capsys: pytest.CaptureFixture[st
     made = answer(*init("--out", shared[1], rows=500)[1:])
     assert answer("show", *shared) == made
     files = {"a": "data.parquet", "b": "data.csv"}
+    for folder in data.values():
+        budget(folder / "budget")
     released = {
         name: answer(
             *("release", str(data[name] / file), "--party", f"clinic-{name}"),
+            *("--ledger", str(data[name] / "budget")),
             *("--out", str(tmp_path / f"{name}.npz"), *shared),
         )
         for name, file in files.items()
@@ -156,48 +169,53 @@ def test_every_step_speaks_json(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_second_release_is_refused(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, *init(rows=500))
-    words = ("party", "release", "--party", "clinic-a", "data.parquet")
+    words = ("party", "release", "--party", "clinic-a", "data.parquet", *PAID)
     assert call(capsys, *words)[0] == ExitCode.DONE
     code, _, err = call(capsys, *words)
     assert (code, "which exists" in err) == (ExitCode.WRONG_CALL, True)
     code, _, err = call(capsys, *words, "--out", "again.npz")
     assert code == ExitCode.NO_BUDGET
-    assert "these columns were released before" in err
+    assert "got epsilon=8 where 0 is left" in err
+    # Nor does another spelling of the file, or a link to it.
+    Path("link.parquet").symlink_to("data.parquet")
+    for other in ("./data.parquet", str(clinic / "data.parquet"), "link.parquet"):
+        words_again = (*words[:4], other, *PAID, "--out", "again.npz")
+        assert call(capsys, *words_again)[0] == ExitCode.NO_BUDGET
     # Another agreement over the same columns does not open the budget again.
     call(capsys, *init("--out", "other.json", rows=500, epsilon=0.1))
     again = ("--agreement", "other.json", "--out", "again.npz")
     code, _, err = call(capsys, *words, *again)
     assert code == ExitCode.NO_BUDGET
-    assert "spent budget" in err
+    assert "where 0 is left" in err
     assert not Path("again.npz").exists()
-    with Ledger(clinic / "data.parquet.ledger") as ledger:
+    with Ledger(clinic / "budget") as ledger:
         entries = ledger.history()
     assert [entry.digest for entry in entries] == [Release.load("clinic-a.npz").digest]
 
 
-def test_a_release_may_spend_from_a_ledger_that_is_there(
-    clinic: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    call(capsys, *init(rows=500, epsilon=0.5))
-    with Ledger.create(clinic / "budget", 2.0, 1e-5, "party") as ledger:
-        words = ("party", "release", "--party", "clinic-a", "data.parquet", "--ledger", "budget")
-        assert call(capsys, *words)[0] == ExitCode.DONE
-        assert [entry.guarantee.epsilon for entry in ledger.history()] == [0.5]
-    assert not Path("data.parquet.ledger").exists()
+def test_a_release_makes_no_ledger(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, *init(rows=500))
+    words = ("party", "release", "--party", "clinic-a", "data.parquet")
+    before = sorted(clinic.iterdir())
+    code, _, err = call(capsys, *words, "--ledger", "typo")
+    assert (code, "start one with `ndis ledger init`" in err) == (ExitCode.WRONG_CALL, True)
+    code, _, err = call(capsys, *words)
+    assert (code, "--ledger" in err) == (ExitCode.WRONG_CALL, True)
+    assert sorted(clinic.iterdir()) == before
 
 
 def test_a_wrong_number_of_rows_spends_nothing(
     clinic: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call(capsys, *init(rows=501))
-    words = ("party", "release", "--party", "clinic-a", "data.parquet")
+    words = ("party", "release", "--party", "clinic-a", "data.parquet", *PAID)
     code, _, err = call(capsys, *words)
     assert code == ExitCode.WRONG_CALL
     assert err == (
         "ndis: Expected 501 rows as agreed, got another number; "
         "keep exactly the people on whom the parties agreed.\n"
     )
-    with Ledger(clinic / "data.parquet.ledger") as ledger:
+    with Ledger(clinic / "budget") as ledger:
         assert ledger.history() == []
 
 
@@ -233,9 +251,11 @@ def test_a_bad_agreement_is_a_wrong_call(
 def test_a_secret_hides_the_order_of_keys(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, *init(rows=500))
     Path("secret").write_text("between us")
-    words = ("party", "release", "--party", "clinic-a", "data.parquet")
+    words = ("party", "release", "--party", "clinic-a", "data.parquet", *PAID)
     call(capsys, *words)
-    call(capsys, *words, "--secret-file", "secret", "--ledger", "other", "--out", "hidden.npz")
+    budget(clinic / "other")
+    other = (*words[:5], "--ledger", "other")
+    call(capsys, *other, "--secret-file", "secret", "--out", "hidden.npz")
     open_, hidden = (Release.load(name) for name in ("clinic-a.npz", "hidden.npz"))
     assert open_.parameters["key_order"] != hidden.parameters["key_order"]
     assert "between us" not in json.dumps(hidden.certificate())

@@ -3,7 +3,13 @@ import pytest
 
 dp = pytest.importorskip("opendp.prelude")
 
-from ndis import GaussianMechanism, Guarantee, PrivateGraph, PrivateProjection  # noqa: E402
+from ndis import (  # noqa: E402
+    GaussianMechanism,
+    Guarantee,
+    PrivateGraph,
+    PrivateProjection,
+    QuadraticLoss,
+)
 from ndis.interop.opendp import make_measurement  # noqa: E402
 
 
@@ -30,14 +36,13 @@ def test_a_projection_measures() -> None:
 
 
 def test_renyi_divergences_are_those_of_the_loss() -> None:
-    mechanism = GaussianMechanism(1.0, 1e-6, 1.0, relation="replace")
-    guarantee = mechanism.guarantee()
-    measurement = make_measurement(mechanism.release, guarantee, measure="renyi")
+    guarantee = Guarantee(1.0, 1e-6, "replace", "proven", QuadraticLoss.from_shift(0.2))
+    measurement = make_measurement(lambda data: data, guarantee, measure="renyi")
     assert measurement.input_metric == dp.change_one_distance()
     curve = measurement.map(1)
     for order in (1.5, 2.0, 32.0):
         assert 1.0 <= curve(order) / guarantee.loss.renyi(order) < 1.0 + 1e-10
-        assert curve(order) == pytest.approx(0.5 * order / mechanism.calibrate() ** 2)
+        assert curve(order) == pytest.approx(0.5 * order * 0.2**2)
     assert measurement.map(0)(2.0) == 0.0
     with pytest.raises(dp.OpenDPException, match="at most 1"):
         measurement.map(2)
@@ -54,6 +59,7 @@ def test_what_is_not_proven_is_refused() -> None:
     for guarantee in (
         Guarantee(1.0, 1e-6, "replace", "relative"),
         Guarantee(1.0, 1e-6, "replace", "proven", private=False),
+        GaussianMechanism(1.0, 1e-6, 1.0).guarantee(),
     ):
         with pytest.raises(ValueError, match="Expected a proven guarantee"):
             make_measurement(lambda data: data, guarantee)

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from ndis import Profile, QuadraticLoss
-from ndis.loss import from_dict
+from ndis.loss import from_dict, quadratic
 from pairs import epsilons, losses, random_epsilon, random_loss
 
 LITTLE = 1e-11
@@ -73,15 +73,6 @@ def test_smaller_leverage_is_dominated(p: float, part: float, r: int, eps: float
     assert small.reversed().log_delta(eps) <= large.reversed().log_delta(eps) + LITTLE
 
 
-@pytest.mark.slow
-@given(losses(), st.floats(1e-12, 0.9))
-def test_epsilon_is_on_the_safe_side_and_tight(loss: QuadraticLoss, delta: float) -> None:
-    eps = float(loss.epsilon(delta))
-    assert loss.log_delta(eps) <= math.log(delta)
-    if eps > 0:
-        assert loss.log_delta(eps * (1 - 1e-9) - 1e-12) >= math.log(delta) - 1e-9
-
-
 @given(losses(), epsilons)
 def test_log_delta_does_not_depend_on_the_company(loss: QuadraticLoss, eps: float) -> None:
     alone = loss.log_delta(eps)
@@ -115,16 +106,6 @@ def test_closed_forms() -> None:
         assert QuadraticLoss.from_leverage(p, r).delta(eps[2:]) == pytest.approx(exact, rel=1e-9)
 
 
-def test_renyi_mean_and_variance_of_a_shift() -> None:
-    loss = QuadraticLoss.from_shift(2.0)
-    assert loss.mean() == pytest.approx(2.0)
-    assert loss.variance() == pytest.approx(4.0)
-    assert loss.renyi([2.0, 10.0]) == pytest.approx([4.0, 20.0])
-    sketch = QuadraticLoss.from_leverage(0.5)  # variance ratio 2: order 2 is the first infinite one
-    assert math.isinf(sketch.renyi(2.0))
-    assert math.isfinite(sketch.renyi(1.99))
-
-
 @pytest.mark.parametrize("eps", [0.0, 0.5, 1.0, 2.0, 3.4657359, 3.465735902799726, 4.0])
 def test_a_bounded_loss_ends_at_its_supremum(eps: float) -> None:
     loss = QuadraticLoss(-1.0, 0.0, 10.0)
@@ -155,28 +136,6 @@ def test_extremes_stay_between_their_proven_bounds() -> None:
             assert high - low <= 1e-11 * max(1.0, abs(high)) or value == -math.inf
 
 
-def test_a_path_that_leaves_the_valley_is_not_believed() -> None:
-    # Found by search: a steep path converged here to ln delta = 86.
-    loss = QuadraticLoss(
-        [-4.206101718811726, -5.034551435357305, 85.55011754997886, 39.37015256884253, 16.7001],
-        [0.0, 0.0, 8.35606587476338e-06, 0.41078883414614764, 7.512155313049157],
-        [1000.0, 10.0, 2.0, 10.0, 10.0],
-    )
-    low, high = loss.log_delta_bounds(778.375544984509)
-    assert low - 1e-12 <= loss.log_delta(778.375544984509) <= high + 1e-12
-    assert high < 0
-
-
-@pytest.mark.slow
-@settings(max_examples=20)
-@given(losses(), st.sampled_from([0.01, 0.2, 0.5, 0.9]))
-def test_tradeoff_is_below_every_line_of_the_profile(loss: QuadraticLoss, alpha: float) -> None:
-    beta = float(loss.tradeoff(alpha))
-    assert 0.0 <= beta <= 1.0 - alpha + 1e-12
-    for eps in (-2.0, 0.0, 1.0, 5.0):
-        assert beta >= -math.expm1(loss.log_delta(eps)) - math.exp(eps) * alpha - 1e-9
-
-
 def test_gdp_and_trivial_losses() -> None:
     nothing = QuadraticLoss(0.0, 0.0, 1.0)
     assert nothing.delta([0.0, 1.0]).tolist() == [0.0, 0.0]
@@ -186,14 +145,6 @@ def test_gdp_and_trivial_losses() -> None:
     assert disjoint.delta(1000.0) == 1.0
     assert disjoint.epsilon(0.5) == math.inf
     assert disjoint.delta_bounds(3.0) == (1.0, 1.0)
-
-
-@given(losses())
-def test_a_loss_survives_its_dictionary(loss: QuadraticLoss) -> None:
-    assert from_dict(loss.to_dict()) == loss
-    both = Profile.both(loss)
-    assert from_dict(both.to_dict()) == both
-    assert hash(from_dict(loss.to_dict())) == hash(loss)
 
 
 def test_batches_broadcast_and_index() -> None:
@@ -257,41 +208,6 @@ def test_fast_values_lie_between_proven_bounds() -> None:
         assert high - low <= 1e-12 + 1e-15 * abs(high), (loss.to_dict(), eps)
 
 
-@pytest.mark.slow
-@given(losses(), losses(), epsilons)
-def test_profiles_compose_direction_by_direction(
-    one: QuadraticLoss, two: QuadraticLoss, eps: float
-) -> None:
-    total = Profile.both(one) + Profile.both(two)
-    forwards, backwards = one + two, one.reversed() + two.reversed()
-    expected = max(forwards.log_delta(eps), backwards.log_delta(eps))
-    assert total.log_delta(eps) == pytest.approx(expected, rel=1e-12, abs=1e-12)
-    assume(math.isfinite(expected))
-    low, high = total.log_delta_bounds(eps)
-    assert low - 1e-10 * max(1, abs(low)) <= expected <= high + 1e-10 * max(1, abs(high))
-
-
-@pytest.mark.parametrize(
-    ("excess", "shift", "count", "eps"),
-    [
-        (
-            ["0x1.276d798d1e81bp+0", "0x1.1a79ddaf34150p+2", "0x1.b7e2db5085ea9p+2",
-             "0x1.32be193d4afdcp+4"],
-            ["0x0.0p+0", "0x0.0p+0", "0x1.f33aa5d2a45d9p-17", "0x1.e397724e4f917p-6"],
-            [1.0, 1000.0, 10.0, 1.0],
-            "0x1.1856662c963bbp+11",
-        ),
-    ],
-)  # fmt: skip
-def test_nodes_that_do_not_see_an_oscillation_are_not_trusted(
-    excess: list[str], shift: list[str], count: list[float], eps: str
-) -> None:
-    x, h = ([float.fromhex(v) for v in values] for values in (excess, shift))
-    loss, at = QuadraticLoss(x, h, count), float.fromhex(eps)
-    low, high = loss.log_delta_bounds(at)
-    assert low - 1e-12 <= float(loss.log_delta(at)) <= high + 1e-12
-
-
 def test_upper_bounds_fall_up_to_the_end_of_a_bounded_loss() -> None:
     for loss in (QuadraticLoss.from_leverage(0.1).reversed(), QuadraticLoss(-0.5, 0.3, 2.0, 1e-9)):
         top = float(loss.supremum())
@@ -305,3 +221,45 @@ def test_upper_bounds_fall_up_to_the_end_of_a_bounded_loss() -> None:
 def test_the_least_excess_has_a_cumulant(excess: float) -> None:
     """Its strip ends beyond all doubles, without a warning."""
     assert QuadraticLoss([excess], [0.0], [1.0]).cumulant(2.0) == pytest.approx(0.0, abs=1e-300)
+
+
+def test_dead_terms_of_a_batch_change_nothing() -> None:
+    """A direction of count 0 once ended the strip of convergence: delta was e^629 too large."""
+    for dead in (50.0, -50.0, 1e-6, math.inf):
+        batch = QuadraticLoss([[0.0, dead], [0.01, dead]], [[1.0, 0.0]] * 2, [[0.0, 0.0]] * 2, 1e-9)
+        for row, alone in enumerate([QuadraticLoss(0.0, 1.0, 0.0), QuadraticLoss(0.01, 1.0, 0.0)]):
+            assert batch.log_delta(30.0)[row] == pytest.approx(
+                float(alone.log_delta(30.0)), rel=1e-12
+            )
+            upper = float(batch.upper_log_delta(np.full(2, 30.0))[row])
+            assert upper == pytest.approx(float(alone.log_delta(30.0)), rel=1e-6)
+    assert np.all(batch.supremum() == math.inf)
+
+
+def test_a_sum_of_many_losses_is_joined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adding up took time that grew with the square of their number."""
+    parts = [QuadraticLoss(0.1 / k, 1e-3, 2.0) for k in range(1, 400)]
+    joins: list[int] = []
+    merged = quadratic._merged
+
+    def counted(x: np.ndarray, *rest: np.ndarray) -> list[np.ndarray]:
+        joins.append(x.size)
+        return merged(x, *rest)
+
+    monkeypatch.setattr(quadratic, "_merged", counted)
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    assert not joins
+    assert total.batch_shape == ()
+    assert total.shift.sum() == pytest.approx(0.399)
+    assert joins == [399]
+    columns = zip(*(part.parts() for part in parts), strict=True)
+    again = QuadraticLoss(*map(np.concatenate, columns))
+    assert total == again
+    assert (total + parts[0]).delta(0.5) > total.delta(0.5)
+    with pytest.raises(AttributeError, match="spread"):
+        _ = total.spread
+    batch = QuadraticLoss.from_leverage([0.1, 0.2], 3) + parts[0]
+    assert batch.batch_shape == (2,)
+    assert batch[1] == QuadraticLoss.from_leverage(0.2, 3) + parts[0]

@@ -37,7 +37,7 @@ def test_releases_every_shape_with_its_guarantee(shape: tuple[int, ...]) -> None
     release = mechanism.release(value)
     assert isinstance(release, Release)
     assert release.value.shape == shape
-    assert release.guarantee.basis == "proven"
+    assert release.guarantee.basis == "declared"
     assert release.guarantee.private
     assert release.guarantee.relation == "replace"
     assert release.guarantee.loss is not None
@@ -60,7 +60,7 @@ def test_noise_has_the_calibrated_law_and_not_one_near_it() -> None:
 def test_the_verifier_and_a_ledger_of_that_size_accept_a_release(
     mechanism: type[GaussianMechanism], tmp_path: Path
 ) -> None:
-    with Ledger.create(tmp_path / "budget", 2.0, 1e-5, "add-remove") as ledger:
+    with Ledger.create(tmp_path / "budget", 2.0, 1e-5, "add-remove", accept=["declared"]) as ledger:
         made = mechanism(2.0, 1e-5, 1.3, ledger=ledger).release([[1.0, 2.0]])
     assert verify(made).outcome == "checked"
 
@@ -86,7 +86,7 @@ def test_noise_for_a_tiny_delta_at_hardly_any_epsilon(epsilon: float, delta: flo
 
 
 def test_what_would_leave_the_doubles_is_refused_before_it_is_paid(tmp_path: Path) -> None:
-    with Ledger.create(tmp_path / "budget", 1.0, 1e-5, "add-remove") as ledger:
+    with Ledger.create(tmp_path / "budget", 1.0, 1e-5, "add-remove", accept=["declared"]) as ledger:
         for sensitivity, value in ((1.0, 1e307), (1e307, 1.0), (1e-307, 1.0)):
             mechanism = GaussianMechanism(1.0, 1e-5, sensitivity, ledger=ledger)
             with pytest.raises(ValueError, match=r"Expected .*(units|constant)"):
@@ -115,7 +115,7 @@ def test_wrong_parameters_are_named(arguments: tuple[float, ...], message: str) 
 def test_exact_matrix_noise_is_the_analytic_noise() -> None:
     matrix = MatrixGaussianMechanism(0.5, 1e-7, math.sqrt(2.0))
     assert matrix.calibrate() == GaussianMechanism(0.5, 1e-7, math.sqrt(2.0)).calibrate()
-    assert matrix.guarantee().basis == "proven"
+    assert matrix.guarantee().basis == "declared"
 
 
 def random_covariance(dimension: int, rng: np.random.Generator) -> np.ndarray:
@@ -139,10 +139,8 @@ def test_matrix_noise_has_the_covariance_of_its_sides() -> None:
     rng = np.random.default_rng(12)
     rows, columns = random_covariance(2, rng), random_covariance(3, rng)
     mechanism = MatrixGaussianMechanism(1.0, 1e-5, 1.0, rows=rows, columns=columns)
-    zeros, plan = np.zeros((2, 3)), mechanism.plan((2, 3))
-    draws = np.array(
-        [mechanism._draw(zeros, plan, zeros, rng)["value"].reshape(-1) for _ in range(4000)]
-    )
+    run = mechanism.prepare(np.zeros((2, 3)))
+    draws = np.array([run.draw(rng)["value"].reshape(-1) for _ in range(4000)])
     least = np.linalg.eigvalsh(rows)[0] * np.linalg.eigvalsh(columns)[0]
     cov = mechanism.calibrate() ** 2 / least * np.kron(rows, columns)
     assert accepts_gaussian(draws, np.zeros(6), cov, LEVEL)

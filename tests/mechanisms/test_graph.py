@@ -206,15 +206,14 @@ def test_a_plan_costs_no_more_than_its_parameters() -> None:
 
 
 def test_answers_follow_the_laws_they_state() -> None:
-    edges, rng = read_edges(nx.path_graph(5), nodes=5), np.random.default_rng(0)
+    path, rng = nx.path_graph(5), np.random.default_rng(0)
     how = {"epsilon": None, "method": "answers"}
-    pure = private(5, sets=[[0]], noise_scale=math.sqrt(2.0), **how)
-    plan = pure.plan()
-    draws = np.array([pure._draw(edges, plan, None, rng)["answers"][0] for _ in range(700)])
+    pure = private(5, sets=[[0]], noise_scale=math.sqrt(2.0), **how).prepare(path)
+    draws = np.array([pure.draw(rng)["answers"][0] for _ in range(700)])
     assert accepts_law(draws - 1.0, stats.laplace.cdf, LEVEL)
     assert not accepts_law(1.6 * (draws - 1.0), stats.laplace.cdf, LEVEL)
     gauss = private(5, sets=[[0]] * 3000, noise_scale=3.0, **how)
-    draws = gauss._draw(edges, gauss.plan(), None, rng)["answers"]
+    draws = gauss.prepare(path).draw(rng)["answers"]
     assert accepts_law((draws - 1.0) / 3.0, stats.norm.cdf, LEVEL)
     assert not accepts_law(1.15 * (draws - 1.0) / 3.0, stats.norm.cdf, LEVEL)
 

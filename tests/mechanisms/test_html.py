@@ -2,7 +2,7 @@
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import unescape
 
 import numpy as np
@@ -11,19 +11,10 @@ import pytest
 
 import ndis
 import ndis.mechanisms
+from estimators import SLOW, all_cases, fitted
 from ndis import (
     Gaussian,
     GaussianMechanism,
-    GaussianOutput,
-    MatrixGaussianMechanism,
-    MultiPartyRegression,
-    PrivateCovariance,
-    PrivateGaussianProcess,
-    PrivateGraph,
-    PrivateLeastSquares,
-    PrivateLimits,
-    PrivateLogisticRegression,
-    PrivatePCA,
     PrivateProjection,
     Profile,
     QuadraticLoss,
@@ -37,63 +28,31 @@ Y = X @ [0.5, 0.2]
 EDGES = pa.table({"source": [0, 1], "target": [1, 2]})
 
 
-def gaussian_output() -> PrivateEstimator:
-    return GaussianOutput(
-        lambda data: Gaussian([data.mean()], [[0.01]]),
-        dimension=1,
-        max_spread=0.1,
-        mean_shift=0.1,
-        kappa=0.0,
-        rank=1,
-        **PROMISE,
-    ).fit(X)
+# One case of each estimator.
+CASES = {type(case.make()): case for case in reversed(all_cases()) if case.name not in SLOW}
 
 
-def gaussian_process() -> PrivateEstimator:
-    return PrivateGaussianProcess(limits=(-0.5, 0.5), label_limits=(-1.0, 1.0), **PROMISE).fit(X, Y)
-
-
-FITTED: dict[type, Callable[[], PrivateEstimator]] = {
-    GaussianMechanism: lambda: GaussianMechanism(1.0, 1e-6, 1.0).fit(X),
-    MatrixGaussianMechanism: lambda: MatrixGaussianMechanism(1.0, 1e-6, 1.0).fit(X),
-    GaussianOutput: gaussian_output,
-    MultiPartyRegression: lambda: MultiPartyRegression(parties=2, **PROMISE).fit(X, Y),
-    PrivateCovariance: lambda: PrivateCovariance(data_norm=1.0, **PROMISE).fit(X),
-    PrivateGaussianProcess: gaussian_process,
-    PrivateGraph: lambda: PrivateGraph(3, **PROMISE).fit(EDGES),
-    PrivateLeastSquares: lambda: PrivateLeastSquares(data_norm=1.0, label_bound=1.0, **PROMISE).fit(
-        X, Y
-    ),
-    PrivateLogisticRegression: lambda: PrivateLogisticRegression(
-        data_norm=1.0, lam=10.0, classes=[0, 1], **PROMISE
-    ).fit(X, (Y > 0).astype(int)),
-    PrivatePCA: lambda: PrivatePCA(data_norm=1.0, **PROMISE).fit(X),
-    PrivateLimits: lambda: PrivateLimits(**PROMISE).fit(X),
-    PrivateProjection: lambda: PrivateProjection(data_norm=1.0, n_components=5, **PROMISE).fit(X),
-}
-
-
-def estimators(parent: type = PrivateEstimator) -> Iterator[type]:
+def subclasses(parent: type = PrivateEstimator) -> Iterator[type]:
     for module in pkgutil.walk_packages(ndis.mechanisms.__path__, "ndis.mechanisms."):
         importlib.import_module(module.name)
     for child in parent.__subclasses__():
         yield child
-        yield from estimators(child)
+        yield from subclasses(child)
 
 
 def test_no_estimator_is_forgotten() -> None:
-    public = {kind for kind in estimators() if kind.__name__ in ndis.__all__}
-    assert public == set(FITTED)
+    public = {kind for kind in subclasses() if kind.__name__ in ndis.__all__}
+    assert public == set(CASES)
 
 
-@pytest.mark.parametrize("kind", FITTED, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", CASES, ids=lambda kind: kind.__name__)
 def test_an_estimator_shows_its_guarantee(kind: type) -> None:
-    fitted = FITTED[kind]()
-    html = fitted._repr_mimebundle_()["text/html"]
-    assert str(fitted.guarantee_) in unescape(html)
+    model = fitted(CASES[kind])
+    html = model._repr_mimebundle_()["text/html"]
+    assert str(model.guarantee_) in unescape(html)
     assert kind.__name__ in html
-    shown = unescape(fitted.release_._repr_html_()).replace("</p><p>", " ")
-    assert str(fitted.guarantee_) in shown
+    shown = unescape(model.release_._repr_html_()).replace("</p><p>", " ")
+    assert str(model.guarantee_) in shown
 
 
 def test_a_release_shows_its_guarantee_and_its_values() -> None:

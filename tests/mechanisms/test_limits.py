@@ -14,14 +14,10 @@ import pytest
 from estimators import Case, all_cases
 from ndis import (
     Ledger,
-    PrivateCovariance,
     PrivateLimits,
-    PrivateLogisticRegression,
     QuadraticLoss,
 )
-from ndis.calibration import shift_profile
-from ndis.mechanisms import octaves
-from ndis.mechanisms.base import Plan, TableEstimator, Target, mean_shift
+from ndis.mechanisms import Part, Plan, TableEstimator
 from ndis.randomness import add_noise
 from ndis.tables import GRID_NORM, PRIVATE, Columns, Rows, Table
 
@@ -40,12 +36,14 @@ class Means(TableEstimator):
         return Rows(features, Columns(labels, limits=self._label_limits(labels)))
 
     def _plan(self, rows):
-        target = self._target(rows)
-        noise, loss = mean_shift(
-            target, {"cross": (GRID_NORM**2, 0.9), "count": (1, 0.1)}, self.noise_scale
+        return Plan.buying(
+            [Part("cross", GRID_NORM**2, 0.9), Part("count", 1.0, 0.1)],
+            self._target(rows),
+            self.noise_scale,
+            method="cross",
+            shapes={"cross": (len(rows.features.names), len(rows.labels.names)), "count": ()},
+            reason="It is a test.",
         )
-        shapes = {"cross": (len(rows.features.names), len(rows.labels.names)), "count": ()}
-        return Plan("cross", noise, target.promise(loss, "add-remove"), shapes, "It is a test.")
 
     def _study(self, table, plan):
         return table.moments
@@ -86,68 +84,7 @@ def counted_passes() -> Iterator[list[bool]]:
         Table.sum = original  # type: ignore[method-assign]
 
 
-def columns_of_every_kind(n_rows: int = 400) -> np.ndarray:
-    rng = np.random.default_rng(1)
-    exponents = rng.integers(-1074, 1024, n_rows).astype(float)
-    signs = rng.choice([-1.0, 0.0, 1.0], n_rows)
-    return np.column_stack(
-        [
-            rng.standard_normal(n_rows),
-            rng.standard_cauchy(n_rows) ** 7,
-            signs * np.exp2(exponents),
-            np.full(n_rows, -0.0),
-            np.finfo(float).max * signs,
-            rng.choice(octaves.BOUNDS, n_rows),
-            np.nextafter(rng.choice(octaves.BOUNDS, n_rows), 0.0),
-        ]
-    )
-
-
 # -- the promise -------------------------------------------------------------------------------
-
-
-def test_one_row_moves_both_histograms_of_all_columns_by_at_most_the_stated_sensitivity():
-    """The exact counts of neighbours, for any first histogram that may have been released."""
-    table = columns_of_every_kind()
-    n_columns = table.shape[1]
-    rng = np.random.default_rng(2)
-
-    def below(rows: np.ndarray) -> Any:
-        names = [f"x{i}" for i in range(n_columns)]
-        recipe = Rows(Columns(names, limits=dict.fromkeys(names, PRIVATE)))
-        return octaves.read(Table.open(rows).with_rows(recipe))["below"]
-
-    everyone = below(table)
-    inner = np.broadcast_to(octaves.BOUNDS[1:-1], (n_columns, octaves.N_OCTAVES - 1))
-    bound = octaves.sensitivity(n_columns)
-    attained = 0.0
-    for left_out in range(0, len(table), 4):
-        others = below(np.delete(table, left_out, axis=0))
-        released = rng.normal(0, 1, (n_columns, octaves.N_OCTAVES)) ** 9 * 100
-        edges = octaves._bins(released, 1.0)[:, 1:-1]
-        moved = [
-            octaves._counts(everyone, at).value - octaves._counts(others, at).value
-            for at in (inner, edges)
-        ]
-        for part in moved:
-            assert np.all(part.sum(axis=1) == 1)
-            assert np.all((part == 0) | (part == 1))
-        attained = max(attained, math.sqrt(sum((part**2).sum() for part in moved)))
-    assert attained == pytest.approx(bound, rel=1e-12)
-    assert octaves.sensitivity(n_columns, "replace") == pytest.approx(bound * math.sqrt(2))
-
-
-def test_the_counts_are_those_of_a_histogram():
-    table = columns_of_every_kind(5000)
-    names = [f"x{i}" for i in range(table.shape[1])]
-    recipe = Rows(Columns(names, limits=dict.fromkeys(names, PRIVATE)))
-    below = octaves.read(Table.open(table).with_rows(recipe))["below"]
-    inner = np.broadcast_to(octaves.BOUNDS[1:-1], (len(names), octaves.N_OCTAVES - 1))
-    counts = octaves._counts(below, inner).value
-    bounds = [-np.inf, *octaves.BOUNDS[1:-1], np.inf]
-    for column, found in zip(table.T, counts, strict=True):
-        # numpy's last bin is closed, and nothing is infinite here
-        np.testing.assert_array_equal(found, np.histogram(column, bounds)[0])
 
 
 def test_the_noise_pays_for_both_histograms():
@@ -164,8 +101,9 @@ def test_the_noise_pays_for_both_histograms():
 def test_a_tenth_of_the_squared_budget_and_one_guarantee():
     model = means(columns=["a", "b", "y"])
     frame = pa.table({name: np.random.default_rng(0).uniform(0, 9, 500) for name in "aby"})
-    plan = model._planned(model._rows(Table.open(frame), ["y"]))
-    parts = {"cross": GRID_NORM**2, "count": 1.0, "limits": math.sqrt(6)}
+    plan = model.prepare(frame, "y").plan
+    parts = {part.name: part.sensitivity for part in plan.parts}
+    assert parts == {"cross": GRID_NORM**2, "count": 1.0, "limits": math.sqrt(6)}
     squares = {name: (moved / plan.noise_scale[name]) ** 2 for name, moved in parts.items()}
     assert squares["limits"] / sum(squares.values()) == pytest.approx(0.1)
     assert QuadraticLoss.from_shift(math.sqrt(sum(squares.values()))).delta(1.0) <= 1e-6
@@ -173,15 +111,6 @@ def test_a_tenth_of_the_squared_budget_and_one_guarantee():
     assert set(plan.shapes) == {"cross", "count", "limit_octaves", "limit_bins"}
     fitted = model.fit(frame, "y")
     assert fitted.guarantee_.loss == plan.loss
-
-
-def test_a_loss_that_is_no_mean_shift_can_add_its_share():
-    target = Target(1.0, 1e-6, limits=octaves.sensitivity(3))
-    bought = shift_profile(target.limits / target.limits_noise)
-    noise, loss = target.least_noise(lambda noise: shift_profile(1.0 / noise) + bought)
-    by_shares, _ = mean_shift(target, {"sum": (1.0, 1.0)})
-    assert noise == pytest.approx(by_shares["sum"], rel=1e-6)
-    assert loss.delta(1.0) <= 1e-6
 
 
 def test_an_estimator_that_does_not_pay_for_limits_cannot_have_them():
@@ -216,20 +145,6 @@ def test_neighbours_differ_in_released_numbers_only():
 
 
 # -- what is found -----------------------------------------------------------------------------
-
-
-def test_every_second_histogram_has_edges_that_were_counted():
-    known = set(octaves.EDGES)
-    for first in range(0, octaves.N_OCTAVES, 3):
-        for last in range(first, octaves.N_OCTAVES):
-            edges = octaves._bins_between(first, last)
-            assert known.issuperset(edges[1:-1])
-            if (first, last) != (octaves._ZERO, octaves._ZERO):
-                low = 0 if first == octaves._ZERO else octaves.BOUNDS[first]
-                high = 0 if last == octaves._ZERO else octaves.BOUNDS[last + 1]
-                assert edges[0] <= low
-                assert edges[-1] >= high
-                assert (high - low) / (edges[1] - edges[0]) > 31
 
 
 @pytest.mark.parametrize("scale", 10.0 ** np.array([-16, -9, -3, 0, 3, 9, 16]))
@@ -283,17 +198,6 @@ def test_few_rows_give_something_usable():
     assert math.isfinite(low)
     assert math.isfinite(high)
     assert low < high
-
-
-def test_mistakes_are_as_rare_as_stated():
-    """Nothing but noise: a bin is taken in at most 1 of 100 releases (0.1% are allowed)."""
-    rng = np.random.default_rng(0)
-    taken = 0
-    for _ in range(100):
-        counts = rng.standard_normal((4, octaves.N_OCTAVES))
-        seen = octaves.threshold(4, octaves.N_OCTAVES)
-        taken += any(octaves._outermost(row, seen) is not None for row in counts)
-    assert taken <= 1
 
 
 def test_lists_of_numbers_share_their_limits():
@@ -448,41 +352,8 @@ def test_every_estimator_of_tables_takes_private_limits(tmp_path):
     assert all(taken.values()), taken
 
 
-@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
-def test_blocks_of_any_array_library(library):
-    xp = pytest.importorskip(library)
-    table = columns_of_every_kind(300)
-    names = [f"x{i}" for i in range(table.shape[1])]
-    recipe = Rows(Columns(names, limits=dict.fromkeys(names, PRIVATE)))
-    here = octaves.read(Table.open(table).with_rows(recipe))["below"]
-    there = octaves.read(Table.open(xp.asarray(table)).with_rows(recipe))["below"]
-    assert here == there
-
-
 def test_other_words_for_limits_are_refused():
     with pytest.raises(ValueError, match="pair"):
         means(limits={"x0": "unknown"}, columns=["x0", "y"]).fit(
             pa.table({"x0": [1.0], "y": [1.0]}), "y"
         )
-
-
-def test_one_pair_of_limits_stands_for_all_columns() -> None:
-    table = np.random.default_rng(0).random((50, 3))
-    asked = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
-    one = PrivateCovariance(limits=(0, 1), **asked)
-    each = PrivateCovariance(limits=[(0, 1)] * 3, **asked)
-    assert one.plan(3).loss == each.plan().loss
-    np.testing.assert_array_equal(one.fit(table).covariance_, each.fit(table).covariance_)
-    with pytest.raises(ValueError, match="number of features"):
-        one.plan()
-
-
-def test_a_plan_knows_that_the_label_is_among_the_columns() -> None:
-    model = PrivateLogisticRegression(
-        classes=[0, 1],
-        epsilon=1.0,
-        delta=1e-6,
-        columns=["a", "sick", "b"],
-        limits={"a": (0, 1), "b": (0, 1)},
-    )
-    assert model.plan().shapes["coef"] == (1, 2)

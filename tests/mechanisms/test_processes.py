@@ -3,7 +3,6 @@
 import math
 from functools import partial
 
-import array_api_strict
 import numpy as np
 import pytest
 from scipy import sparse
@@ -25,8 +24,8 @@ from ndis import PrivateGaussianProcess, Release, audit, privacy_loss
 from ndis.auditing.certificates import FAILED, HELD, verify
 from ndis.loss import Profile
 from ndis.mechanisms.kernels import described, kernel_moments, made, proven_variance
-from ndis.tables import GRID_NORM, Columns, Rows, Table
-from ndis.tables.blocks import Block
+from ndis.tables import Columns, Rows, Table
+from ndis_papers.methods.processes import Drawing
 from posterior_pairs import process_removals, worst_log_delta
 from samplers import LEVEL, accepts_gaussian
 
@@ -55,51 +54,6 @@ def waves(rng, n: int, d: int = 1):
 
 
 # --- features: exact sums ------------------------------------------------------------------------
-
-
-def blocks_of(columns: Columns, X):
-    return Block(columns.to_grid(np.asarray(X, dtype=float).T.copy())[0])
-
-
-@pytest.mark.parametrize("kernel", [RBF([0.5, 0.2]), Matern(0.4, nu=0.5), Matern(0.3, nu=2.5)])
-def test_features_are_those_of_the_kernel(kernel) -> None:
-    columns = Columns(["a", "b"], limits={"a": (0, 2), "b": (-1, 1)})
-    moments = kernel_moments(kernel, columns, 25)
-    X = np.random.default_rng(0).uniform([0, -1], [2, 1], (200, 2))
-    phi = moments.features(blocks_of(columns, X)) / GRID_NORM
-    points = columns.middle + moments.points / columns.scale
-    expected = (kernel(X, points) @ (moments.weights * 2.0**-moments.bits)).T
-    assert np.abs(phi - expected).max() < 1e-4
-    # The projection of the kernel on the points: never longer than k(x, x), all of it near them.
-    assert np.all(np.sum(phi**2, axis=0) <= 1.0)
-    assert np.sum(phi**2, axis=0).max() > 0.8
-
-
-@pytest.mark.parametrize("limit", [1.0, 1e-9, 1e12])
-def test_no_row_is_longer_than_the_grid(limit) -> None:
-    columns = Columns(["a"], limits={"a": (-limit, limit)})
-    rng = np.random.default_rng(0)
-    X = np.concatenate([np.linspace(-2, 2, 500), rng.uniform(-1, 1, 500)]) * limit
-    X = np.append(X, [1e300, -1e300])
-    for nu in (0.5, 1.5, 2.5, math.inf):
-        for length in (1e-3, 0.3, 1e3):
-            moments = kernel_moments(Matern(length * limit, nu=nu), columns, 40)
-            whole = moments.features(blocks_of(columns, X[:, None]))
-            assert np.array_equal(whole, np.round(whole))
-            assert np.sum(whole.astype(object) ** 2, axis=0).max() <= GRID_NORM**2
-
-
-def test_a_row_has_the_same_integers_at_any_place_and_in_any_library() -> None:
-    columns = Columns(["a", "b"], limits={"a": (0, 1), "b": (0, 1)})
-    moments = kernel_moments(RBF(0.3), columns, 49)
-    X = np.random.default_rng(1).uniform(-0.2, 1.2, (257, 2))
-    whole = moments.features(blocks_of(columns, X))
-    for start in (0, 1, 3, 100, 255):
-        part = moments.features(blocks_of(columns, X[start : start + 2]))
-        assert np.array_equal(part, whole[:, start : start + 2])
-    grid = columns.to_grid(X.T.copy())[0]
-    strict = moments.features(Block(array_api_strict.asarray(grid)))
-    assert np.array_equal(np.asarray(strict), whole)
 
 
 def test_a_neighbour_changes_the_sums_by_one_row_exactly() -> None:
@@ -373,7 +327,7 @@ def test_posterior_bounds_hold_for_exhaustive_neighbours(noise_variance) -> None
     kernel, point = RBF(0.4), np.array([[0.5]])
     grid = np.array([[0.1], [0.5], [0.6], [0.9]])
     model = posterior(kernel=kernel, query_points=point, noise_variance=noise_variance, max_rows=4)
-    update, noise = model._posterior(model._rows_declared(1)).update, model.calibrate()
+    update, noise = Drawing(model).posterior(model._rows_declared(1)).update, model.calibrate()
     largest = 0.0
     for chosen in range(1, 16):
         X = grid[[i for i in range(4) if chosen >> i & 1]]
@@ -430,7 +384,7 @@ def test_posterior_predicts_from_its_release() -> None:
 
 def test_more_query_points_at_one_place_cost_what_their_covariance_says() -> None:
     models = [posterior(query_points=np.full((m, 1), 0.5)) for m in (1, 10)]
-    one, ten = (model._posterior(model._rows_declared(1)).norm for model in models)
+    one, ten = (Drawing(model).posterior(model._rows_declared(1)).norm for model in models)
     assert ten == pytest.approx(10 * one)
 
 
@@ -461,7 +415,7 @@ def test_labels_and_inputs_are_clipped(make) -> None:
         (process, {"n_rows": 7}, "7 rows"),
         (posterior, {"max_rows": None}, "cannot be bounded without it"),
         (posterior, {"max_rows": 5}, "at most max_rows=5 rows"),
-        (posterior, {"query_points": np.zeros((2, 3))}, r"shape \(any, 1\), got shape \(2, 3\)"),
+        (posterior, {"query_points": np.zeros((2, 3))}, r"1 columns, got shape \(2, 3\)"),
         (posterior, {"noise_variance": 0.0}, "noise_variance > 0"),
     ],
 )

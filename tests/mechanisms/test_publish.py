@@ -1,10 +1,12 @@
 """Budget is paid only for what will be released, and what was paid for is never lost."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ from ndis import (
     Release,
 )
 from ndis.mechanisms.publish import publish
-from ndis.release import writing_to
+from ndis.release import NewFile
 
 PROMISE = Guarantee(1.0, 0.2, "add-remove", "proven", Profile.both(QuadraticLoss.from_shift(0.5)))
 ROWS = np.random.default_rng(0).random((50, 3))
@@ -111,14 +113,18 @@ def test_numpy_numbers_cost_nothing_but_their_price(ledger: Ledger) -> None:
 @pytest.mark.parametrize("name", ["nowhere/r.npz", "r.csv", "r", "taken.npz", "/proc/r.npz"])
 def test_nothing_is_paid_without_a_file_to_write(ledger: Ledger, tmp_path: Path, name: str) -> None:
     (tmp_path / "taken.npz").touch()
-    with pytest.raises((OSError, ValueError)), writing_to(tmp_path / name):
-        one(ledger=ledger)
+    with pytest.raises((OSError, ValueError)), NewFile(tmp_path / name) as file:
+        one(ledger=ledger, file=file)
     assert ledger.history() == []
 
 
 def test_nothing_is_paid_on_a_full_disk(ledger: Ledger, tmp_path: Path) -> None:
-    with full_beyond(600), pytest.raises(OSError, match=r"r\.npz"), writing_to(tmp_path / "r.npz"):
-        one(ledger=ledger)
+    with (
+        full_beyond(600),
+        pytest.raises(OSError, match=r"r\.npz"),
+        NewFile(tmp_path / "r.npz") as file,
+    ):
+        one(ledger=ledger, file=file)
     assert ledger.history() == []
     assert not list(tmp_path.glob("*.npz*"))
 
@@ -157,8 +163,8 @@ def test_a_ledger_is_a_ledger() -> None:
 
 
 def test_the_file_is_whole_before_the_ledger_hears_of_it(ledger: Ledger, tmp_path: Path) -> None:
-    with writing_to(tmp_path / "r.npz") as file:
-        made = one(ledger=ledger)
+    with NewFile(tmp_path / "r.npz") as file:
+        made = one(ledger=ledger, file=file)
     assert file.written == tmp_path / "r.npz"
     assert Release.load(file.written).digest == made.digest == ledger.history()[0].digest
 
@@ -170,16 +176,16 @@ def test_the_space_is_taken_before_the_payment(ledger: Ledger, tmp_path: Path) -
         sizes.extend(path.stat().st_size for path in tmp_path.glob(".r.npz.*"))
         return np.ones((50, 7))
 
-    with writing_to(tmp_path / "r.npz"):
-        one(draw, shapes={"value": (50, 7)}, ledger=ledger)
+    with NewFile(tmp_path / "r.npz") as file:
+        one(draw, shapes={"value": (50, 7)}, ledger=ledger, file=file)
     assert sizes == [(tmp_path / "r.npz").stat().st_size]
 
 
 def test_one_file_one_release(ledger: Ledger, tmp_path: Path) -> None:
-    with writing_to(tmp_path / "r.npz"):
-        one(ledger=ledger)
+    with NewFile(tmp_path / "r.npz") as file:
+        one(ledger=ledger, file=file)
         with pytest.raises(ValueError, match="got a second"):
-            one(ledger=ledger)
+            one(ledger=ledger, file=file)
     assert len(ledger.history()) == 1
     assert (tmp_path / "r.npz").exists()
 
@@ -197,15 +203,44 @@ def test_a_release_outlives_the_ledgers_disk(ledger: Ledger) -> None:
     assert [entry.digest for entry in ledger.history()] == [None]
 
 
+def test_a_release_outlives_its_folder(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is written elsewhere, for its owner alone, and the path is told."""
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    def vanishes(rng: Any) -> float:
+        shutil.rmtree(tmp_path / "gone")
+        return 1.5
+
+    with (
+        pytest.warns(RuntimeWarning, match=r"could not .* is written to .*r-.*npz instead"),
+        NewFile(tmp_path / "gone" / "r.npz") as file,
+    ):
+        made = one(vanishes, ledger=ledger, file=file)
+    assert file.written is not None
+    assert file.written.parent == tmp_path / "here"
+    assert file.written.stat().st_mode & 0o777 == 0o600
+    assert Release.load(file.written).digest == made.digest == ledger.history()[0].digest
+
+
+def test_a_release_of_another_thread_is_written_too(tmp_path: Path) -> None:
+    with NewFile(tmp_path / "r.npz") as file, ThreadPoolExecutor(1) as pool:
+        made = pool.submit(one, file=file).result()
+    assert Release.load(tmp_path / "r.npz").digest == made.digest
+
+
 def test_a_release_outlives_its_own_disk(tmp_path: Path) -> None:
     """The space that was reserved is gone: the release is in memory, and the error says so."""
     made = []
     with (
         room_again(),
         pytest.raises(OSError, match="not be made again"),
-        writing_to(tmp_path / "r.npz"),
+        NewFile(tmp_path / "r.npz") as file,
     ):
-        made.append(one(fills_the_disk))
+        made.append(one(fills_the_disk, file=file))
     assert made[0].value == 1.5
     assert not list(tmp_path.glob("*.npz*"))
 
@@ -235,10 +270,37 @@ def test_an_interrupt_says_what_was_paid(ledger: Ledger, tmp_path: Path) -> None
     broken.complete = interrupt  # type: ignore[method-assign]
     with (
         pytest.raises(KeyboardInterrupt, match=r"^the release is written to .*r\.npz$"),
-        writing_to(tmp_path / "r.npz"),
+        NewFile(tmp_path / "r.npz") as file,
     ):
-        one(ledger=broken)
+        one(ledger=broken, file=file)
     assert Release.load(tmp_path / "r.npz").value == 1.5
+
+
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """A process that hears interrupts: those started in the background may ignore them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
+def test_an_interrupt_after_the_payment_loses_no_release(ledger: Ledger, tmp_path: Path) -> None:
+    def draw(rng: Any) -> float:
+        signal.raise_signal(signal.SIGINT)
+        return 1.5
+
+    with pytest.warns(RuntimeWarning, match="is what the call returns"):
+        assert one(draw, ledger=ledger).value == 1.5
+    with (
+        pytest.warns(RuntimeWarning, match="A signal came after the payment"),
+        pytest.raises(KeyboardInterrupt, match=r"^the release is written to .*r\.npz$"),
+        NewFile(tmp_path / "r.npz") as file,
+    ):
+        one(draw, ledger=ledger, file=file)
+    with pytest.raises(KeyboardInterrupt, match="nothing was paid"):
+        one(draw)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 KILLED = """
@@ -246,12 +308,13 @@ import sys, time
 import numpy as np
 from ndis import Guarantee
 from ndis.mechanisms.publish import publish
-from ndis.release import writing_to
+from ndis.release import NewFile
 def draw(rng):
     print("drawing", flush=True)
     time.sleep(60)
-with writing_to(sys.argv[1]):
-    publish(draw, Guarantee(1.0, 0.2, "edge", "proven"), "example", {}, {"value": (1000,)})
+with NewFile(sys.argv[1]) as file:
+    promise = Guarantee(1.0, 0.2, "edge", "proven")
+    publish(draw, promise, "example", {}, {"value": (1000,)}, file=file)
 """
 
 

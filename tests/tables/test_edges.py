@@ -47,3 +47,31 @@ def test_masks() -> None:
 def test_numbered_ends_of_any_type(kind) -> None:
     table = pa.table({"source": pa.array([0, 2], kind), "target": pa.array([1, 1], kind)})
     assert read_edges(table, nodes=3).cut([1]) == 2.0
+
+
+@pytest.mark.parametrize("other", ["2,a", "a,01", "1.0,a"])
+def test_one_edge_of_a_file_does_not_change_the_others(other, tmp_path) -> None:
+    """If all ends are numbers, "01" is not the node "1"."""
+    (tmp_path / "edges.csv").write_text(f"source,target\n1,01\n{other}\n")
+    edges = read_edges(tmp_path / "edges.csv", nodes=["1", "1.0", "01", "2", "a"])
+    assert (edges.first[0], edges.second[0]) == (0, 2)
+
+
+@pytest.mark.parametrize("other", ["a", 3.0, 2])
+def test_one_edge_of_a_frame_does_not_change_the_others(other) -> None:
+    """As a float, 1 would be the node "1.0"."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"source": [1, other], "target": ["01", "1.0"]}, dtype=object)
+    edges = read_edges(frame, nodes=["1", "1.0", "01", "2", "3", "a"])
+    assert (edges.first[0], edges.second[0]) == (0, 2)
+    with pytest.raises(ValueError, match="leads elsewhere"):
+        read_edges(frame.assign(target=[None, "1"]), nodes=["1", "a"])
+
+
+def test_numbered_ends_without_a_type() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"source": [0, 2.0], "target": ["1", 1]}, dtype=object)
+    assert read_edges(frame, nodes=3).cut([1]) == 2.0
+    for end in (2.5, -1, 3, "x", None):
+        with pytest.raises(ValueError, match="leads elsewhere"):
+            read_edges(frame.assign(source=[0, end]), nodes=3)

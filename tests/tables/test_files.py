@@ -61,6 +61,64 @@ def test_two_formats_of_the_same_data_are_refused(tmp_path: Path) -> None:
     sentence(error)
 
 
+def spellings(folder: Path, kind: str) -> tuple[Any, ...]:
+    """Two files that may be one, and ways to hand them over."""
+    first, second = {
+        "compressed": ("a.csv", "a.csv.gz"),
+        "tabs": ("a.csv", "a.tsv"),
+        "two endings": ("a.parquet", "a.pq"),
+        "capitals": ("a.parquet", "a.PARQUET"),
+    }[kind]
+    for name in (first, second):
+        if name.endswith(".gz"):
+            (folder / name).write_bytes(gzip.compress(b"x,y\n1,2\n"))
+        elif "csv" in name or "tsv" in name:
+            (folder / name).write_text("x,y\n1,2\n")
+        else:
+            pa.parquet.write_table(TABLE, folder / name)
+    return folder, str(folder / "a.*"), [folder / first, folder / second]
+
+
+@pytest.mark.parametrize("kind", ["compressed", "tabs", "two endings", "capitals"])
+@pytest.mark.parametrize("way", [0, 1, 2], ids=["folder", "pattern", "list"])
+def test_one_file_written_twice_is_refused(kind: str, way: int, tmp_path: Path) -> None:
+    source = spellings(tmp_path, kind)[way]
+    with pytest.raises(
+        ValueError, match=r"Expected each file once, got '.*a\..* and '.*a\."
+    ) as error:
+        opened(source, ["x", "y"])
+    assert "name the files to read" in sentence(error)
+
+
+def test_a_file_and_its_compressed_self_in_other_spellings_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spellings(tmp_path, "compressed")
+    (tmp_path / "link").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for other in ("a.csv.gz", "./a.csv.gz", "link/a.csv.gz", f"file://{tmp_path}/a.csv.gz"):
+        with pytest.raises(ValueError, match="Expected each file once"):
+            opened([tmp_path / "a.csv", other], ["x", "y"])
+
+
+def test_an_address_of_a_local_file_is_that_file(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    assert gram_of([file, f"file://{file}", f"local://{file}"]).n_rows == N
+    assert gram_of(f"file://{tmp_path}").n_rows == N
+    assert gram_of(f"file://{tmp_path}/*.parquet").n_rows == N
+
+
+def test_two_addresses_of_one_remote_file() -> None:
+    fsspec = pytest.importorskip("fsspec")
+    for name in ("a.csv", "a.csv.gz"):
+        with fsspec.open(f"memory://ndis-twice/{name}", "wb") as file:
+            file.write(b"x,y\n1,2\n" if name == "a.csv" else gzip.compress(b"x,y\n1,2\n"))
+    same = ["memory://ndis-twice/a.csv", "memory:///ndis-twice/a.csv"]
+    assert gram_of(same, ["x", "y"]).n_rows == 1
+    with pytest.raises(ValueError, match="Expected each file once"):
+        opened([same[0], f"{same[0]}.gz"], ["x", "y"])
+
+
 def test_a_delta_table_is_not_read_as_a_folder(tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "_delta_log").mkdir()

@@ -261,17 +261,6 @@ def test_arrays_are_cut_into_batches(kind: str, tmp_path: Path) -> None:
     assert sum(part.shape[0] for part in parts) == N_ROWS
 
 
-def test_names_are_given_to_the_columns_of_an_array() -> None:
-    assert gram_of(DENSE[:, :2], columns=["a", "b"]).columns == ("a", "b")
-
-
-def test_integers_as_levels() -> None:
-    table = pa.table({"month": [1, 2, 12, 2]})
-    gram = gram_of(table, levels={"month": [2, 12]})
-    assert gram.columns == ("month=2", "month=12")
-    assert gram.matrix.tolist() == [[2.0, 0.0], [0.0, 1.0]]
-
-
 def test_levels_of_a_csv_file_keep_their_type(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("month,text\n1,NA\n2,7\n2,x\n")
     gram = gram_of(tmp_path / "t.csv", levels={"month": [1, 2], "text": ["NA", "7"]})
@@ -294,18 +283,6 @@ def test_compressed_csv(tmp_path: Path) -> None:
         [10.0, 14.0],
         [14.0, 20.0],
     ]
-
-
-def test_odd_names(tmp_path: Path) -> None:
-    """Names that are keywords, quotes or numbers somewhere."""
-    names = ['say "when"', "select", "a.b", "`tick`", "0"]
-    table = pa.table({name: [float(i)] for i, name in enumerate(names, start=1)})
-    sources = [table, table.to_pandas().rename(columns={"0": 0})]
-    sources.append(pytest.importorskip("polars").from_arrow(table).lazy())
-    sources.append(pytest.importorskip("duckdb").from_arrow(table))
-    for source in sources:
-        gram = gram_of(source, columns=names[::-1])
-        assert np.diag(gram.matrix).tolist() == [25.0, 16.0, 9.0, 4.0, 1.0]
 
 
 def test_only_the_package_of_the_source_is_imported() -> None:
@@ -343,14 +320,6 @@ def test_an_unknown_column_is_named(kind: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'altitude'") as error:
         gram_of(TABLES[kind](tmp_path), columns=["speed", "altitude"])
     sentence(error)
-
-
-def test_a_table_that_failed_can_be_read_again(tmp_path: Path) -> None:
-    """The failed reading is closed: DuckDB allows one at a time."""
-    relation = as_duckdb(tmp_path)
-    with pytest.raises(ValueError, match="Column 'carrier'"):
-        gram_of(relation)
-    assert gram_of(relation, columns=["speed"]).n_rows == N_ROWS
 
 
 def missing_in(kind: str, folder: Path) -> Any:
@@ -496,12 +465,18 @@ def test_column_of_mixed_types() -> None:
         gram_of(frame)
 
 
-def test_a_name_that_is_there_twice() -> None:
-    table = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], names=["x", "x"])
-    with pytest.raises(ValueError, match="one column 'x'"):
-        gram_of(table)
-
-
 def test_levels_of_another_type() -> None:
     with pytest.raises(ValueError, match="levels of column 'month' to be of its type int64"):
         gram_of(pa.table({"month": [1, 2]}), levels={"month": ["January"]})
+
+
+def test_names_are_given_to_the_columns_of_an_array() -> None:
+    assert gram_of(DENSE[:, :2], columns=["a", "b"]).columns == ("a", "b")
+
+
+def test_a_table_that_failed_can_be_read_again(tmp_path: Path) -> None:
+    """The failed reading is closed: DuckDB allows one at a time."""
+    relation = as_duckdb(tmp_path)
+    with pytest.raises(ValueError, match="Column 'carrier'"):
+        gram_of(relation)
+    assert gram_of(relation, columns=["speed"]).n_rows == N_ROWS

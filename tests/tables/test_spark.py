@@ -1,13 +1,16 @@
 """Spark in one process; test_spark_cluster.py has a cluster."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from ndis.tables import Columns, Rows, Table
+from ndis.tables.spark import open_parquet, open_text
 from ndis.tables.sums import Pull, PullSum
 from reading import gram_of, opened
 from spark_sessions import QUIET, spark_session
@@ -159,3 +162,53 @@ def test_executors_do_not_need_this_library(session: Any, frame: Any) -> None:
     answers = session.range(1).mapInArrow(importable, "answer string")
     assert answers.filter("answer = 'not found'").count() == answers.count() == 1
     assert gram_of(frame, ["speed"]).n_rows == N_ROWS
+
+
+@pytest.mark.slow
+def test_text_is_read_as_the_library_reads_it(session: Any, tmp_path: Path) -> None:
+    """Value by value, whatever the others are: Spark would infer a type for all of them."""
+    lines = ["day,x,code,word", "2020-01-01,1,1,a", '2020-01-02,2.5,1.0,"b ""c"""']
+    hostile = ["2020-06-01 18:00:00,true,2,NA", "2020-06-01T18:00:00.5+02:00,1e3,7,a", "9,9,1,1"]
+    (tmp_path / "all.csv").write_text("\n".join([*lines, *hostile]))
+    recipe: Any = {
+        "levels": {"word": ["a", 'b "c"', "NA"], "code": [1, 2]},
+        "limits": {"day": ("2010-01-01", "2030-01-01"), "x": (0, 10)},
+        "norm": None,
+    }
+    columns = ["day", "x", "code", "word"]
+    source = open_text(session, str(tmp_path / "all.csv"), header=True)
+    ours = opened(source, columns, header=True, **recipe).moments["gram"]
+    here = opened(tmp_path / "all.csv", columns, **recipe)
+    assert ours == here.moments["gram"]
+    alone = []
+    for line in (*lines[1:], *hostile):
+        (tmp_path / "one.csv").write_text(f"{lines[0]}\n{line}\n")
+        alone.append(opened(tmp_path / "one.csv", columns, **recipe).moments["gram"].value)
+    assert here.moments["gram"].value.tolist() == sum(alone).tolist()
+
+
+@pytest.mark.slow
+def test_files_that_spark_would_read_wrongly(session: Any, tmp_path: Path) -> None:
+    import gzip
+
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text("y,x\n1,2\n")
+    with pytest.raises(ValueError, match="all have the columns of the first"):
+        opened(open_text(session, str(tmp_path / "*.csv")), ["x", "y"]).sum(lambda block: {})
+    (tmp_path / "b.csv").unlink()
+    (tmp_path / "c.csv").write_text("x,y\none,2\n")
+    with pytest.raises(ValueError, match="Column 'x' holds string, not numbers"):
+        opened(open_text(session, str(tmp_path / "c.csv")), ["x", "y"]).sum(lambda block: {})
+    (tmp_path / "c.csv").unlink()
+    with pytest.raises(ValueError, match="pass header=True"):
+        Table.open(open_text(session, str(tmp_path / "a.csv")))
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"x,y\n1,2\n"))
+    with pytest.raises(ValueError, match="Expected each file once"):
+        open_text(session, str(tmp_path))
+    folder = tmp_path / "parquet"
+    folder.mkdir()
+    pa.parquet.write_table(pa.table({"x": [1.0]}), folder / "a.parquet")
+    assert opened(open_parquet(session, str(folder))).moments["count"].value == 1
+    (folder / "link.parquet").symlink_to(folder / "a.parquet")
+    with pytest.raises(ValueError, match="with links to files"):
+        open_parquet(session, str(folder))

@@ -1,6 +1,3 @@
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -9,6 +6,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from ndis.tables.threads import map_in_order
+from processes import in_fresh_process
 
 
 def blas_threads() -> set[int]:
@@ -57,13 +55,6 @@ def test_an_error_stops_the_work(n_threads: int) -> None:
     assert blas_threads() == before
 
 
-def in_fresh_process(program: str, n_threads: int) -> str:
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(n_threads), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return done.stdout
-
-
 @pytest.mark.slow
 def test_linear_algebra_has_one_thread_in_each_and_all_back_afterwards() -> None:
     program = """
@@ -92,21 +83,3 @@ gram = Table.open(table).with_rows(recipe).moments["gram"]
 print(hashlib.sha256(gram.high.tobytes() + gram.low.tobytes()).hexdigest())
 """
     assert in_fresh_process(program, 1) == in_fresh_process(program, 2)
-
-
-@pytest.mark.slow
-def test_partitions_of_dask_are_summed_with_one_thread_each() -> None:
-    pytest.importorskip("dask.array")
-    program = """
-from threadpoolctl import threadpool_info
-import dask.array
-import numpy as np
-from ndis.tables import Columns, Rows, Table
-def blas_threads():
-    return max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
-array = dask.array.ones((40, 2), chunks=(10, 2))
-table = Table.open(array).with_rows(Rows(Columns(["a", "b"], norm=2.0)))
-sums = table.sum(lambda block: {"threads": np.array(float(blas_threads())), "blocks": np.ones(1)})
-print(int(sums["threads"].value), int(sums["blocks"].value[0]), blas_threads())
-"""
-    assert in_fresh_process(program, 2) == "4 4 2\n"

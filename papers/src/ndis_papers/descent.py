@@ -1,13 +1,12 @@
 """Private gradient descent on any loss whose gradients can be written down, row by row.
 
 Every step takes a Poisson sample of the rows, clips the gradient of each to norm `clip`, adds them
-up and adds noise. `descent_loss` accounts for normal noise exactly. `of_torch` makes such gradients
-of a model of torch, with Opacus.
+up and adds noise. `descent_loss` accounts for normal noise by a table, rounded up. `of_torch` makes
+such gradients of a model of torch.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +18,9 @@ from ndis_papers import _validate
 from ndis_papers._validate import FloatArray
 from ndis_papers.subsampling import sampled_deltas
 
-# Gradients of the rows whose indices are given, one a line.
-Gradients = Callable[[FloatArray, Any], FloatArray]
+# Gradients of the rows whose indices are given, one a line: an array of numpy, or of torch where
+# they are to be clipped and added up on the device that holds them.
+Gradients = Callable[[FloatArray, Any], Any]
 # So many numbers of noise, for sums of vectors of norm at most 1.
 Noise = Callable[[int, np.random.Generator], FloatArray]
 
@@ -81,9 +81,7 @@ def private_descent(
     parameters = np.array(start, dtype=np.float64)
     for step in track(range(1, steps + 1), "Descending", steps):
         rows = np.flatnonzero(rng.random(n_rows) < rate)
-        each = np.asarray(gradients(parameters, rows), dtype=np.float64)
-        lengths = np.linalg.norm(each, axis=1) / clip
-        total = (1.0 / np.maximum(lengths, 1.0)) @ each
+        total = _clipped_sum(gradients(parameters, rows), clip)
         if callable(multiplier):
             drawn = multiplier(parameters.size, rng)
         else:
@@ -94,21 +92,32 @@ def private_descent(
     return parameters
 
 
+def _clipped_sum(each: Any, clip: float) -> FloatArray:
+    """The sum of the lines, each scaled down to norm `clip` if it is longer, in doubles."""
+    if hasattr(each, "detach"):
+        lines = each.detach().double()
+        return np.asarray(((1.0 / (lines.norm(dim=1) / clip).clip(1.0)) @ lines).cpu())
+    lines = np.asarray(each, dtype=np.float64)
+    lengths = np.linalg.norm(lines, axis=1) / clip
+    return np.asarray((1.0 / np.maximum(lengths, 1.0)) @ lines)
+
+
 def of_torch(model: Any, loss: Any, inputs: Any, targets: Any) -> tuple[Gradients, FloatArray]:
     """The gradients of a torch model's loss, row by row, and its parameters as a vector.
 
-    Needs Opacus (``pip install opacus``), which is no requirement of this package. The model is
-    changed: it has the parameters that the gradients were last asked for; put the trained ones in
-    with ``torch.nn.utils.vector_to_parameters``.
+    Needs torch (``pip install torch``), which is no requirement of this package. Rows are given to
+    the model one by one, all at the same time (``torch.func.vmap``): none can depend on another.
+    The model itself is not changed; put the trained parameters in with
+    ``torch.nn.utils.vector_to_parameters``.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Of layers that treat rows apart; Opacus refuses batch normalisation and the like.
+        Without layers that need several rows at a time, such as batch normalisation.
     loss : callable
         ``loss(outputs, targets)``: the sum over rows.
     inputs, targets : Tensor
-        A row each for every person.
+        A row each for every person, on the model's device.
 
     Returns
     -------
@@ -118,35 +127,34 @@ def of_torch(model: Any, loss: Any, inputs: Any, targets: Any) -> tuple[Gradient
         The model's parameters now.
     """
     try:
-        from opacus import GradSampleModule
-        from opacus.validators import ModuleValidator
+        from torch import as_tensor, cat, float64
+        from torch.func import functional_call, grad, vmap
+        from torch.nn.utils import parameters_to_vector
     except ImportError:
         raise ImportError(
-            "Expected Opacus for gradients of torch models, but it is not installed; run: pip "
-            "install opacus."
+            "Expected torch for gradients of its models, but it is not installed; run: pip "
+            "install torch."
         ) from None
-    from torch import as_tensor, cat
-    from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-    ModuleValidator.validate(model, strict=True)
-    watched = GradSampleModule(model, loss_reduction="sum")
-    kept = list(watched.parameters())
-    start = parameters_to_vector(kept).detach().cpu().numpy().astype(np.float64)
+    known = {name: tensor.detach() for name, tensor in model.named_parameters()}
+    start = parameters_to_vector(known.values()).to(dtype=float64).cpu().numpy()
 
-    def gradients(parameters: FloatArray, rows: Any) -> FloatArray:
+    def loss_of_one(parameters: Any, x: Any, y: Any) -> Any:
+        return loss(functional_call(model, parameters, (x[None],)), y[None])
+
+    of_each = vmap(grad(loss_of_one), in_dims=(None, 0, 0), randomness="different")
+
+    def gradients(parameters: FloatArray, rows: Any) -> Any:
         if not len(rows):
             return np.zeros((0, start.size))
-        where = kept[0]
-        vector = as_tensor(parameters, dtype=where.dtype, device=where.device)
-        vector_to_parameters(vector, kept)
-        watched.zero_grad(set_to_none=True)
+        vector, parts, place = as_tensor(parameters), {}, 0
+        for name, tensor in known.items():
+            part = vector[place : place + tensor.numel()].reshape(tensor.shape)
+            parts[name] = part.to(device=tensor.device, dtype=tensor.dtype)
+            place += tensor.numel()
         picked = as_tensor(rows, device=inputs.device)
-        with warnings.catch_warnings():
-            # Inputs are data and need no gradients.
-            warnings.filterwarnings("ignore", message="Full backward hook")
-            loss(watched(inputs[picked]), targets[picked]).backward()
-        each = cat([p.grad_sample.reshape(len(rows), -1) for p in kept], dim=1)
-        return np.asarray(each.detach().cpu().numpy(), dtype=np.float64)
+        found = of_each(parts, inputs[picked], targets[picked])
+        return cat([found[name].reshape(len(rows), -1) for name in known], dim=1)
 
     return gradients, start
 

@@ -80,11 +80,22 @@ class PublishedParties:
             return self.n_rows
         return self.n_components or max(2, round(math.sqrt(self.n_rows) / self._multiplier))
 
-    def release(self, table: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """What the parties would publish of a table in half-widths of its columns' intervals."""
+    def release(
+        self, table: FloatArray, rng: np.random.Generator, mixed: FloatArray | None = None
+    ) -> FloatArray:
+        """What the parties would publish of a table in half-widths of its columns' intervals.
+
+        Parameters
+        ----------
+        table : ndarray
+        rng : Generator
+        mixed : ndarray, optional
+            `signed_sums` of this table, where they are known: they do not depend on epsilon.
+        """
         rows = table
         if self.method == "rmgm":
-            rows = _signed_sums(table, self.components, rng) / math.sqrt(self.components)
+            sums = signed_sums(table, self.components, rng) if mixed is None else mixed
+            rows = sums / math.sqrt(self.components)
         return np.asarray(rows + self.noise_scale * rng.standard_normal(rows.shape))
 
     def hessian(self, rows: FloatArray) -> FloatArray:
@@ -99,7 +110,7 @@ class PublishedParties:
         return np.asarray(np.linalg.lstsq(self.hessian(rows), moment, rcond=None)[0])
 
 
-def _signed_sums(rows: FloatArray, n_components: int, rng: np.random.Generator) -> FloatArray:
+def signed_sums(rows: FloatArray, n_components: int, rng: np.random.Generator) -> FloatArray:
     """Sums of rows with random signs; the matrix of signs is made block by block."""
     total = np.zeros((n_components, rows.shape[1]))
     for start in range(0, len(rows), _BLOCK):

@@ -1,30 +1,37 @@
 """Whether a release keeps what its certificate says: what was checked, and what was not.
 
-Only the file is needed. The loss is recomputed from the mechanism's parameters where somebody has
-said how; a certificate that nobody can recompute is not checkable, and never passes.
+Only the file is needed. The whole promise is recomputed from the mechanism's parameters where
+somebody has said how; a certificate that nobody can recompute is not checkable, and never passes.
+What no file can show is the publisher's word, and is listed as such.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndis._validate import printable
 from ndis.calibration import meets
-from ndis.loss import PrivacyLoss
-from ndis.mechanisms.base import Plan
+from ndis.mechanisms.plugins import NotInstalled
 from ndis.mechanisms.recompute import implied
+from ndis.mechanisms.run import Contradiction, Plan
+from ndis.mechanisms.tabular import EARLIER
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
     from ndis.release import Release
 
 HELD, FAILED, UNKNOWN = "held", "failed", "not checkable"
-# Searches for a worst case differ in the last digits: an ln delta that is smaller, or larger, by no
-# more than this is no forgery.
-_SMALLER, _LARGER = 1e-5, 1e-2
+# Machines differ in the last digits of a logarithm: numbers that agree to this share are the same.
+_SAME = 2.0**-30
+# What the publisher says and no file can show.
+_WORD = (
+    "that no fixed seed was used: the publisher says so",
+    "that the mechanism was run as described, on the data that are meant",
+)
 
 
 @dataclass(frozen=True)
@@ -92,13 +99,13 @@ def verify(release: Release, *, ledger: Ledger | None = None, key: Any = None) -
     checks = [
         Check("the file is as it was written", HELD),
         _decide("the claim is not a refuted one", promise.basis != "refuted"),
-        _decide(
-            "the certificate calls the noise secret", promise.private, "it came from a known seed"
-        ),
+        *([] if promise.private else [Check("the noise is secret", FAILED, "its seed is known")]),
         _guarded("the privacy loss keeps (epsilon, delta)", lambda what: _kept(what, release)),
         *_against_parameters(release),
     ]
-    not_checked = ["that the mechanism was run as described, on the data that are meant"]
+    not_checked = [*_WORD] if promise.private else [*_WORD[1:]]
+    if "parts" in release.parameters:
+        not_checked.append("the digests of the parties' parts: compare them with their files")
     if key is None:
         not_checked.append("who published it: no key was given")
     else:
@@ -106,8 +113,7 @@ def verify(release: Release, *, ledger: Ledger | None = None, key: Any = None) -
     if ledger is None:
         not_checked.append("whether a budget was spent on it: no ledger was given")
     else:
-        known = release.digest in {entry.digest for entry in ledger.history()}
-        checks.append(_decide("the ledger knows the release", known))
+        checks.append(_paid("the ledger knows the release", release, ledger))
     return Verification(release, tuple(checks), tuple(not_checked))
 
 
@@ -132,42 +138,92 @@ def _kept(what: str, release: Release) -> Check:
     return _decide(what, meets(promise.loss, promise.epsilon, promise.delta))
 
 
+def _paid(what: str, release: Release, ledger: Ledger) -> Check:
+    """Whether a ledger was charged for this promise, and not only told of the file."""
+    entries = [entry for entry in ledger.history() if entry.digest == release.digest]
+    if not entries:
+        return Check(what, FAILED, "no entry has its digest")
+    charged = (release.mechanism, release.guarantee)
+    held = all((entry.mechanism, entry.guarantee) == charged for entry in entries)
+    return _decide(what, held, "another promise was paid for")
+
+
 def _against_parameters(release: Release) -> list[Check]:
-    whats = [f"the {thing} from the parameters" for thing in ("loss follows", "arrays follow")]
-    why = f"nobody has said how to recompute {release.mechanism} from such parameters"
+    """Whether the certificate says of each thing what its parameters imply."""
+    promise, things = release.guarantee, ("loss", "promise", "noise", "arrays")
+    whats = dict(zip(things, map("the {} follows from the parameters".format, things), strict=True))
+    whats["arrays"] = "the arrays follow from the parameters"
     try:
-        found = implied(release.mechanism, release.parameters, release.guarantee.delta)
+        found = implied(release.mechanism, release.parameters, promise.delta, promise.epsilon)
+    except Contradiction as error:
+        return [Check(what, FAILED, str(error)) for what in whats.values()]
+    except NotInstalled as error:
+        why = printable(str(error))[:300]
+        return [Check(what, UNKNOWN, why) for what in whats.values()]
     except Exception:  # parameters of a stranger
         found = None
     if found is None:
-        return [Check(what, UNKNOWN, why) for what in whats]
-    arrays = {name: array.shape for name, array in release.arrays.items()}
+        why = f"nobody has said how to recompute {release.mechanism} from such parameters"
+        return [Check(what, UNKNOWN, why) for what in whats.values()]
+    own = found.guarantee
+    notes = (own.note, f"{own.note} {EARLIER}".strip())
+    wrong = [
+        f"{name} {true!r}"
+        for name, stated, true in (
+            ("relation", str(promise.relation), str(own.relation)),
+            ("basis", promise.basis, own.basis),
+            ("note", promise.note if promise.note not in notes else own.note, own.note),
+        )
+        if stated != true
+    ]
+    noise = {"method": found.method, "noise_scale": found.noise_scale}
+    stated = {name: release.parameters.get(name, value) for name, value in noise.items()}
     return [
-        _guarded(whats[0], lambda what: _implied_loss(what, release, found)),
-        _decide(whats[1], found.shapes == arrays, "they are others than these imply"),
-        _decide(
-            "the relation follows from the parameters",
-            found.guarantee.relation == release.guarantee.relation,
-            f"they imply {found.guarantee.relation}",
-        ),
+        _guarded(whats["loss"], lambda what: _implied_loss(what, release, found)),
+        _decide(whats["promise"], not wrong, f"they imply the {', '.join(wrong)}"),
+        _decide(whats["noise"], same(stated, noise), "they imply another method or noise"),
+        _decide(whats["arrays"], _has_arrays(release, found), "they are others than these imply"),
     ]
 
 
+def _has_arrays(release: Release, found: Plan) -> bool:
+    """Whether these are the arrays of a plan: doubles, each a number, of its shapes."""
+    shapes = {name: array.shape for name, array in release.arrays.items()}
+    whole = (
+        a.dtype == np.float64 and bool(np.all(np.isfinite(a))) for a in release.arrays.values()
+    )
+    return found.shapes == shapes and all(whole)
+
+
 def _implied_loss(what: str, release: Release, found: Plan) -> Check:
-    promise = release.guarantee
-    if promise.loss is None:
+    stated = release.guarantee.loss
+    if stated is None:
         return Check(what, UNKNOWN, "the certificate has no loss")
-    if promise.loss == found.loss:
-        return Check(what, HELD)
-    grid = np.append(np.linspace(0.0, 4.0 * promise.epsilon + 1.0, 40), promise.epsilon)
-    stated, true = _log_delta(promise.loss, grid), _log_delta(found.loss, grid)
-    if not np.all(stated >= true - _SMALLER):
-        return Check(what, FAILED, "it is smaller than they imply")
-    return _decide(what, bool(np.all(stated <= true + _LARGER)), "it is larger than they imply")
+    held = stated == found.loss or same(stated.to_dict(), found.loss.to_dict())
+    return _decide(what, held, "it is another than they imply")
 
 
-def _log_delta(loss: PrivacyLoss, grid: Any) -> Any:
-    found = np.asarray(loss.log_delta(grid), dtype=np.float64)
-    if np.any(np.isnan(found)):
-        raise ValueError("not a number")
-    return found
+def same(one: Any, other: Any) -> bool:
+    """Whether two documents are the same, numbers to nine digits; doubles may be hexadecimal.
+
+    Examples
+    --------
+    >>> from ndis.auditing.certificates import same
+    >>> same({"shift": ["0x1.0p-1"]}, {"shift": ["0x1.0000000000001p-1"]}), same([1.0], [1.1])
+    (True, False)
+    """
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+    if _is_list(one) and _is_list(other):
+        return len(one) == len(other) and all(map(same, one, other))
+    if one == other:
+        return type(one) is type(other) or not isinstance(one, bool | str)
+    try:
+        numbers = [float.fromhex(x) if isinstance(x, str) else float(x) for x in (one, other)]
+    except (TypeError, ValueError):
+        return False
+    return abs(numbers[0] - numbers[1]) <= _SAME * max(map(abs, numbers))
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)

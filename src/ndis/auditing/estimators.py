@@ -25,8 +25,8 @@ from ndis.auditing.neighbours import Data, Neighbours, Place, places
 from ndis.auditing.transcript import Difference, Recorder, Transcript, UnlikeQuestions, log_ratio
 from ndis.auditing.verdict import Claim, Neighbour, Verdict, clears
 from ndis.guarantee import NeighbourRelation
+from ndis.mechanisms import PrivateEstimator
 from ndis.mechanisms.additive import GaussianMechanism
-from ndis.mechanisms.base import PrivateEstimator
 from ndis.mechanisms.multiparty import Agreement, release_party
 from ndis.randomness.listening import listening
 from ndis.tables import track
@@ -163,7 +163,8 @@ def audit_estimator(
     kind = NeighbourRelation(relation or own)
     asked = Claim.of(recorder.promise(data) if claim is None else claim)
     search = Search(asked, lambda here, there: Difference.between(here, there, hidden))
-    search.look(places(estimator, data, kind, asked.epsilon, of_table), recorder.run)
+    around = places(recorder.prepare(data), data, kind, asked.epsilon, of_table)
+    search.look(around, recorder.run)
     bound = search.difference.bound(asked)
     if search.pair is not None:
         here = recorder.run(search.pair[0])

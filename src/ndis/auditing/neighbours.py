@@ -20,8 +20,8 @@ import pyarrow as pa
 from ndis._validate import FloatArray
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import renyi
+from ndis.mechanisms import Run
 from ndis.mechanisms.additive import GaussianMechanism
-from ndis.mechanisms.base import PrivateEstimator, TableEstimator
 from ndis.mechanisms.graph import PrivateGraph
 from ndis.tables import Columns, Rows, Table
 
@@ -64,7 +64,7 @@ class Place:
 
 
 def places(
-    estimator: PrivateEstimator,
+    run: Run,
     data: Data,
     relation: NeighbourRelation,
     epsilon: float,
@@ -74,7 +74,8 @@ def places(
 
     Parameters
     ----------
-    estimator : PrivateEstimator
+    run : Run
+        The estimator on the data.
     data : tuple
         Arguments of `fit`.
     relation : NeighbourRelation
@@ -84,11 +85,12 @@ def places(
         Whether neighbours of the data are looked at. Otherwise nothing but the names of columns
         is taken from them.
     """
+    estimator = run.model
     if isinstance(estimator, PrivateGraph):
-        return _graphs(estimator, data[0], of_table)
+        return _graphs(estimator, run, of_table)
     if isinstance(estimator, GaussianMechanism):
         return [_answers(estimator, np.shape(data[0]))]
-    form = _Form.of(estimator, data)
+    form = _Form.of(run, data)
     some, said = _chosen(estimator, form, epsilon) if of_table else ([], "")
     found = _PLACES[relation](form, some, said)
     return found + (_copies(estimator, form) if relation is NeighbourRelation.ADD_REMOVE else [])
@@ -144,20 +146,20 @@ class _Form:
     every: bool = False
 
     @classmethod
-    def of(cls, estimator: Any, data: Data) -> _Form:
+    def of(cls, run: Run, data: Data) -> _Form:
         first, label = data[0], data[1] if len(data) > 1 else None
         if hasattr(first, "toarray"):
             first = first.toarray()
-        if isinstance(first, np.ndarray | list) or not isinstance(estimator, TableEstimator):
+        table = run.data
+        if isinstance(first, np.ndarray | list) or not isinstance(table, Table):
             array = np.asarray(first)
             y = None if label is None else np.asarray(label)
-            return cls._known(array, y, _recipe(estimator, array, y), False)
-        table, labels = estimator._open(first, label)
+            return cls._known(array, y, _recipe(run, array), False)
         batches = list(table.records())
         if not batches:
             raise ValueError("The table has no rows; hand over at least one.")
         frame = pa.Table.from_batches(batches)
-        return cls._known(frame, label, estimator._rows(table, labels), table.drop_missing)
+        return cls._known(frame, label, table.rows, table.drop_missing)
 
     @classmethod
     def _known(cls, given: Any, labels: Any, rows: Rows | None, drop_missing: bool) -> _Form:
@@ -232,10 +234,11 @@ class _Form:
         return (table, *([] if self.labels is None else [self.labels]))
 
 
-def _recipe(estimator: Any, array: Any, y: Any) -> Rows | None:
+def _recipe(run: Run, array: Any) -> Rows | None:
     """The public bounds on the rows of an array, as far as there are any."""
-    if isinstance(estimator, TableEstimator):
-        rows = estimator._rows(*estimator._open(array, y))
+    estimator = run.model
+    if isinstance(run.data, Table):
+        rows = run.data.rows
         classes = getattr(estimator, "classes", None)
         if classes is None:
             return rows
@@ -476,14 +479,14 @@ def _edges(weights: FloatArray) -> Place:
     return Place((weights,), around(), f"each of {len(pairs)} edges set to 0 and to 1")
 
 
-def _graphs(estimator: PrivateGraph, graph: Any, of_table: bool) -> list[Place]:
+def _graphs(estimator: PrivateGraph, run: Run, of_table: bool) -> list[Place]:
     from scipy import sparse
 
-    edges = estimator._study(graph, estimator.plan())
+    edges = run.study()
     n = edges.n_nodes
     pairs = list(combinations(range(min(n, 6)), 2))
     if estimator.sets is not None:  # pairs of nodes that most declared sets part
-        inside = estimator._declared_sets()[:, :_NODES].astype(np.float64)
+        inside = estimator.declared_sets()[:, :_NODES].astype(np.float64)
         parted = inside.T @ (1.0 - inside)
         order = np.argsort(-np.triu(parted + parted.T, 1), axis=None, kind="stable")[:_PAIRS]
         pairs = [divmod(int(place), inside.shape[1]) for place in order]

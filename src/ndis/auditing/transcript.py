@@ -12,7 +12,6 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,11 +21,10 @@ from sklearn.base import clone
 from ndis._validate import FloatArray
 from ndis.auditing.verdict import FLOATING, PROVEN, Claim, clears
 from ndis.gaussian import Gaussian, log_delta_bounds, privacy_loss
-from ndis.loss import PrivacyLoss, QuadraticLoss
+from ndis.loss import PrivacyLoss, QuadraticLoss, SphericalLoss
 from ndis.loss.student import SketchAndSolveLoss
-from ndis.mechanisms.base import Plan, PrivateEstimator, TableEstimator
-from ndis.mechanisms.regression_methods.sketches import ridged_law
-from ndis.randomness import generator, grid_spacing
+from ndis.mechanisms import Plan, PrivateEstimator, Run
+from ndis.randomness import grid_spacing
 from ndis.randomness.listening import listening
 from ndis.randomness.noise import parts_of
 from ndis.tables import Table
@@ -108,10 +106,6 @@ _UNLIKE = (
 )
 
 
-class _Drawn(Exception):
-    """A run has come to where it would publish."""
-
-
 class Recorder:
     """An estimator whose runs are written down; nothing is paid, nothing is published.
 
@@ -123,21 +117,21 @@ class Recorder:
 
     def __init__(self, estimator: PrivateEstimator) -> None:
         self.model = clone(estimator).set_params(random_state=0, ledger=None)
-        name = "_planned" if isinstance(estimator, TableEstimator) else "plan"
-        plan = getattr(self.model, name)
         self._plan: Plan | None = None
 
-        def planned(*args: Any, **named: Any) -> Plan:
-            self._plan = self._plan or plan(*args, **named)
-            return self._plan
+    def prepare(self, data: tuple[Any, ...]) -> Run:
+        """A run that nobody pays for.
 
-        def drawn(data: Any, plan: Plan) -> None:
-            self._plan = plan
-            self.model._answer(self.model._read(data, plan), plan, data, generator(0))
-            raise _Drawn
-
-        setattr(self.model, name, planned)
-        self.model._release = drawn
+        Parameters
+        ----------
+        data : tuple
+            Arguments of `fit`.
+        """
+        if getattr(self.model, "n_rows", None) is not None:  # public, hence that of the data
+            self.model.set_params(n_rows=_n_rows(data[0]))
+        run: Run = self.model.prepare(*data, plan=self._plan)
+        self._plan = run.plan
+        return run
 
     def run(
         self,
@@ -146,7 +140,7 @@ class Recorder:
         rng: np.random.Generator | None = None,
         given: list[FloatArray] | None = None,
     ) -> Transcript:
-        """Fit, with the answers of an earlier run or with other answers, if there are any.
+        """Draw, with the answers of an earlier run or with other answers, if there are any.
 
         Parameters
         ----------
@@ -162,11 +156,9 @@ class Recorder:
         done = Transcript(given or ([] if like is None else like.answers), like=like)
         if rng is not None:
             done.rng = rng
-        if getattr(self.model, "n_rows", None) is not None:  # public, hence that of the data
-            self.model.set_params(n_rows=_n_rows(data[0]))
-        with listening(done), warnings.catch_warnings(), suppress(_Drawn):
+        with listening(done), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the owner's, about the data
-            self.model.fit(*data)
+            self.prepare(data).draw(done.rng)
         if like is not None and len(done.questions) != len(like.questions):
             raise UnlikeQuestions(_UNLIKE)
         return done
@@ -175,9 +167,7 @@ class Recorder:
         """What is promised: (epsilon, delta), or what follows from the noise that was given."""
         if getattr(self.model, "epsilon", None) is not None:
             return self.model.epsilon, self.model.delta
-        self.run(data)
-        assert self._plan is not None
-        return self._plan.guarantee
+        return self.prepare(data).plan.guarantee
 
     def adapts(self, data: tuple[Any, ...], transcript: Transcript) -> bool:
         """Whether later questions depend on earlier answers: they are given other ones.
@@ -200,7 +190,9 @@ class Recorder:
 
 
 def _n_rows(data: Any) -> int:
-    return int(data._source.n_rows or 0) if isinstance(data, Table) else len(data)
+    if isinstance(data, Table):
+        return sum(batch.num_rows for batch in data.records())
+    return len(data)
 
 
 # -- what two transcripts give away ------------------------------------------------------------
@@ -218,6 +210,8 @@ class Difference:
         Pairs of normal laws and how many draws there are of each.
     pure : list of float
         Shifts of values under Laplace noise, in units of its scale.
+    spherical : list of (float, int)
+        Shifts under spherical noise, in units of its scale, and how many numbers move.
     bits : list of (float, float)
         Probabilities of single bits under both laws.
     solved : list of (SketchAndSolveLoss, float, float)
@@ -227,6 +221,7 @@ class Difference:
     square: float = 0.0
     laws: list[tuple[Gaussian, Gaussian, int]] = field(default_factory=list)
     pure: list[float] = field(default_factory=list)
+    spherical: list[tuple[float, int]] = field(default_factory=list)
     bits: list[tuple[float, float]] = field(default_factory=list)
     solved: list[tuple[SketchAndSolveLoss, float, float]] = field(default_factory=list)
 
@@ -304,6 +299,10 @@ class Difference:
                 -math.expm1(epsilon - math.fsum(self.pure)) * 0.5 ** len(self.pure),
             )
             found.append((*_logs(lower), PROVEN))
+        for distance, count in self.spherical:
+            least = SphericalLoss(distance * (1.0 - _ROUNDING), count)
+            height = float(least.log_delta_bounds(epsilon)[0])
+            found.append((height, height, PROVEN))
         for loss, q, p in self.solved:
             ends = (loss, loss.reversed())
             height = max(float(way.attained_at(q, p, epsilon)) for way in ends)
@@ -374,6 +373,12 @@ def _laplace(found: Difference, here: Question, there: Question) -> None:
     found.pure += moved[moved > 0].tolist()
 
 
+def _spherical(found: Difference, here: Question, there: Question) -> None:
+    moved = _moved(here, there).astype(np.float64)
+    if moved.any():
+        found.spherical.append((float(np.linalg.norm(moved)) / here.public[0], moved.size))
+
+
 def _bits(found: Difference, here: Question, there: Question) -> None:
     unit, lie = here.public
     shares = [np.asarray(each.values["shares"]) for each in (here, there)]
@@ -413,10 +418,22 @@ def _posterior(found: Difference, here: Question, there: Question) -> None:
     found.laws.append((P, Q, int(n_draws)))
 
 
+def _limit_law(moments: FloatArray, n_components: int) -> Gaussian:
+    """What `draw_limit` draws from, with a ridge of one: N(x, |e|^2 (B^T B)^-1 / r)."""
+    ridged = moments + np.eye(len(moments))
+    X, b = ridged[:-1, :-1], ridged[:-1, -1]
+    inverse = np.linalg.inv(X)
+    coefficients = inverse @ b
+    # The ridged table has a row (0, 1), which no coefficient explains, so the squared norm of its
+    # residuals is at least one: rounding must not take it below.
+    residual = max(float(ridged[-1, -1] - b @ coefficients), 1.0)
+    return Gaussian(coefficients, residual * inverse / n_components)
+
+
 def _limit(found: Difference, here: Question, there: Question) -> None:
     ridge, n_components, _ = here.public
     P, Q = (
-        ridged_law(_symmetric(each.values["moments"]) / ridge, 1.0, n_components)
+        _limit_law(_symmetric(each.values["moments"]) / ridge, n_components)
         for each in (here, there)
     )
     found.laws.append((P, Q, 1))
@@ -444,6 +461,7 @@ _COMPARE: dict[str, Callable[[Difference, Question, Question], None]] = {
     "add_noise": _normal,
     "add_symmetric_noise": _normal,
     "add_laplace_noise": _laplace,
+    "add_spherical_noise": _spherical,
     "draw_bits": _bits,
     "draw_sketch": _sketch,
     "draw_combinations": _sketch,

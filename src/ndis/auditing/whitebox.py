@@ -25,7 +25,7 @@ from ndis.chi_square import GeneralizedChiSquare
 from ndis.gaussian import Gaussian, log_delta_bounds, privacy_loss
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss, QuadraticLoss, renyi
-from ndis.mechanisms.base import PrivateEstimator
+from ndis.mechanisms import PrivateEstimator
 
 # The routes of `audit_pair` must agree to this; the classical one has no more digits to offer.
 _AGREEMENT = 1e-9

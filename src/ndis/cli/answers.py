@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,19 +17,23 @@ if TYPE_CHECKING:
 
 # Wider and longer tables do not fit onto a screen.
 _MOST_COLUMNS, _MOST_ROWS = 8, 60
-_INTERVAL = ("estimate", "95% from", "to")
+_FORMULA = re.compile(r"[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?")
 ESTIMATE = ("estimate", "standard error")
+_INTERVAL = (*ESTIMATE, "95% from", "to")
 
 
 class Answer(NamedTuple):
     """A table of answers: a title, the headings, and rows of a name and numbers.
 
-    A row may be shorter than the headings, where no more is known.
+    A row may be shorter than the headings, where no more is known; numbers that the noise hides are
+    NaN. A note below says what the numbers are.
     """
 
     title: str
     headings: Sequence[str]
     rows: Sequence[tuple[str, Sequence[float]]]
+    note: str = ""
 
 
 def table(title: str, headings: Iterable[str], names: Iterable[Any], matrix: Any) -> Answer:
@@ -39,12 +44,19 @@ def table(title: str, headings: Iterable[str], names: Iterable[Any], matrix: Any
 
 def shown(answers: Sequence[Answer]) -> Iterator[str | Shown]:
     """Answers as tables, as far as they fit onto a screen."""
-    for title, headings, rows in answers:
+    for title, headings, rows, note in answers:
         if len(headings) > _MOST_COLUMNS or len(rows) > _MOST_ROWS:
             yield f"{title}: {len(rows)} x {len(headings)} numbers, see --csv or --json"
         else:
-            numbers = [[name, *(f"{value:.5g}" for value in row)] for name, row in rows]
+            numbers = [[name, *map(_number, row)] for name, row in rows]
             yield Shown(title, ["", *headings], numbers)
+            hidden = ", ".join(name for name, row in rows if any(map(math.isnan, row)))
+            yield from [note] if note else []
+            yield from [f"No information at this budget: {hidden}."] if hidden else []
+
+
+def _number(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{value:.5g}"
 
 
 def as_document(answers: Sequence[Answer]) -> dict[str, Any]:
@@ -55,7 +67,7 @@ def as_document(answers: Sequence[Answer]) -> dict[str, Any]:
 
     return {
         title: {name: dict(zip(headings, known(row), strict=False)) for name, row in rows}
-        for title, headings, rows in answers
+        for title, headings, rows, _ in answers
     }
 
 
@@ -82,10 +94,25 @@ class Answers(Reply):
             return
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
-        for title, headings, rows in self.answers:
-            lines.writerow([title, *headings])
-            lines.writerows([name, *map(repr, row)] for name, row in rows)
+        for title, headings, rows, _ in self.answers:
+            lines.writerow(map(harmless, [title, *headings]))
+            lines.writerows(
+                [harmless(name), *("" if math.isnan(value) else repr(value) for value in row)]
+                for name, row in rows
+            )
         echo(text.getvalue().rstrip("\n"))
+
+
+def harmless(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula; numbers stay numbers.
+
+    Examples
+    --------
+    >>> from ndis.cli.answers import harmless
+    >>> harmless("=1+1"), harmless("-1.5"), harmless("age")
+    ("'=1+1", '-1.5', 'age')
+    """
+    return cell if not _FORMULA.match(cell) or _NUMBER.fullmatch(cell) else f"'{cell}"
 
 
 # -- releases -----------------------------------------------------------------------------------
@@ -115,9 +142,9 @@ def draw_curve(release: Release, plot: Path) -> None:
     plots.curve(release.guarantee.loss, grid, title=release.mechanism).savefig(plot)
 
 
-def answers_of(release: Release) -> list[Answer]:
+def answers_of(release: Release, estimates: Sequence[Answer]) -> Sequence[Answer]:
     """What the estimator makes of its release, or the arrays themselves."""
-    return _estimates(release) or [
+    return estimates or [
         table(name, [name] if width == 1 else map(str, range(width)), range(len(matrix)), matrix)
         for name, array in release.arrays.items()
         if array.ndim <= 2
@@ -126,18 +153,19 @@ def answers_of(release: Release) -> list[Answer]:
     ]
 
 
-def values(release: Release) -> dict[str, Any]:
+def values(release: Release, estimates: Sequence[Answer]) -> dict[str, Any]:
     """The released arrays and what follows from them by name, for JSON."""
     arrays: Mapping[str, Any] = {name: array.tolist() for name, array in release.arrays.items()}
-    return {**arrays, **as_document(_estimates(release))}
+    return {**arrays, **as_document(estimates)}
 
 
-def _estimates(release: Release) -> list[Answer]:
-    """The answers by name, from the estimator that the release makes possible."""
-    import ndis
+def estimates_of(release: Release, model: Any = None) -> list[Answer]:
+    """The answers by name, from the fitted estimator, or from one that the release restores."""
+    from ndis.mechanisms.plugins import estimator_named
 
     try:
-        model = getattr(ndis, release.mechanism).from_release(release)
+        if model is None:
+            model = estimator_named(release.mechanism).from_release(release)
         return next((list(say(model)) for name, say in _SAY.items() if hasattr(model, name)), [])
     except Exception:  # whatever a stranger's parameters do to it: the arrays are there
         return []
@@ -147,12 +175,27 @@ def _limits(model: Any) -> Iterator[Answer]:
     yield table("limits", ["low", "high"], model.limits_, model.limits_.values())
 
 
-def _classes(model: Any) -> Iterator[Answer]:
-    low, high = model.intervals()
-    chosen = model.classes_[1:] if len(model.coef_) == 1 else model.classes_
-    for i, each in enumerate(chosen):
-        rows = [[model.intercept_[i]], *zip(model.coef_[i], low[i], high[i], strict=True)]
-        yield table(f"log-odds of {each}", _INTERVAL, ["intercept", *model.feature_names_], rows)
+def _intervals(model: Any) -> Iterator[Answer]:
+    """Coefficients with intervals, a table for each label or class."""
+    import numpy as np
+
+    from ndis.mechanisms.intervals import COVERED
+
+    found = model.intervals()
+    n = len(found.names)
+    parts = (found.estimate, found.standard_error, found.lower, found.upper)
+    each = np.stack([np.reshape(part, (-1, n)) for part in parts], axis=-1)
+    note = f"The intervals cover {COVERED[found.of]}."
+    if hasattr(model, "classes_"):
+        chosen = model.classes_[1:] if len(each) == 1 else model.classes_
+        titles = [f"log-odds of {name}" for name in chosen]
+        constants = [[("intercept", [float(value)])] for value in model.intercept_]
+    else:
+        titles = [f"Linear regression of {name}" for name in found.labels]
+        constants = [[] for _ in titles]
+    for title, constant, rows in zip(titles, constants, each, strict=True):
+        told = table(title, _INTERVAL, found.names, rows)
+        yield told._replace(rows=[*constant, *told.rows], note=note)
 
 
 def _sketch(model: Any) -> Iterator[Answer]:
@@ -204,16 +247,6 @@ def _cuts(model: Any) -> Iterator[Answer]:
     yield table("cuts", ESTIMATE, names, zip(*model.cuts(sets), strict=True))
 
 
-def _regression(model: Any) -> Iterator[Answer]:
-    found = model.inference()
-    labels = model.release_.parameters["label"]
-    parts = (found.estimate, found.standard_error, found.lower, found.upper)
-    for index, label in enumerate(labels):
-        each = [part if len(labels) == 1 else part[index] for part in parts]
-        headings = (*ESTIMATE, *_INTERVAL[1:])
-        yield table(f"{label} explained", headings, found.names, zip(*each, strict=True))
-
-
 def matrix_with_errors(title: str, names: Sequence[str], estimate: Any) -> Iterator[Answer]:
     """A matrix between columns, and its standard errors."""
     yield table(title, names, names, estimate.value)
@@ -223,8 +256,7 @@ def matrix_with_errors(title: str, names: Sequence[str], estimate: Any) -> Itera
 # By the first of these that a fitted estimator has.
 _SAY = {
     "limits_": _limits,
-    "inference": _regression,
-    "intervals": _classes,
+    "intervals": _intervals,
     "noise_variance_": _process,
     "cuts": _cuts,
     "covariance_": _covariance,

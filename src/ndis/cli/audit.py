@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from ndis._validate import require_folder
+from ndis._validate import read_text, require_folder, without_secrets
 from ndis.cli import tables
 from ndis.cli.console import ExitCode, Reply, say
 from ndis.cli.curve import read_pair
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ndis.auditing import Verdict
     from ndis.release import Release
 
+# What can be audited in about a minute.
+_MOST_BYTES, _MOST_ROWS, _MOST_COLUMNS = 2**25, 2**16, 50
 _NOISE = {"noise_scale": NOISE("The noise that was added; by default what ndis would add.")}
 _SAID = (
     "Refute a privacy claim with a witness and a proof, or report the largest delta found. "
@@ -47,6 +49,8 @@ class _Pages:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be written before anything is computed."""
+        from ndis.report.page import new_page
+
         if self.show_rows and self.owner_report is None:
             raise ValueError(
                 "Expected --owner-report for --show-rows, got none; name a page for the owner."
@@ -54,6 +58,8 @@ class _Pages:
         for page in (self.report, self.owner_report):
             if page is not None:
                 require_folder(page, "page")
+        if self.owner_report is not None:
+            new_page(self.owner_report)
 
     def tell(self, verdict: Verdict, table: Any = None) -> Reply:
         """The owner's page, and the verdict, which decides about the exit code."""
@@ -61,7 +67,7 @@ class _Pages:
             rows = _records(table) if self.show_rows and table is not None else None
             names = () if table is None else table.columns
             # The command names the table's file: the owner's to know.
-            command = shlex.join(["ndis", *sys.argv[1:]])
+            command = without_secrets(shlex.join(["ndis", *sys.argv[1:]]))
             known = {"command": command, "columns": names, "rows": rows, "audience": "owner"}
             self.write(self.owner_report, verdict, **known)
         parts = [f"- searched: {part}" for part in verdict.searched]
@@ -111,6 +117,8 @@ def _audit(
         kind, claim = _kind(release), release.guarantee
         model = kind.estimator.from_certificate(release.parameters, release.guarantee.delta)
         settings = Settings({**settings, **_reading(kind, release.parameters)})
+        if kind.label:  # which some certificates do not list among the columns
+            model.set_params(columns=settings["columns"])
     else:
         kind, said = subject, ", ".join(f"{name}={value}" for name, value in settings.items())
         told = pages(f"{kind.home}: {said}.")
@@ -148,6 +156,7 @@ def _reading(kind: Kind, known: Mapping[str, Any]) -> dict[str, Any]:
     if kind.label:
         label = known.get("label", known["columns"][-1:])
         found["label"] = label if isinstance(label, str) else label[0]
+        found["columns"] = [*dict.fromkeys([*known["columns"], found["label"]])]
     return found
 
 
@@ -199,14 +208,24 @@ def samples(
 
 
 def _numbers(path: Path) -> FloatArray:
-    """The numbers of a text file with or without a line of names."""
+    """The numbers of a text file with or without a line of names; nothing is unpacked."""
     import numpy as np
 
-    lines = path.read_text().split("\n")
-    for skip in (0, 1):
-        rows = [line for line in lines[skip:] if line.strip()]
+    lines = [line for line in read_text(path, _MOST_BYTES).split("\n") if line.strip()]
+    widest = 1 + max((line.count(",") for line in lines), default=0)
+    for most, found, what in (
+        (_MOST_ROWS, len(lines), "lines"),
+        (_MOST_COLUMNS, widest, "numbers in a row"),
+    ):
+        if found > most:
+            raise ValueError(
+                f"Expected at most {most} {what} in {path}, got {found}; audit a part of the "
+                "outputs, or a statistic of them."
+            )
+    for rows in (lines, lines[1:]):
         with suppress(ValueError):
-            return np.array([[float(word) for word in row.split(",")] for row in rows], ndmin=2)
+            if rows:
+                return np.loadtxt(rows, delimiter=",", ndmin=2, comments=None)
     raise ValueError(
         f"Expected numbers separated by commas in {path}, got something else; correct it."
     )
@@ -241,7 +260,7 @@ def pair(
 
 
 # In which the kinds come first.
-_CHILDREN: Mapping[str, Any] = ChainMap({"samples": samples, "pair": pair}, KINDS)
+_CHILDREN: Mapping[str, Any] = ChainMap({"samples": samples, "pair": pair}, cast(Any, KINDS))
 
 
 def _command(child: Any) -> Any:

@@ -1,8 +1,11 @@
 """What all commands share: exit codes, the ``--json`` option, tables, errors as sentences."""
 
 import json
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ndis._validate import not_installed, printable, require_folder
+from ndis._validate import not_installed, printable, require_folder, without_secrets
 from ndis.cli.mistakes import ClickException, sentence
 
 if TYPE_CHECKING:
@@ -122,7 +125,7 @@ def _say(words: str, code: ExitCode) -> ExitCode:
 
 def say(words: str) -> None:
     """One line for the owner, on standard error."""
-    echo(f"ndis: {words}", err=True)
+    echo(f"ndis: {without_secrets(words)}", err=True)
 
 
 def echo(text: str, *, err: bool = False) -> None:
@@ -153,15 +156,22 @@ class Shown(NamedTuple):
 class Reply:
     """What a command has to say: a document, or the same in sentences and tables.
 
-    An `aside` goes to standard error; `code` is the exit code.
+    An `aside` goes to standard error; `code` is the exit code. Where something was `paid` for, that
+    says what has become of it, and no later fault is one of the call.
     """
 
     forms: tuple[str, ...] = ("as_json",)
 
     def __init__(
-        self, document: Mapping[str, Any], *parts: str | Shown, code: int = 0, aside: bool = False
+        self,
+        document: Mapping[str, Any],
+        *parts: str | Shown,
+        code: int = 0,
+        aside: bool = False,
+        paid: str = "",
     ) -> None:
         self.document, self.parts, self.code, self.aside = document, parts, code, aside
+        self.paid = paid
 
     def tell(self, as_json: bool) -> None:
         """Print it in the form that was asked for."""
@@ -173,6 +183,42 @@ class Reply:
                 print_table(*part[:3], wrap=part.wrap)
             else:
                 (say if self.aside else echo)(part)
+
+
+def deliver(reply: Reply, **form: bool) -> None:
+    """Print a reply. A reader who has left wants no more; what was paid for is told elsewhere."""
+    try:
+        reply.tell(**form)
+        sys.stdout.flush()
+    except OSError as error:
+        with suppress(OSError, ValueError):  # the rest goes nowhere, when the program ends too
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError) and not reply.paid:
+            return
+        if not reply.paid:
+            raise OSError(
+                f"Expected to print the answer, but could not ({error.strerror}); make room for it."
+            ) from None
+        warn_paid(error, reply.paid)
+
+
+@contextmanager
+def after_payment(paid: str) -> Iterator[None]:
+    """Whatever fails inside is a warning: the release is made; an interrupt says so, too."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(paid) from None
+    except Exception as error:
+        if debugging():
+            raise
+        warn_paid(error, paid)
+
+
+def warn_paid(error: Exception, paid: str) -> None:
+    """Tell a fault that came after the payment, where anybody can still hear it."""
+    with suppress(OSError):
+        say(f"{paid}; after that: {_told(error)}")
 
 
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -204,4 +250,7 @@ def print_table(
     for row in rows:
         table.add_row(*map(_lines, row))
     echo(title, err=err)
-    Console(markup=False, emoji=False, highlight=False, stderr=err).print(table)
+    console = Console(markup=False, emoji=False, highlight=False, stderr=err)
+    with console.capture() as captured:  # its own printing would end the program at a closed pipe
+        console.print(table)
+    typer.echo(captured.get(), err=err, nl=False)

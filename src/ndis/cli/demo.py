@@ -128,7 +128,7 @@ def _publish(flights: pa.Table, ledger: Ledger) -> tuple[dict[str, Release], Est
         epsilon=1.0, delta=1e-7, limits=LIMITS, n_components=2000, fit_intercept=True, ledger=ledger
     ).fit(flights)
     model = PrivateLeastSquares(epsilon=0.5, delta=1e-7, limits=LIMITS, ledger=ledger)
-    found = model.fit(flights, LABEL).inference()
+    found = model.fit(flights, LABEL).intervals(of="table")
     anybody = projection.sketch_.least_squares(LABEL)
     return (
         {"sketch": projection.release_, "regression": model.release_},

@@ -1,16 +1,18 @@
 """The estimators that the command line knows, and the options that follow from their signatures.
 
-A new estimator is one line of `KINDS`: the name that people type, its public name in `ndis`, and
-what has to be said beyond epsilon and delta. Everything else is read from its class: parameters
-become options (`settings.as_option`), docstrings become help.
+`KINDS` has the names that people type: ours, and those of other packages, which name them in an
+entry point (`ndis.mechanisms.plugins`). Everything else is read from the class: what has to be said
+beyond epsilon and delta, parameters, which become options (`settings.as_option`), and docstrings,
+which become help.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from ndis.cli.mistakes import Commands
@@ -29,7 +31,6 @@ from ndis.cli.tables import COLUMNS, OPTIONS, numbers
 
 # Parameters that have an option of their own on the command line, or none.
 ELSEWHERE = {"random_state": "--seed", "ledger": "--ledger", "noise_scale": None}
-BOUNDS = "limits|data_norm"
 LABEL = WORD("The column to explain.")
 EPSILON = {
     "epsilon": NUMBER("Epsilon of the promise. One of --epsilon and --target is needed."),
@@ -47,29 +48,40 @@ class Kind:
         What is typed after `release`, `forecast` or `calibrate`.
     home : str
         The public name of the estimator.
-    needs : tuple of str
-        What has to be said, beyond epsilon and delta; ``a|b`` means that one of them is enough.
-    asks : tuple of str
-        What has to be said before a release, too.
-    label : bool
-        Whether a column of the table is explained.
-    source : str
-        What is read: a ``table`` of people, ``answers`` to be perturbed, or ``edges``.
+    place : EntryPoint, optional
+        Where it is, if it is in another package.
     """
 
     name: str
     home: str
-    needs: tuple[str, ...] = ()
-    asks: tuple[str, ...] = ()
-    label: bool = False
-    source: str = "table"
+    place: EntryPoint | None = None
 
     @cached_property
     def estimator(self) -> Any:
         """The class."""
         import ndis
 
-        return getattr(ndis, self.home)
+        return getattr(ndis, self.home) if self.place is None else self.place.load()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What has to be said, beyond epsilon and delta; ``a|b`` means that one is enough."""
+        return tuple(self.estimator.needs)
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """What has to be said before a release, too."""
+        return tuple(self.estimator.asks)
+
+    @property
+    def label(self) -> bool:
+        """Whether a column of the table is explained."""
+        return bool(self.estimator.labelled)
+
+    @property
+    def source(self) -> str:
+        """What is read: a ``table`` of people, ``answers`` to be perturbed, or ``edges``."""
+        return str(self.estimator.reads)
 
     @property
     def summary(self) -> str:
@@ -159,23 +171,45 @@ def _options(documented: Any, left_out: Container[str]) -> dict[str, Option]:
     return {name: option for name, option in found.items() if option is not None}
 
 
-# A table of answers is released row by row: who is protected and how many rows there are is public.
-_ANSWERS = ("relation", "size")
-KINDS: dict[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind("regression", "PrivateLeastSquares", (BOUNDS,), label=True),
-        Kind("logistic", "PrivateLogisticRegression", (BOUNDS, "classes"), label=True),
-        Kind("process", "PrivateGaussianProcess", ("limits",), label=True),
-        Kind("covariance", "PrivateCovariance", (BOUNDS,)),
-        Kind("pca", "PrivatePCA", (BOUNDS,)),
-        Kind("projection", "PrivateProjection", (BOUNDS, "n_components")),
-        Kind("limits", "PrivateLimits"),
-        Kind("graph", "PrivateGraph", ("nodes",), source="edges"),
-        Kind("gaussian", "GaussianMechanism", ("sensitivity",), _ANSWERS, source="answers"),
-        Kind("matrix", "MatrixGaussianMechanism", ("sensitivity",), _ANSWERS, source="answers"),
-    )
-}
+class Kinds(Mapping[str, Kind]):
+    """Ours in the order in which one meets them, then those of other packages.
+
+    Others are looked for when a name is none of ours, or all are listed.
+    """
+
+    def __init__(self, **ours: str) -> None:
+        self.ours = {name: Kind(name, home) for name, home in ours.items()}
+
+    @property
+    def _others(self) -> dict[str, Kind]:
+        from ndis.mechanisms.plugins import estimators
+
+        found = estimators()
+        return {n: Kind(n, each.attr, each) for n, each in found.items() if n not in self.ours}
+
+    def __getitem__(self, name: str) -> Kind:
+        return self.ours[name] if name in self.ours else self._others[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self.ours, *self._others])
+
+    def __len__(self) -> int:
+        return len(self.ours) + len(self._others)
+
+
+KINDS = Kinds(
+    regression="PrivateLeastSquares",
+    logistic="PrivateLogisticRegression",
+    process="PrivateGaussianProcess",
+    covariance="PrivateCovariance",
+    pca="PrivatePCA",
+    projection="PrivateProjection",
+    limits="PrivateLimits",
+    graph="PrivateGraph",
+    gaussian="GaussianMechanism",
+    noise="NoiseMechanism",
+    matrix="MatrixGaussianMechanism",
+)
 
 
 def _answers(table: Any, size: Any) -> Any:

@@ -92,14 +92,15 @@ def show(place: str, *, plot: Path | None = None) -> Reply:
             from ndis import plots
 
             plots.burn_down(ledger).savefig(plot)
-        entries, left = ledger.history(), ledger.remaining()
+        (releases, completed), left = ledger.counts(), ledger.remaining()
         document = _budget(ledger) | {
-            "releases": len(entries),
-            "completed": sum(entry.digest is not None for entry in entries),
+            "releases": releases,
+            "completed": completed,
             "remaining_epsilon": left.epsilon,
             "remaining_shift": left.shift,
             "remaining_reason": left.reason,
             "guarantee": str(ledger.guarantee()),
+            "latest_hash": ledger.latest_hash(),
         }
         return Reply(document, Shown("Ledger", ["", ""], ledger.summary().items(), wrap=True))
 
@@ -139,19 +140,26 @@ def history(place: str) -> Reply:
     return Reply({"releases": listed}, shown)
 
 
-def verify(place: str) -> Reply:
+def verify(place: str, *, expect: str | None = None) -> Reply:
     """Check every row, the hash chain and the totals.
 
     Exit code 1 if anything is wrong, 2 if the ledger cannot be read, 5 if it is of another version.
+
+    Parameters
+    ----------
+    expect : str
+        A hash that `ledger show` printed earlier; it must still be in the chain.
     """
     from ndis.ledger import DamagedLedger, OtherVersion
 
     try:
         with open_ledger(place) as ledger:
-            releases = ledger.verify()
+            releases = ledger.verify(expect)
     except (DamagedLedger, OtherVersion) as damage:
         known = isinstance(damage, DamagedLedger)
         code = ExitCode.CHECK_FAILED if known else ExitCode.NOT_CHECKABLE
         return Reply({"verified": False, "damage": str(damage)}, str(damage), code=code, aside=True)
     said = f"{releases} releases, all in order and within the budget."
+    if expect is not None:
+        said += " The expected hash is in the chain."
     return Reply({"verified": True, "releases": releases}, said)

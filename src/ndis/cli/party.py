@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndis.cli.console import Reply, Shown
+from ndis.cli.console import Reply, Shown, open_ledger
 
 if TYPE_CHECKING:
-    from ndis.guarantee import Guarantee
-    from ndis.ledger import Ledger
     from ndis.mechanisms.multiparty import Agreement
 
 _AGREEMENT, _COMBINED = Path("agreement.json"), Path("combined.npz")
@@ -86,8 +84,8 @@ def release(
     data: Path,
     *,
     party: str,
+    ledger: str,
     agreement: Path = _AGREEMENT,
-    ledger: str | None = None,
     secret_file: Path | None = None,
     out: Path | None = None,
     sign: Path | None = None,
@@ -100,25 +98,25 @@ def release(
         The party's table, Parquet or CSV.
     party : str
         Whose columns to release.
+    ledger : str
+        The party's budget, of relation party; `ndis ledger init` starts one.
     agreement : path
         The file of `party init`.
-    ledger : str
-        The party's budget; by default DATA.ledger.
     secret_file : path
         A secret of all parties, which hides the keys' order.
     out : path
         Where to write the release; by default PARTY.npz.
     """
     from ndis.mechanisms.multiparty import Agreement, release_party
-    from ndis.release import writing_to
+    from ndis.release import NewFile
 
     loaded = Agreement.load(agreement)
     with (
-        writing_to(out or Path(f"{party}.npz"), key=sign) as file,
-        _budget(ledger or f"{data}.ledger", loaded.guarantee(party)) as budget,
+        NewFile(out or Path(f"{party}.npz"), key=sign) as file,
+        open_ledger(ledger) as budget,
     ):
         secret = None if secret_file is None else secret_file.read_text()
-        made = release_party(loaded, party, data, secret=secret, ledger=budget)
+        made = release_party(loaded, party, data, secret=secret, ledger=budget, file=file)
     document = {
         "file": str(file.written),
         "digest": made.digest,
@@ -132,6 +130,7 @@ def release(
         f"{file.written} is ready, digest {made.digest}.",
         f"For a person's attributes at {party}: {made.guarantee}",
         f"With all parties, for a person's whole record: {loaded.joint_guarantee()}",
+        paid=f"the release is written to {file.written}",
     )
 
 
@@ -228,28 +227,6 @@ def _hexadecimal(text: str) -> int:
         raise ValueError(
             f"Expected --seed as a hexadecimal number, got {text!r}; leave it out for a new one."
         ) from None
-
-
-def _budget(path: str, promise: "Guarantee") -> "Ledger":
-    """The party's ledger; a new one has room for exactly this release."""
-    from ndis.ledger import BudgetExceeded, Ledger
-
-    try:
-        ledger = Ledger.create(path, promise.epsilon, promise.delta, promise.relation, mode="plan")
-    except FileExistsError:
-        ledger = Ledger(path)
-    else:
-        ledger.plan([promise])
-    try:
-        ledger.preview(promise)
-    except BudgetExceeded as refusal:  # before the work, as the ledger would after it
-        raise BudgetExceeded(
-            f"Expected room for this release in {ledger.path}, got a spent budget: these "
-            "columns were released before; use that file, or agree on a larger budget.",
-            refusal.asked,
-            refusal.left,
-        ) from None
-    return ledger
 
 
 def _told(agreement: "Agreement", path: Path) -> Reply:

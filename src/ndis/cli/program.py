@@ -96,7 +96,8 @@ class Program(Commands):
         """The command that is meant, or what to install for it."""
         if args and args[0] in ELSEWHERE and self.get_command(ctx, args[0]) is None:
             package = ELSEWHERE[args[0]]
-            raise not_installed(f"the package {package} for `ndis {args[0]}`", package)
+            how = "./papers in a clone of ndis"
+            raise not_installed(f"the package {package} for `ndis {args[0]}`", how)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

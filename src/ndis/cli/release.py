@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ndis.cli import tables
-from ndis.cli.answers import answers_of, describe, draw_curve, shown, values
-from ndis.cli.console import Reply, open_ledger
+from ndis.cli.answers import answers_of, describe, draw_curve, estimates_of, shown, values
+from ndis.cli.console import Reply, after_payment, open_ledger, warn_paid
 from ndis.cli.kinds import Kind
 from ndis.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from ndis.release import NewFile
 
 
 def release(
@@ -42,36 +46,52 @@ def release(
     plot : path
         Write the privacy curve as a picture (PNG, SVG or PDF).
     """
-    from ndis.release import writing_to
+    from ndis.release import NewFile
 
     assert source is not None
     assert out is not None
     if note and ledger is None:
         raise ValueError("Expected --ledger with --note, got none; name the ledger.")
     settings = tables.name_columns(settings)
-    with (
-        writing_to(out, key=sign) as file,
-        tables.opened(source, settings, spark, edges=kind.source == "edges") as table,
-        nullcontext() if ledger is None else open_ledger(ledger, note) as book,
-    ):
-        model = kind.make(settings, random_state=seed, ledger=book)
-        made = model.fit(*kind.arguments(table, settings)).release_
-        left = None if book is None else book.remaining()
+    made = left = None
+    estimates: Any = []
+    try:
+        with (
+            NewFile(out, key=sign) as file,
+            tables.opened(source, settings, spark, edges=kind.source == "edges") as table,
+            nullcontext() if ledger is None else open_ledger(ledger, note) as book,
+        ):
+            model = kind.make(settings, random_state=seed)
+            run = model.prepare(*kind.arguments(table, settings))
+            made = run.release(file=file, ledger=book)
+            with after_payment(_written(file)):
+                left = None if book is None else book.remaining()
+                estimates = estimates_of(made, model.finish(run, made))
+    except Exception as error:  # of a ledger, or of Spark, that could not be closed
+        if made is None or file.written is None:
+            raise
+        warn_paid(error, _written(file))
     if plot is not None:
-        draw_curve(made, plot)
-    document = {
+        with after_payment(_written(file)):
+            draw_curve(made, plot)
+    document: dict[str, Any] = {
         "file": str(file.written),
         "digest": made.digest,
         "mechanism": made.mechanism,
         "guarantee": made.guarantee.to_dict(),
-        "values": values(made),
+        "values": values(made, estimates),
         "remaining_epsilon": None if left is None else left.epsilon,
         "remaining_reason": None if left is None else left.reason,
     }
     return Reply(
         document,
         describe(made),
-        *shown(answers_of(made)),
+        *shown(answers_of(made, estimates)),
         f"{made.guarantee}\nWritten to {file.written}, SHA-256 {made.digest}",
         *([] if left is None else [f"Left of the budget: {left}"]),
+        paid=_written(file),
     )
+
+
+def _written(file: NewFile) -> str:
+    return f"the release is written to {file.written}"

@@ -22,7 +22,7 @@ import typer
 from typer.core import TyperCommand
 
 from ndis._validate import installed
-from ndis.cli.console import drawable
+from ndis.cli.console import deliver, drawable
 from ndis.cli.mistakes import Commands, missing
 
 Values = Mapping[str, Any]
@@ -233,7 +233,7 @@ def described(documented: Any) -> dict[str, tuple[str, str]]:
     Examples
     --------
     >>> from ndis.cli.settings import described
-    >>> from ndis.mechanisms.base import TableEstimator
+    >>> from ndis.mechanisms.tabular import TableEstimator
     >>> described(TableEstimator)["epsilon"]
     ('float', 'What is to be promised; always asked for.')
     """
@@ -365,7 +365,7 @@ def as_command(
         wanted = {form: given.pop(form, False) for form in forms}
         reply = command(**given, **({first: told} if first else {}))
         if forms:
-            reply.tell(**wanted)
+            deliver(reply, **wanted)
             if reply.code:
                 raise typer.Exit(reply.code)
 

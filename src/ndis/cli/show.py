@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ndis.cli.answers import Answers, answers_of, describe, shown, values
+from ndis.cli.answers import Answers, answers_of, describe, estimates_of, shown, values
 
 
 def show(path: Path) -> Answers:
@@ -13,7 +13,8 @@ def show(path: Path) -> Answers:
     from ndis.release import Release
 
     release = Release.load(path)
-    found = answers_of(release)
-    document = {"values": values(release), "certificate": release.certificate()}
+    estimates = estimates_of(release)
+    found = answers_of(release, estimates)
+    document = {"values": values(release, estimates), "certificate": release.certificate()}
     parts = (describe(release), *shown(found), str(release.guarantee))
     return Answers(document, *parts, answers=found)

@@ -34,8 +34,12 @@ _MASTERS = ("local", "spark://", "yarn", "k8s://")
 
 def with_header(source: str, settings: Settings) -> Settings:
     """Settings to look at a table with, of which nothing is published: a text file has a header."""
-    text = re.search(r"\.(csv|tsv|tab)\b", source.lower()) is not None
-    return Settings({"header": True, **settings}) if text and "names" not in settings else settings
+    unknown = _is_text(source) and "names" not in settings
+    return Settings({"header": True, **settings}) if unknown else settings
+
+
+def _is_text(source: str) -> bool:
+    return re.search(r"\.(csv|tsv|tab)\b", source.lower()) is not None
 
 
 def name_columns(settings: Settings) -> Settings:
@@ -63,7 +67,8 @@ def opened(
     columns = settings.get("columns")
     if not isinstance(columns, list):  # of a matrix it is the noise along them
         columns = None
-    with nullcontext(source) if spark is None else _on_spark(source, spark, settings) as data:
+    reading = nullcontext(source) if spark is None else _on_spark(source, spark, settings, written)
+    with reading as data:
         if edges:
             names = ["source", "target", *filter(None, [settings.get("weight")])]
         else:
@@ -72,7 +77,7 @@ def opened(
                 columns,
                 drop_missing=bool(settings.get("drop_missing", False)),
                 typed=[*settings.get("levels", {}), *filter(None, [settings.get("label")])],
-                **({} if spark else written),
+                **written,
             )
             names = [*data.columns]
         say(f"columns read: {', '.join(names)}")
@@ -96,9 +101,11 @@ def numbers(table: Table) -> FloatArray:
 
 
 @contextmanager
-def _on_spark(source: str, master: str, settings: Settings) -> Iterator[Any]:
-    text = source.lower().endswith((".csv", ".csv.gz"))
-    if text and not settings.keys() & {"header", "columns", "nodes"}:
+def _on_spark(
+    source: str, master: str, settings: Settings, written: Mapping[str, Any]
+) -> Iterator[Any]:
+    text = _is_text(source)
+    if text and not settings.keys() & {"header", "names", "columns", "nodes"}:
         raise ValueError(
             "Expected to know that the first line holds names, since they become part of the "
             "release; pass --header, or name the columns to read with --columns or --limits."
@@ -107,7 +114,7 @@ def _on_spark(source: str, master: str, settings: Settings) -> Iterator[Any]:
         warnings.simplefilter("ignore", FutureWarning)  # Spark's, of other packages' versions
         session = _session(master)
         try:
-            yield _read(session, source, text)
+            yield _read(session, source, written if text else None)
         finally:
             session.stop()
 
@@ -125,8 +132,12 @@ def _session(master: str) -> Any:
         raise FileNotFoundError("Expected Java for Spark, but found none; install it.")
     if master.startswith("local"):  # workers on this machine run the Python that runs here
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    quiet: dict[str, Any] = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
-    builder = SparkSession.builder.master(master).appName("ndis").config(map=quiet)
+    config: dict[str, Any] = {
+        "spark.log.level": "ERROR",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    builder = SparkSession.builder.master(master).appName("ndis").config(map=config)
     with nullcontext() if debugging() else _silent_children():
         try:
             return builder.getOrCreate()
@@ -151,11 +162,16 @@ def _silent_children() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _read(session: Any, source: str, text: bool) -> Any:
+def _read(session: Any, source: str, written: Mapping[str, Any] | None) -> Any:
+    """A table that Spark reads; of text files, which have no types, as text."""
+    from ndis.tables import spark
+
     try:
-        if text:
-            return session.read.csv(source, header=True, inferSchema=True)
-        return session.read.parquet(source)
+        if written is None:
+            return spark.open_parquet(session, source)
+        return spark.open_text(session, source, **written)
+    except ValueError:
+        raise
     except Exception as error:  # Spark has a class of error for each cause
         raise FileNotFoundError(
             f"Expected a table that Spark can read at {source}, got none ({_first_line(error)}); "

@@ -13,7 +13,8 @@ import numpy as np
 
 from ndis import _validate
 from ndis.explore.grid import grid
-from ndis.mechanisms.base import PrivateEstimator, TableEstimator
+from ndis.mechanisms.base import PrivateEstimator
+from ndis.mechanisms.tabular import TableEstimator
 from ndis.release import plain
 
 # Chosen on the page, or no part of a question.

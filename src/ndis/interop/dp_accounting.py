@@ -65,7 +65,9 @@ def to_pld(
         Never below the curve, at any epsilon >= 0: an upper bound on delta is computed at every
         point of the grid, chords of a curve that is convex in e^epsilon lie above it, and what
         double precision may lose is added (proof: docs/proofs/pld.md). A loss that is not quick
-        goes out as the table that dominates it. About 10 us per point.
+        goes out as the table that dominates it. About 10 us per point. That is a promise about the
+        distribution as it is returned: compositions made inside dp-accounting were found below the
+        exact curve by up to 2e-6, relatively. Compose losses first, and export their sum.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ import numpy as np
 
 from ndis import _validate
 from ndis.guarantee import BASES, Guarantee, NeighbourRelation
-from ndis.ledger.chain import Chain
+from ndis.ledger.chain import Chain, Event
 from ndis.ledger.filter import Filter
 from ndis.ledger.modes import Adaptive, Mode, Planned, Refused, Remaining, State
 from ndis.ledger.postgresql import PREFIXES, PostgreSQLSchema
@@ -30,6 +31,7 @@ Result = TypeVar("Result")
 # What a ledger counts, or puts up with, only if told so at its creation.
 _ACCEPTABLE = ("relative", "declared", "seeded", "network")
 _MODES = ("adaptive", "plan")
+_AFTER_GUARANTEE = ',"mechanism":'
 _NOT_OURS = "it holds what this version of ndis does not write"
 # What reading raises where a ledger holds something else than the library writes.
 _MISREAD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
@@ -80,8 +82,12 @@ class Ledger:
         self._chain = Chain(_storage(path))
         self._note = str(note)
         self._mode: Mode | None = None
-        self._run(self._read_opening)
-        self._refuse_network(self._chain.storage, self.accept)
+        self._counted = 0, _Tally()
+        with self._believing():
+            self._chain.run(self._read_opening)
+        self._chain.storage.allow(self.accept)
+        if self._chain.storage.shared:
+            self._current()  # which compares the totals with the releases
 
     def _read_opening(self, _: State) -> None:
         opening = self._chain.find("open", 0)
@@ -123,8 +129,8 @@ class Ledger:
             filter. "plan": all releases are fixed beforehand with `plan`, and add up exactly.
         accept : iterable of {"relative", "declared", "seeded", "network"}
             Guarantees that are not unconditional and are to be counted all the same (refuted
-            claims are never counted); "network": keep the file on a network file system, where
-            the caller knows that one machine alone uses it.
+            claims are never counted); "network": keep the file on a file system that is not known
+            to be local, where the caller knows that one machine alone uses it, by one path.
 
         Raises
         ------
@@ -143,19 +149,18 @@ class Ledger:
             limits = Filter.design(rules.epsilon, rules.delta)
             rules = Adaptive(rules.epsilon, rules.delta, limits)
             budget["filter"] = limits.to_dict()
-        body = {"version": VERSION, "time": _now(), "filter": None} | budget
+        body = {"version": VERSION, "time": _timestamp(), "filter": None} | budget
         start = {"releases": 0, "basis": "proven", "private": True, "mode": rules.start()}
         storage = _storage(path)
         chain = Chain(storage)
-        with storage.creation():
-            cls._refuse_network(storage, budget["accept"])
+        with storage.creation(budget["accept"]):
             chain.append("open", 0, body, start)
         storage.close()
         return cls(path, note=note)
 
     @property
     def path(self) -> Path | str:
-        """Where the ledger is, for opening it again."""
+        """Where the ledger is, for opening it again; printed, it shows no password."""
         return self._chain.storage.path
 
     @contextmanager
@@ -170,18 +175,23 @@ class Ledger:
 
     def _run(self, work: Callable[[State], Result], *, write: bool = False) -> Result:
         """`work` in a transaction."""
-        with self._believing():
-            return self._chain.run(work, write=write)
 
-    @staticmethod
-    def _refuse_network(storage: Storage, accept: Iterable[str]) -> None:
-        if storage.network is not None and "network" not in accept:
-            raise OSError(
-                f"Expected a local disk, got a file system of type {storage.network} for "
-                f"{storage.name}, where two machines could overspend together; keep the ledger on "
-                "a PostgreSQL server (postgresql://...), or, if one machine alone uses it, create "
-                "it with accept=['network']."
-            )
+        def after_counting(state: State) -> Result:
+            if self._chain.storage.shared:
+                self._count(state)
+            return work(state)
+
+        with self._believing():
+            return self._chain.run(after_counting, write=write)
+
+    def _count(self, state: State) -> None:
+        """Compare the running totals with the releases themselves; inside a transaction."""
+        rules, (number, tally) = self._rules(), self._counted
+        events = list(self._chain.unchecked("spend", number))
+        tally = tally.plus(rules, [entry.guarantee for entry in _entries(events)])
+        if (why := tally.fault(rules, state)) is not None:
+            raise self._chain.storage.damaged(why)
+        self._counted = self._chain.seen[0], tally
 
     def _rules(self) -> Mode:
         """The mode, which no event changes any more once it is known; inside a transaction."""
@@ -190,10 +200,13 @@ class Ledger:
         plan = self._chain.find("plan", 0)
         if plan is None:
             return Planned(self.epsilon, self.delta)
-        self._mode = Planned.from_list(self.epsilon, self.delta, plan.content()["plan"])
-        return self._mode
+        planned = Planned.from_list(self.epsilon, self.delta, plan.content()["plan"])
+        if self._chain.storage.shared and (why := planned.excess()) is not None:
+            raise self._chain.storage.damaged(why)
+        self._mode = planned
+        return planned
 
-    def _now(self) -> tuple[Mode, State]:
+    def _current(self) -> tuple[Mode, State]:
         """The rules and the state."""
         return self._run(lambda state: (self._rules(), state))
 
@@ -224,11 +237,11 @@ class Ledger:
             If the budget, or the plan, has no room for it. Nothing is spent.
         """
         self._check(guarantee)
-        body: dict[str, Any] = {"time": _now(), "mechanism": str(mechanism)}
+        body: dict[str, Any] = {"time": _timestamp(), "mechanism": str(mechanism)}
         body["note"] = self._note if note is None else str(note)
         content = body | {"guarantee": guarantee.to_dict()}
         json.dumps(content)  # what cannot be written is the caller's fault, not the ledger's
-        cost = self._now()[0].cost(guarantee)  # may take long, and others need not wait for it
+        cost = self._current()[0].cost(guarantee)  # may take long, and others need not wait for it
 
         def pay(state: State) -> tuple[Mode, State, State | None]:
             rules = self._rules()
@@ -245,7 +258,7 @@ class Ledger:
     def complete(self, entry: Entry | int, digest: str) -> None:
         """Record the digest of what a paid release put out; each release completes once."""
         number = entry.number if isinstance(entry, Entry) else _validate.count("entry", entry)
-        body = {"time": _now(), "digest": str(digest)}
+        body = {"time": _timestamp(), "digest": str(digest)}
 
         def record(state: State) -> None:
             if self._chain.find("spend", number) is None:
@@ -275,7 +288,7 @@ class Ledger:
         for guarantee in guarantees:
             self._check(guarantee)
         plan = Planned.of(self.epsilon, self.delta, guarantees)
-        body = {"time": _now(), "plan": plan.to_list()}
+        body = {"time": _timestamp(), "plan": plan.to_list()}
 
         def fix(state: State) -> None:
             if self._chain.find("plan", 0) is not None:
@@ -322,7 +335,7 @@ class Ledger:
         In adaptive mode, the largest Gaussian release that would be admitted; in plan mode,
         what the rest of the plan amounts to.
         """
-        rules, state = self._now()
+        rules, state = self._current()
         return rules.left(state["mode"])
 
     def would_allow(self, guarantee: Guarantee) -> bool:
@@ -342,7 +355,7 @@ class Ledger:
 
     def _look_ahead(self, guarantee: Guarantee) -> tuple[Mode, State, State | None]:
         self._check(guarantee)
-        rules, state = self._now()
+        rules, state = self._current()
         return rules, state, _after(rules, state, guarantee, rules.cost(guarantee))
 
     def history(self) -> list[Entry]:
@@ -355,34 +368,49 @@ class Ledger:
         moments = np.linspace(0, len(entries), min(points, len(entries) + 1)).astype(int).tolist()
         return moments, rules.burn_down([entry.guarantee for entry in entries], moments)
 
-    def verify(self) -> int:
+    def verify(self, expect: str | None = None) -> int:
         """Check the whole ledger, totals computed afresh, and return the number of releases.
+
+        Parameters
+        ----------
+        expect : str, optional
+            A hash that was noted earlier (`latest_hash`): it must be in the chain. It is not if
+            an older copy was put back, or the ledger was written anew.
 
         Raises
         ------
         DamagedLedger
             If anything is not as the library wrote it.
         """
-        self._chain.check()
-        rules, state, entries = self._all()
+        rules, state, entries = self._all(verify=True)
+        if expect is not None:
+            self._find(expect)
         with self._believing():
             why = self._fault(rules, state, entries)
         if why is not None:
             raise self._chain.storage.damaged(why)
         return len(entries)
 
+    def _find(self, noted: str) -> None:
+        if not re.fullmatch("[0-9a-f]{64}", noted := str(noted).strip().lower()):
+            raise ValueError(
+                f"Expected a hash of 64 hexadecimal digits, got {noted!r}; pass one that `ndis "
+                "ledger show` printed."
+            )
+        if not self._run(lambda _: self._chain.holds(noted)):
+            raise self._chain.storage.damaged(
+                f"no event has the hash {noted}, so what was noted then has been undone"
+            )
+
     def _fault(self, rules: Mode, state: State, entries: Sequence[Entry]) -> str | None:
         """What is wrong with a ledger whose chain is whole, None if nothing."""
         guarantees = [entry.guarantee for entry in entries]
-        numbers = [number for number, _ in enumerate(entries, 1)]
-        if len(entries) != state["releases"] or [each.number for each in entries] != numbers:
+        if [each.number for each in entries] != list(range(1, len(entries) + 1)):
             return "releases are missing"
-        for guarantee in guarantees:
+        for guarantee in {id(each): each for each in guarantees}.values():
             self._check(guarantee)
-        basis = max((each.basis for each in guarantees), key=BASES.index, default="proven")
-        if (state["basis"], state["private"]) != (basis, all(each.private for each in guarantees)):
-            return "it promises more than its releases"
-        return rules.fault(state["mode"], guarantees)
+        tally = _Tally().plus(rules, guarantees)
+        return tally.fault(rules, state) or rules.fault(state["mode"], guarantees)
 
     def guarantee(self) -> Guarantee:
         """What is promised about all releases together, past and future.
@@ -396,24 +424,32 @@ class Ledger:
         ...         ledger.guarantee().epsilon
         1.0
         """
-        _, state = self._now()
+        _, state = self._current()
         return Guarantee(
             self.epsilon, self.delta, self.relation, state["basis"], private=state["private"]
         )
 
     def summary(self) -> dict[str, str]:
         """The budget, what was spent and what is left, in words."""
-        entries, left = self.history(), self.remaining()
-        made = sum(entry.digest is not None for entry in entries)
+        (releases, made), left = self.counts(), self.remaining()
         return {
             "budget": f"epsilon {self.epsilon:g} at delta {self.delta:g}",
             "relation": str(self.relation),
             "mode": self.mode,
             "accepts": ", ".join(self.accept) or "proven promises only",
-            "releases": f"{len(entries)}, {made} with an output",
+            "releases": f"{releases}, {made} with an output",
             "left": str(left),
+            "latest hash": self.latest_hash(),
             "all releases together": str(self.guarantee()),
         }
+
+    def counts(self) -> tuple[int, int]:
+        """How many releases were paid for, and how many of them have an output."""
+        return self._run(lambda state: (int(state["releases"]), self._chain.count("complete")))
+
+    def latest_hash(self) -> str:
+        """The hash of the last event, to be noted elsewhere: `verify` then finds it again."""
+        return self._run(lambda _: self._chain.seen[1])
 
     def total(self) -> Profile:
         """The loss of all releases made so far, added up as if they had been planned.
@@ -452,28 +488,20 @@ class Ledger:
         **question
             As in `Guarantee.risk`.
         """
-        loss = self.total() if as_planned else self._now()[0].promised()
+        loss = self.total() if as_planned else self._current()[0].promised()
         return replace(self.guarantee(), loss=loss).risk(**question)
 
-    def _all(self) -> tuple[Mode, State, list[Entry]]:
+    def _all(self, *, verify: bool = False) -> tuple[Mode, State, list[Entry]]:
         """Rules, state and releases of one moment; read while others may go on paying."""
-        rules, state, spends, completes = self._run(
-            lambda state: (
-                self._rules(),
-                state,
-                list(self._chain.events("spend")),
-                list(self._chain.events("complete")),
-            )
-        )
-        entries = []
+
+        def read(state: State) -> tuple[Mode, State, list[Event]]:
+            if verify:
+                self._chain.storage.check()
+            return self._rules(), state, list(self._chain.events())
+
         with self._believing():
-            digests = {event.release: event.content()["digest"] for event in completes}
-            for event in spends:
-                body, digest = event.content(), digests.get(event.release)
-                time, mechanism, why = (str(body[name]) for name in ("time", "mechanism", "note"))
-                promise = Guarantee.from_dict(body["guarantee"])
-                entries.append(Entry(event.release, time, mechanism, promise, why, digest))
-        return rules, state, entries
+            rules, state, events = self._chain.run(read)
+            return rules, state, _entries(events)
 
     # -- holding -----------------------------------------------------------------------------
 
@@ -509,10 +537,60 @@ class Ledger:
         return f"<table>{cells}</table>"
 
 
+@dataclass(frozen=True)
+class _Tally:
+    """Releases added up afresh."""
+
+    releases: int = 0
+    basis: str = "proven"
+    private: bool = True
+    mode: Any = None
+
+    def plus(self, rules: Mode, guarantees: Sequence[Guarantee]) -> _Tally:
+        """With further releases."""
+        added: Any = rules.added_up(guarantees)
+        distinct = {id(each): each for each in guarantees}.values()
+        return _Tally(
+            self.releases + len(guarantees),
+            max((self.basis, *(each.basis for each in distinct)), key=BASES.index),
+            self.private and all(each.private for each in distinct),
+            added if self.mode is None else self.mode + added,
+        )
+
+    def fault(self, rules: Mode, state: State) -> str | None:
+        """What a state says otherwise."""
+        if self.releases != state["releases"]:
+            return "releases are missing"
+        if (self.basis, self.private) != (state["basis"], state["private"]):
+            return "it promises more than its releases"
+        return rules.off(state["mode"], self.mode)
+
+
+def _entries(events: Sequence[Event]) -> list[Entry]:
+    """The releases among events; a guarantee that comes again is read once."""
+    digests = {
+        event.release: event.content()["digest"] for event in events if event.kind == "complete"
+    }
+    known: dict[str, Guarantee] = {}
+    entries = []
+    for event in events:
+        if event.kind != "spend":
+            continue
+        # Keys are sorted: the guarantee comes first. As two objects both halves are small to
+        # read, and together they say what the whole says.
+        promise, key, rest = event.body.rpartition(_AFTER_GUARANTEE)
+        if promise not in known:
+            known[promise] = Guarantee.from_dict(json.loads(promise + "}")["guarantee"])
+        body = json.loads("{" + key[1:] + rest)
+        time, mechanism, why = (str(body[name]) for name in ("time", "mechanism", "note"))
+        digest = digests.get(event.release)
+        entries.append(Entry(event.release, time, mechanism, known[promise], why, digest))
+    return entries
+
+
 def _storage(path: str | os.PathLike[str]) -> Storage:
-    if str(path).startswith(PREFIXES):
-        return PostgreSQLSchema(str(path))
-    return SQLiteFile(path)
+    address = os.fspath(path)
+    return PostgreSQLSchema(address) if address.startswith(PREFIXES) else SQLiteFile(path)
 
 
 def _after(rules: Mode, state: State, guarantee: Guarantee, cost: Any) -> State | None:
@@ -529,5 +607,5 @@ def _after(rules: Mode, state: State, guarantee: Guarantee, cost: Any) -> State 
     }
 
 
-def _now() -> str:
+def _timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")

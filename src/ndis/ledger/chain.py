@@ -15,8 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ndis.ledger.storage import Interrupted, Storage, Waiting
 
@@ -28,8 +27,7 @@ _AT_ONCE = 100  # rows, as a loss may be large
 _TYPES = (int, str, int, str, str, str)
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """One link of the chain; `release` is 0 for events that are about the ledger itself."""
 
     number: int
@@ -96,23 +94,40 @@ class Chain:
         )
         self._seen, self._seen_hash = number, sealed
 
-    def events(self, kind: str) -> Iterator[Event]:
-        """Events of one kind in order."""
-        return self._after(0, "AND kind = ?", kind)
+    def events(self) -> Iterator[Event]:
+        """All events in order, each checked against the one before."""
+        number, sealed = 0, _NOTHING
+        for event in self._after(0):
+            self._check(event, number, sealed)
+            number, sealed = event.number, event.hash
+            yield event
+        if (number, sealed) != (self._seen, self._seen_hash):
+            raise self.storage.damaged("its end does not fit the chain")
+
+    def unchecked(self, kind: str, number: int) -> Iterator[Event]:
+        """Events of one kind after a number that `run` has checked."""
+        return self._after(number, "AND kind = ?", kind)
 
     def find(self, kind: str, release: int) -> Event | None:
         """The event of one kind about one release."""
-        return next(self._after(0, "AND release = ? AND kind = ?", release, kind), None)
+        event = next(self._after(0, "AND release = ? AND kind = ?", release, kind), None)
+        if event is not None:
+            self._check(event, event.number - 1, self._hash_of(event.number - 1))
+        return event
 
-    def check(self) -> None:
-        """Check everything that lies below, and every link of the chain."""
+    def count(self, kind: str) -> int:
+        """How many events there are of one kind."""
+        ((found,),) = self.storage.query("SELECT count(*) FROM events WHERE kind = ?", (kind,))
+        return int(found)
 
-        def afresh(_: State) -> None:
-            self.storage.check()
-            self._seen, self._seen_hash = 0, _NOTHING
-            self._catch_up()
+    def holds(self, sealed: str) -> bool:
+        """Whether an event has this hash."""
+        return bool(self.storage.query("SELECT 1 FROM events WHERE hash = ?", (sealed,)))
 
-        self.run(afresh)
+    @property
+    def seen(self) -> tuple[int, str]:
+        """Number and hash of the last event; inside a transaction."""
+        return self._seen, self._seen_hash
 
     def close(self) -> None:
         """Let go of the place; the next use opens it again."""
@@ -152,16 +167,15 @@ class Chain:
 
     def _catch_up(self) -> State:
         """Check the events since the last one seen, and the state after the last."""
+        if not self._seen and not self.storage.shared:
+            self._seen, self._seen_hash = self._end()
         last = None
         for event in self._after(max(0, self._seen - 1)):
             if last is None and self._seen:
                 if (event.number, event.hash) != (self._seen, self._seen_hash):
                     break
             else:
-                parts = (event.kind, event.release, event.body, event.state)
-                expected = _seal(self._seen_hash, self._seen + 1, *parts)
-                if event.number != self._seen + 1 or event.hash != expected:
-                    raise self.storage.damaged(f"event {event.number} does not fit the chain")
+                self._check(event, self._seen, self._seen_hash)
                 self._seen, self._seen_hash = event.number, event.hash
             last = event
         if last is None and self._seen:
@@ -170,6 +184,31 @@ class Chain:
         if last is None or len(stored) != 1 or _digest(stored[0][0]) != last.state:
             raise self.storage.damaged("its running totals do not fit the chain")
         return dict(json.loads(stored[0][0]))
+
+    def _end(self) -> tuple[int, str]:
+        """The last event, checked; those before it are when they are read.
+
+        All that a payment depends on is sealed by it (the totals), or checked by itself as it is
+        read (the budget, the plan).
+        """
+        ((number, count),) = self.storage.query("SELECT max(number), count(*) FROM events")
+        if number != count or not number:
+            raise self.storage.damaged("events are missing")
+        last = next(self._after(number - 1))
+        self._check(last, number - 1, self._hash_of(number - 1))
+        return last.number, last.hash
+
+    def _hash_of(self, number: int) -> str:
+        if number == 0:
+            return _NOTHING
+        found = self.storage.query("SELECT hash FROM events WHERE number = ?", (number,))
+        return str(found[0][0]) if found else ""
+
+    def _check(self, event: Event, number: int, sealed: str) -> None:
+        """Whether an event follows the one with this number and hash."""
+        parts = (event.kind, event.release, event.body, event.state)
+        if event.number != number + 1 or event.hash != _seal(sealed, number + 1, *parts):
+            raise self.storage.damaged(f"event {event.number} does not fit the chain")
 
 
 def _text(document: dict[str, Any]) -> str:

@@ -11,10 +11,10 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from ndis.ledger.filter import Filter
 from ndis.loss import Profile, QuadraticLoss
 
 State = dict[str, Any]
+Result = TypeVar("Result")
 
 # A table of a plan has this many grid points in an epsilon of the budget.
 _CELLS = 2048
@@ -86,7 +87,8 @@ class _Rules(ABC):
     """A budget (epsilon, delta) and a rule for adding releases up: what both modes share.
 
     Each has a `start` of its state, the `cost` of a release, which is found without holding up
-    other processes, and the state `after` it; and it tells a `fault` of a state.
+    other processes, and the state `after` it. It adds releases up afresh (`added_up`, which can be
+    summed), tells whether a state is `off` that sum, and finds any further `fault`.
     """
 
     epsilon: float
@@ -171,19 +173,27 @@ class Adaptive(_Rules):
         return epsilons
 
     def fault(self, state: State, guarantees: Sequence[Guarantee]) -> str | None:
-        """Add everything up afresh."""
+        """What is wrong with totals that are the sum of these releases."""
         if not self.filter.keeps(self.epsilon, self.delta):
             return "its filter does not keep its budget"
         stored = read(state["totals"])
-        fresh = sum(self._costs(guarantees), np.zeros_like(stored))
-        # Another processor may round another way.
-        if not np.allclose(fresh, stored, rtol=1e-9, atol=0.0):
-            return "its totals are not the sum of its releases"
         alone = len(guarantees) == 1 and meets_alone(guarantees[0], self.epsilon, self.delta)
         return None if alone or self.filter.admits(stored) else "more was spent than the budget"
 
+    def added_up(self, guarantees: Sequence[Guarantee]) -> FloatArray:
+        """The sum of the releases' costs."""
+        times, each = Counter(map(id, guarantees)), {id(given): given for given in guarantees}
+        costs = (times[key] * self.cost(given) for key, given in each.items())
+        return sum(costs, np.zeros((2, self.filter.width)))
+
+    def off(self, state: State, fresh: FloatArray) -> str | None:
+        """Whether the totals are another sum; another processor may round another way."""
+        if np.allclose(fresh, read(state["totals"]), rtol=1e-9, atol=0.0):
+            return None
+        return "its totals are not the sum of its releases"
+
     def _costs(self, guarantees: Sequence[Guarantee]) -> list[FloatArray]:
-        return [_cost(self.filter, guarantee) for guarantee in guarantees]
+        return _each(self.cost, guarantees)
 
 
 @dataclass(frozen=True)
@@ -270,14 +280,25 @@ class Planned(_Rules):
         """Epsilon of the rest of the plan at each moment."""
         if not self.parts:
             return [self.epsilon] * len(moments)
-        keys = [fingerprint(guarantee) for guarantee in guarantees]
+        keys = _each(fingerprint, guarantees)
         return [self._total(self.whole() - Counter(keys[:moment])).epsilon for moment in moments]
 
     def fault(self, state: State, guarantees: Sequence[Guarantee]) -> str | None:
-        """Compare with the plan, and compose the plan again."""
-        made = Counter(fingerprint(guarantee) for guarantee in guarantees)
-        if made + Counter(state.get("left", {})) != self.whole():
-            return "its releases are not those of its plan"
+        """Compose the plan again."""
+        return self.excess()
+
+    def added_up(self, guarantees: Sequence[Guarantee]) -> Counter[str]:
+        """How often each guarantee was used."""
+        return Counter(_each(fingerprint, guarantees))
+
+    def off(self, state: State, fresh: Counter[str]) -> str | None:
+        """Whether what was used and what is left are another plan."""
+        if fresh + Counter(state.get("left", {})) == self.whole():
+            return None
+        return "its releases are not those of its plan"
+
+    def excess(self) -> str | None:
+        """Whether the plan exceeds the budget."""
         return None if not self.parts or self.fits() else "its plan is more than its budget"
 
     def _without_room(self, state: State, asked: float, left: float) -> str:
@@ -312,9 +333,15 @@ def _as_gaussian(epsilon: float, delta: float) -> Remaining:
 
 def _counted(guarantees: Sequence[Guarantee]) -> dict[str, tuple[Guarantee, int]]:
     """The different guarantees by fingerprint, and how often each comes."""
-    keys = [fingerprint(guarantee) for guarantee in guarantees]
+    keys = _each(fingerprint, guarantees)
     times = Counter(keys)
     return {key: (each, times[key]) for key, each in zip(keys, guarantees, strict=True)}
+
+
+def _each(function: Callable[[Guarantee], Result], given: Sequence[Guarantee]) -> list[Result]:
+    """What a function says of each guarantee; of an object that comes again it is known."""
+    found = {key: function(each) for key, each in {id(each): each for each in given}.items()}
+    return [found[id(each)] for each in given]
 
 
 def fingerprint(guarantee: Guarantee) -> str:

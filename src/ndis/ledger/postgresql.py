@@ -9,12 +9,11 @@ between, also those that lend a connection for one transaction only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
-from ndis._validate import installed
+from ndis._validate import Address, installed
 from ndis.ledger.storage import TABLES, VERSION, Interrupted, Storage
 
 PREFIXES = ("postgresql://", "postgres://")
@@ -39,27 +38,26 @@ _EXPECTED = sorted([*(f"events.{name}" for name in _COLUMNS), "state.body", "sta
 class PostgreSQLSchema(Storage):
     """The schema of a ledger: `postgresql://user@host/database#schema`, "ndis" if none is named."""
 
-    path: str
+    path: Address
+    shared = True
 
     def __init__(self, url: str) -> None:
         with installed("psycopg for a ledger on PostgreSQL", "'ndis[postgresql]'"):
             import psycopg
-        self.path = url
+        self.path = Address(url)
         self._address, _, schema = url.partition("#")
         self._schema = schema or "ndis"
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", self._schema):
             raise ValueError(
-                f"Expected a schema of small letters, digits and _ after #, got {schema!r}; "
-                "choose another."
+                "Expected a schema of small letters, digits and _ after #, got something else; "
+                "choose another, and write %23 for a # in a password."
             )
-        parts = urlsplit(self._address)
-        host = parts.netloc.rpartition("@")[2]
-        self.name = f"{parts.scheme}://{host}{parts.path}#{self._schema}"
+        self.name = f"{_named(self._address)}#{self._schema}"
         self._psycopg = psycopg
         self._known = False
 
     @contextmanager
-    def creation(self) -> Iterator[None]:
+    def creation(self, accept: Collection[str]) -> Iterator[None]:
         """Make the schema, which nobody else may use."""
         with self._committed(f"{_BEGIN}; {_DURABLE}"):
             try:
@@ -101,7 +99,7 @@ class PostgreSQLSchema(Storage):
             raise self.failed(_FORBIDDEN)
         kind, _, version = (mark or "").partition("/")
         if kind != "ndis-ledger":
-            raise self.damaged("it is not a ledger")
+            raise self.foreign()
         if version != str(VERSION):
             raise self.other_version(version)
         if [name for (name,) in self.query(_LAYOUT, (self._schema,))] != _EXPECTED:
@@ -132,10 +130,16 @@ class PostgreSQLSchema(Storage):
         except self._psycopg.OperationalError as error:
             if self._known:  # it was there, and may come back
                 raise
-            why = str(error).strip().splitlines()[-1]
+            # Of a password that is not encoded a part may pass for a host.
+            why = re.sub(r"([\"']).*?\1", "...", str(error).strip().splitlines()[-1])
             raise ConnectionError(
                 f"Expected a PostgreSQL server for {self.name}, got no connection ({why}); check "
                 "the address."
+            ) from None
+        except self._psycopg.ProgrammingError:
+            raise ValueError(
+                f"Expected an address that PostgreSQL reads, got {self.name}; write it like "
+                "postgresql://user@host/database#schema, %40 for an @ in a password."
             ) from None
         if self.query("SHOW fsync") != [("on",)]:
             raise self.failed("a server that does not force writes to its disk (fsync = off)")
@@ -163,3 +167,9 @@ class PostgreSQLSchema(Storage):
         if lost or isinstance(error, errors.OperationalError):
             return Interrupted()
         return self.damaged("the database is corrupt")
+
+
+def _named(address: str) -> str:
+    """An address for messages: neither user nor password, nor what a query says of them."""
+    scheme, _, rest = address.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"

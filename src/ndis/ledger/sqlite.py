@@ -7,31 +7,28 @@ but keeps recent payments beside the file for days.)
 
 SQLite finds the journal by the path of the file, and a process that was killed may leave one that
 the next must roll back. A process that reaches the file by another path would miss it. So a file
-with several hard links, or mounted alone into a container, is refused, and so are network file
-systems, on which two machines may not see each other's locks.
+with several hard links, or mounted alone into a container, is refused; `surroundings` says what
+else is.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ndis.ledger import surroundings
 from ndis.ledger.storage import TABLES, VERSION, Storage, Waiting
 
 _APPLICATION = int.from_bytes(b"ndis", "big")
 _MARKS = (f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {VERSION}")
 # The largest event that is read: the loss of a release may be a table of 1e6 numbers.
 _LARGEST = 1 << 26
-# File systems that reach over a network, or from a container to its host. FUSE may be either.
-_NETWORK = re.compile(
-    r"nfs.*|cifs|smb.*|lustre|ceph|9p|afs|beegfs|gpfs|orangefs|virtiofs|vboxsf|prl_fs|fuse\..*"
-)
+_EFFECTIVE = os.access in os.supports_effective_ids
 
 
 class SQLiteFile(Storage):
@@ -45,15 +42,16 @@ class SQLiteFile(Storage):
         self._file: tuple[int, int] | None = None
 
     @contextmanager
-    def creation(self) -> Iterator[None]:
+    def creation(self, accept: Collection[str]) -> Iterator[None]:
         """Make the file, which nobody else may read."""
         try:
-            if self._journal().exists():
-                raise FileExistsError
+            self._prepare(accept)
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except FileExistsError:
             raise self.taken() from None
         except OSError as error:
+            if error.errno is None:  # a sentence of ours
+                raise
             raise type(error)(
                 f"Cannot create the ledger at {self.name}: {error.strerror}; choose another folder."
             ) from None
@@ -91,8 +89,23 @@ class SQLiteFile(Storage):
 
     # -- inside ------------------------------------------------------------------------------
 
+    @property
+    def _real(self) -> Path:
+        """Beside which SQLite keeps the journal."""
+        return self.path.resolve()
+
     def _journal(self) -> Path:
-        return self.path.with_name(f"{self.path.name}-journal")
+        return surroundings.journal_of(self.path)
+
+    def _prepare(self, accept: Collection[str]) -> None:
+        """Refuse a place for a new file."""
+        surroundings.check_name(self._real)
+        surroundings.check_folders(self.path)
+        self._note_network(self._real.parent)
+        self.allow(accept)
+        if os.path.lexists(self._journal()):
+            raise FileExistsError
+        surroundings.check_companions(self._real)
 
     def _connect(self, *, new: bool = False) -> None:
         try:
@@ -105,7 +118,7 @@ class SQLiteFile(Storage):
             raise self._replaced()
         if found.st_size == 0 and not new and self._db is None:
             raise self.damaged("it is empty")
-        writable = os.access(self.path, os.W_OK)
+        writable = os.access(self.path, os.W_OK, effective_ids=_EFFECTIVE)
         if found.st_nlink > 1 and writable:
             raise OSError(
                 f"Expected a file with one name, got {self.name}, which has {found.st_nlink} (hard "
@@ -113,11 +126,15 @@ class SQLiteFile(Storage):
             )
         if self._db is not None:
             return
-        if writable:
-            self._look_around()
-        where = f"{self.path.as_uri()}?mode=rw"  # which makes no file
+        self._look_around(writable)
+        # Neither makes a file. What may have to be refused is looked at without undoing payments.
+        mode = "rw" if self.network is None or self.allowed else "ro"
         self._db = sqlite3.connect(
-            where, uri=True, timeout=0.0, isolation_level=None, check_same_thread=False
+            f"{self._real.as_uri()}?mode={mode}",
+            uri=True,
+            timeout=0.0,
+            isolation_level=None,
+            check_same_thread=False,
         )
         self._file = found.st_dev, found.st_ino
         try:
@@ -130,15 +147,24 @@ class SQLiteFile(Storage):
             self.close()
             raise
 
-    def _look_around(self) -> None:
-        """Refuse a file that is mounted by itself, and note a network file system."""
-        alone, kind = _mounted(self.path)
-        if alone:
+    def _look_around(self, writable: bool) -> None:
+        """Refuse what others could have put here, and a file that is mounted by itself."""
+        surroundings.check_name(self._real)
+        surroundings.check_companions(self._real, write=writable)
+        if not writable:
+            return
+        surroundings.check_folders(self.path)
+        if surroundings.mounted(self._real)[0] != self._note_network(self._real.parent):
             raise OSError(
                 f"Expected a ledger in a folder, got {self.name}, which is mounted by itself: what "
                 "a crash leaves beside it is not seen elsewhere; mount its folder."
             )
-        self.network = kind if _NETWORK.fullmatch(kind) else None
+
+    def _note_network(self, folder: Path) -> int:
+        """Note a file system that is not known to be local; the number of the folder's mount."""
+        mount, kind = surroundings.mounted(folder)
+        self.network = None if kind in surroundings.LOCAL else kind
+        return mount
 
     @contextmanager
     def _committed(self, *, write: bool) -> Iterator[None]:
@@ -167,11 +193,17 @@ class SQLiteFile(Storage):
         found = self._patiently("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
         tables = sorted(str(sql) for (sql,) in found)
         if self.query("PRAGMA application_id") != [(_APPLICATION,)]:
-            raise self.damaged("it is not a ledger")
+            raise self.foreign()
         if (version := self.query("PRAGMA user_version")[0][0]) != VERSION:
             raise self.other_version(version)
         if tables != sorted(TABLES):
             raise self.damaged("its tables were changed")
+
+    def _read_only(self) -> str:
+        if not self._journal().exists():
+            return "a file that cannot be written"
+        where = "where the file can be written" if self.network is None else "on a local disk"
+        return f"half a payment that must be undone {where}"
 
     def _replaced(self) -> Exception:
         return self.damaged("the file was replaced while it was in use")
@@ -186,12 +218,9 @@ class SQLiteFile(Storage):
             if code == sqlite3.SQLITE_FULL:
                 raise self.failed("a full disk") from None
             if code == sqlite3.SQLITE_READONLY:
-                half = self._journal().exists()
-                raise self.failed(
-                    "half a payment that must be undone where the file can be written"
-                    if half
-                    else "a file that cannot be written"
-                ) from None
+                raise self.failed(self._read_only()) from None
+            if code == sqlite3.SQLITE_NOTADB:
+                raise self.foreign() from None
             if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM):
                 raise self.failed(f"{error}; its folder must be writable too") from None
             raise self.damaged("the database is corrupt") from None
@@ -201,19 +230,3 @@ def _code(error: sqlite3.Error) -> int | None:
     """The kind of an error; None for those of Python's own, such as of text that is no text."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
-
-
-def _mounted(path: Path) -> tuple[bool, str]:
-    """Whether a file is itself a mount point, and the type of its file system, as Linux says."""
-    try:
-        lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
-    except OSError:
-        return False, ""
-    real, nearest, kind = path.resolve(), Path("/"), ""
-    for line in lines:
-        mount, _, source = line.partition(" - ")
-        point = Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), mount.split()[4]))
-        # Of mounts at one point the last is seen.
-        if real.is_relative_to(point) and len(point.parts) >= len(nearest.parts):
-            nearest, kind = point, source.split()[0]
-    return nearest == real, kind

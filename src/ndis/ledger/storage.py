@@ -6,7 +6,7 @@ import random
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -45,16 +45,24 @@ class Storage(ABC):
     name : str
         The place, for messages; never a password.
     network : str or None
-        The type of the file system, where two machines might not see each other's locks.
+        The type of the file system, unless it is known to be local: processes might not see each
+        other's locks.
+    allowed : bool
+        Whether the ledger may be there all the same.
+    shared : bool
+        Whether somebody can write the tables who may not rewrite them: what is stored of the
+        running totals is then compared with the releases.
     """
 
     path: Path | str
     name: str
     network: str | None = None
+    allowed = False
+    shared = False
     _db: Any = None
 
     @abstractmethod
-    def creation(self) -> AbstractContextManager[None]:
+    def creation(self, accept: Collection[str]) -> AbstractContextManager[None]:
         """A transaction in a new place with empty tables; leaves nothing behind if it fails."""
 
     @abstractmethod
@@ -68,6 +76,20 @@ class Storage(ABC):
     @abstractmethod
     def check(self) -> None:
         """Check what lies below the tables; only inside a transaction."""
+
+    def allow(self, accept: Collection[str]) -> None:
+        """Refuse a file system that is not known to be local, unless the ledger accepts it."""
+        if self.network is None:
+            return
+        if "network" not in accept:
+            raise OSError(
+                f"Expected a local disk, got a file system of type {self.network} for "
+                f"{self.name}, where processes may not see each other's locks and overspend "
+                "together; keep the ledger on a PostgreSQL server (postgresql://...), or, if one "
+                "machine alone uses it, by one path, create it with accept=['network']."
+            )
+        self.allowed = True
+        self.close()  # opened only to be looked at
 
     def close(self) -> None:
         """Let go of the place; the next transaction opens it again."""
@@ -83,6 +105,13 @@ class Storage(ABC):
         return DamagedLedger(
             f"Expected a ledger as ndis wrote it, got {self.name}: {why}; restore it, or count "
             "its budget as spent."
+        )
+
+    def foreign(self) -> DamagedLedger:
+        """The error for what was never a ledger, as far as can be seen."""
+        return DamagedLedger(
+            f"Expected a ledger, got {self.name}, which is not a ledger; name the right one, or, "
+            "if it was one, restore it or count its budget as spent."
         )
 
     def other_version(self, found: Any) -> OtherVersion:

@@ -12,6 +12,7 @@ from ndis.loss.tabulated import TabulatedLoss
 if TYPE_CHECKING:
     from ndis.loss.cumulant_bound import CumulantBound
     from ndis.loss.least_squares import LeastSquaresLoss, removal_loss
+    from ndis.loss.spherical import SphericalLoss
     from ndis.loss.student import SketchAndSolveLoss
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Profile",
     "QuadraticLoss",
     "SketchAndSolveLoss",
+    "SphericalLoss",
     "TabulatedLoss",
     "from_dict",
     "removal_loss",
@@ -31,6 +33,7 @@ _LATER = {
     "CumulantBound": "cumulant_bound",
     "LeastSquaresLoss": "least_squares",
     "SketchAndSolveLoss": "student",
+    "SphericalLoss": "spherical",
     "removal_loss": "least_squares",
 }
 

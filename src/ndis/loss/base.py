@@ -111,6 +111,11 @@ class PrivacyLoss(ABC):
         """
         return np.asarray(self.log_delta_bounds(epsilon)[1])
 
+    def rough_log_delta(self, epsilon: FloatArray) -> FloatArray:
+        """About ln delta(epsilon), quickly: it says where to look, and no answer rests on it."""
+        one = self if self.quick else self.dominating().without_gaussian()
+        return one.upper_log_delta(epsilon)
+
     def log_delta(self, epsilon: ArrayLike) -> Any:
         """Ln delta(epsilon): the value of an exact loss, else the upper bound.
 
@@ -286,7 +291,10 @@ class PrivacyLoss(ABC):
             )
         else:
             values, place = np.unique(target, return_inverse=True)
-            found = curves.least_epsilons(lambda eps, _: self.upper_log_delta(eps), values)
+            start = None
+            if not self.quick:  # search where it costs little, then look at the bound itself
+                start = curves.least_epsilons(lambda eps, _: self.rough_log_delta(eps), values)
+            found = curves.least_epsilons(lambda eps, _: self.upper_log_delta(eps), values, start)
             result[rows] = found[place]
         if rows.size < wanted.size:
             top = np.broadcast_to(np.maximum(self.supremum(), 0.0), shape).reshape(-1)

@@ -6,13 +6,14 @@ ray, on which every factor falls algebraically or as a Gaussian; on the hyperbol
 which the exponent falls linearly; or, where nothing but powers is left, in closed form. The
 derivation stands in docs/proofs/certified-bounds.md.
 
-What is enclosed is the integral of the function that a `Cumulant` holds or, where it has a
-`Doubt`, of whatever lies that near to it.
+What is enclosed is the integral of the function that a `Cumulant` holds. What lies near to it is
+the business of `nearness`.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
@@ -23,7 +24,7 @@ from typing import Any
 
 import flint
 import numpy as np
-from flint import acb, arb
+from flint import acb, acb_poly, arb
 
 from ndis._validate import FloatArray
 from ndis.loss import contour
@@ -37,6 +38,10 @@ _SUPPORT_BITS = 4096
 # taken if it first grows by more than e^12.
 _GONE = -50.0
 _SWELL = 12.0
+# So many triples are better summed as a power series where all |q w| are below a quarter.
+_MANY, _NEAR = 16, 0.25
+# So many logarithms are taken at once, at a point that is known to so many bits.
+_TOGETHER, _SHARP = 5, 60
 _STEPS = (*(0.5 * k for k in range(1, 13)), *(8.0 * 1.4**k for k in range(17)))
 
 
@@ -86,74 +91,17 @@ class Cumulant(ABC):
         slope, triples = self.at_zero()
         return slope - t + _total((n * q + (g / q if g != 0 else g)) / 2 for n, q, g in triples)
 
-    def doubt(self, c: arb) -> Doubt | None:
-        """How far the function meant may be from this one; None where this is the one meant."""
-        return None
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """A bound on |Lambda(c + w) meant - Lambda(c + w) stored|, in constant time for each w.
-
-    The letters are those of docs/proofs/certified-bounds.md; D stands for D(c).
-    """
-
-    c: arb
-    steepest: arb  # largest |q|
-    size: arb  # largest mu (e + f)
-    traces: arb  # sum of n e z / D
-    turns: arb  # square of the largest mu f, times the number of directions (*)
-    constants: arb  # sum of n f^2 (*: and a little more, for f is relative to V, not V + e V)
-    pull: arb  # sum of h / D
-    moved: arb  # sum of (2 sqrt(h) g + g^2) / D
-    whole: arb  # a bound on the sum of the true h over both laws
-    branches: list[tuple[arb, arb]]  # q and a lower bound on the true z
-
-    def error(self, w: acb) -> arb:
-        """The bound, NaN where there is none."""
-        s, stretch = self.c + w, self._stretch(w)
-        sigma = abs(s) + abs(1 + s)
-        reach = sigma * stretch
-        f = (reach * self.size).abs_upper()
-        if not f < 0.125:
-            return arb("nan")
-        first = abs(s) * abs(1 + s) * stretch * (self.traces + self.pull * f + self.moved)
-        second = (reach**2 * self.turns + sigma * self.constants) / (2 * (1 - f) ** 2)
-        return ((first + second) / (2 * (1 - f))).abs_upper()
-
-    def rise(self, w: acb) -> arb:
-        """How far ln|e^Lambda| meant may rise above the stored value at w on the ray straight up.
-
-        Its logarithms only fall; a pull rises where the ray has passed its branch point.
-        """
-        worst = arb(0)
-        for q, z in self.branches:
-            if not w.real * q > -0.5:
-                worst = worst.max((1 + z) / z**3 if z > 0 else arb("inf"))
-        return self.error(w) + self.whole * worst / (4 * w.imag)
-
-    def _stretch(self, w: acb) -> arb:
-        """A bound on D(c)/|D(c + w)| = 1/|1 + q w| over all directions."""
-        reach = abs(w) * self.steepest
-        if reach < 0.5:
-            return 1 / (1 - reach)
-        return (abs(w) / abs(w.imag)).abs_upper()
-
 
 @dataclass(frozen=True)
 class LossCumulant(Cumulant):
-    """Lambda(s) of a loss.
+    """Lambda(s) of a loss: of each direction the sign of its excess, z = |excess|, shift, count."""
 
-    For each direction the sign of its excess, z = |excess|, the shift h, the count n, and the
-    errors e, f and g of `QuadraticLoss`.
-    """
-
-    rows: list[tuple[int, arb, arb, arb, arb, arb, arb]]
+    rows: list[tuple[int, arb, arb, arb]]
 
     def at_zero(self) -> tuple[arb, list[tuple[arb, arb, arb]]]:
         """The mean of the loss, and the triples of the directions."""
         slope, triples = arb(0), []
-        for sign, z, h, n, *_ in self.rows:
+        for sign, z, h, n in self.rows:
             log, wide = z.log1p(), 1 + z
             if sign > 0:
                 slope += (n * (z - log) + h) / 2
@@ -163,85 +111,34 @@ class LossCumulant(Cumulant):
                 triples.append((n if z != 0 else z, z / wide, h / wide**2))
         return slope, triples
 
-    def doubt(self, c: arb) -> Doubt | None:
-        """What the errors do to Lambda around c."""
-        if not any(e + f + g > 0 for *_, e, f, g in self.rows):
-            return None
-        error, scales = self._error(), self._scales(c)
-        rows = [
-            ((1 + z) / D, D, h, n, e, f)
-            for (_, z, h, n, e, f, _), D in zip(self.rows, scales, strict=True)
-            if e + f > 0
-        ]
-        turn = _largest(mu * f for mu, *_, f in rows)
-        return Doubt(
-            c,
-            steepest=_largest(z / D for (_, z, *_), D in zip(self.rows, scales, strict=True)),
-            size=_largest(mu * (e + f) for mu, *_, e, f in rows),
-            traces=_total(n * e * (mu - 1 / D) for mu, D, _, n, e, _ in rows),
-            turns=turn**2 * _total(n for *_, n, _, _ in rows) / (1 - error) ** 2,
-            constants=_total(n * f * f for *_, n, _, f in rows) / (1 - error) ** 3,
-            pull=_total(h / D for _, D, h, *_ in rows),
-            moved=_total(
-                (2 * h.sqrt() + g) * g / D
-                for (_, _, h, *_, g), D in zip(self.rows, scales, strict=True)
-            ),
-            whole=2 * _total((h.sqrt() + g) ** 2 for _, _, h, *_, g in self.rows) / (1 - error),
-            branches=[
-                (-z / D if sign > 0 else z / D, z - 4 * error * (1 + z))
-                for (sign, z, *_), D in zip(self.rows, scales, strict=True)
-            ],
-        )
-
     def supremum(self) -> arb:
-        """An upper bound on the largest value of the loss, exact without errors, else infinite."""
+        """The largest value of the loss."""
         if not all(sign < 0 for sign, *_ in self.rows):
             return arb("inf")
-        error = self._error()
-        share = _largest((1 + z) / z * (e + f) for _, z, _, _, e, f, _ in self.rows)
-        if not (share < 1 and error < 0.5):
-            return arb("inf")
-        logs = _total(
-            n * (z.log1p() + (e + f * f) / (1 - error)) for _, z, _, n, e, f, _ in self.rows
-        )
-        pulls = _total((h.sqrt() + g) ** 2 / z for _, z, h, *_, g in self.rows)
-        return (logs + pulls / (1 - share)) / 2
+        return _total(n * z.log1p() + h / z for _, z, h, n in self.rows) / 2
 
-    def _scales(self, c: arb) -> list[arb]:
-        """D(c) = 1 + u z of each direction, in units of its smaller variance."""
-        return _positive([1 + (-c if sign > 0 else 1 + c) * z for sign, z, *_ in self.rows])
 
-    def _error(self) -> arb:
-        return _largest(e + f for *_, e, f, _ in self.rows)
+def loss_cumulant(loss: Any) -> LossCumulant:
+    """Lambda of the numbers of a `QuadraticLoss`, or of a batch of one."""
+    numbers = (part.reshape(-1).tolist() for part in (loss.excess, loss.shift, loss.count))
+    return LossCumulant(
+        [
+            (int(np.sign(x)), arb(abs(x)), arb(h), arb(n))
+            for x, h, n in zip(*numbers, strict=True)
+            if (n > 0 and x != 0) or h > 0
+        ]
+    )
 
 
 def log_delta_bounds(loss: Any, eps: float) -> tuple[float, float]:
-    """Proven bounds on ln delta(eps) of a batch of one `QuadraticLoss`."""
-    parts = np.array([part[0] for part in loss.parts()])
-    if np.isinf(parts[0]).any():
+    """Proven bounds on ln delta(eps) of the numbers of a batch of one `QuadraticLoss`."""
+    if np.isinf(loss.excess).any():
         return 0.0, 0.0
-    rows: list[Any] = []
-    for x, h, n, e, f, g in parts.T.tolist():
-        if (n > 0 and (x != 0 or e > 0)) or h > 0 or g > 0:
-            rows.append((int(np.sign(x)), *map(arb, (abs(x), h, n, e, f, g))))
-    if not rows:
+    terms = loss_cumulant(loss)
+    if not terms.rows:
         return _trivial(eps)
-    terms = LossCumulant(rows)
     support = _beyond_support(terms, eps)
-    if support is not None:
-        return support
-    low, high = _either_side(terms, loss, eps)
-    top = float(terms.supremum().upper())
-    if low == -math.inf and top < math.inf:
-        # So near the end of the support errors may hide it. Earlier, at a distance that is found by
-        # bisection of its logarithm, they do not; and delta falls.
-        far, near = 1, 53
-        while near - far > 1:
-            k = (far + near) // 2
-            seen, earlier = _either_side(terms, loss, eps - abs(top) * 2.0**-k)
-            high = min(high, earlier)
-            far, near = (k, near) if seen > -math.inf else (far, k)
-    return low, high
+    return _either_side(terms, loss, eps) if support is None else support
 
 
 def _either_side(terms: LossCumulant, loss: Any, eps: float) -> tuple[float, float]:
@@ -303,7 +200,6 @@ def log_integral_bounds(
     """
     path = _path(terms, problem, start, t)
     best = (-math.inf, math.inf)
-    doubted = terms.doubt(arb(problem.low[0])) is not None
     for bits in _BITS:
         if path is None:
             break
@@ -315,7 +211,7 @@ def log_integral_bounds(
             best = max(best[0], _down(value)), min(best[1], _up(value))
             width = best[1] - best[0]
             fine = width < max(_WIDTH, 4e-16 * abs(best[1]))
-            if fine or doubted or width > 0.5 * before:  # more bits do not help against a doubt
+            if fine or width > 0.5 * before:
                 break
     if math.isinf(best[1]) and 0.0 in problem.poles and problem.high[0] > 0:
         return -math.inf, _chernoff(terms, problem, t)
@@ -324,15 +220,11 @@ def log_integral_bounds(
 
 def _chernoff(terms: Cumulant, problem: contour.Problem, t: float) -> float:
     """The least K(c) - c t over the saddle point and points nearer to 0."""
-    # Beyond ln delta of about -1e28 a double cannot name the saddle point, and far out a doubt
-    # may have no bound.
+    # Beyond ln delta of about -1e28 a double cannot name the saddle point.
     c, best = _distant_saddle(terms, problem, t), math.inf
     with precision(_BITS[-1]):
         for _ in range(30):
-            doubt = terms.doubt(arb(c))
             exponent = terms.cumulant(arb(c)) - arb(c) * t
-            if doubt is not None:
-                exponent += doubt.error(acb(0))
             best = min(best, _up(exponent) if exponent.is_finite() else math.inf)
             c *= 0.1
     return best
@@ -382,9 +274,6 @@ def _first_path(
         path, size = _Path(c, bend * scale, scale, 0.0), 0.0
         for u in _STEPS:
             w, velocity = path.at(arb(u))
-            if exponent.doubt is not None and not exponent.doubt.error(w) < 3:
-                # Of no use any more: what is left beyond the last step is bounded on the ray.
-                return path if size < -_SWELL else None
             path = replace(path, end=u)
             size = float((exponent.log_size(w) + abs(velocity / scale).log()).mid())
             if size + float(exponent.rise(w).mid()) < _GONE or exponent.only_powers(w):
@@ -418,17 +307,13 @@ def _log_integral(
 ) -> arb | None:
     c = arb(path.c)
     exponent = _Exponent(terms, c, poles, t)
-    doubt = exponent.doubt
+    exponent.series = _all_series(exponent.triples)  # worth while where hundreds of points follow
 
     def integrand(u: acb, analytic: bool) -> acb:
         w, velocity = path.at(u)
         value: acb = exponent(w, analytic).exp() * velocity
         for gap in exponent.gaps:
             value /= 1 + w / gap
-        if doubt is not None:
-            radius = doubt.error(w)
-            around = arb(0, radius) if radius.is_finite() else radius
-            value *= acb(around, around).exp()
         return value
 
     tolerance = arb(2) ** -min(bits - 25, _ASKED)
@@ -463,16 +348,17 @@ class _Exponent:
 
     def __init__(self, terms: Cumulant, c: arb, poles: tuple[float, ...], t: float) -> None:
         self.gaps = [c - pole for pole in poles]
-        self.doubt = terms.doubt(c)
         self.triples = sorted(
             ((n / 2, g / 2, q) for n, q, g in terms.expansion(c)),
             key=lambda triple: -abs(triple[2]).mid(),
         )
         self.reach = [0.5 / size if size else math.inf for size in map(_size, self.triples)]
-        # Entry k: the linear and the constant part with the first k triples seen from afar.
-        self.linears, self.constants = [terms.slope(c) - t], [arb(0)]
+        # Entry k: the linear and the constant part with the first k triples seen from afar; and
+        # the part of it that belongs to their logarithms.
+        self.linears, self.constants, self.drifts = [terms.slope(c) - t], [arb(0)], [arb(0)]
         for half_n, half_g, q in self.triples:
             pull = half_g / q if half_g != 0 else half_g
+            self.drifts.append(self.drifts[-1] + half_n * q)
             self.linears.append(self.linears[-1] + half_n * q + pull)
             self.constants.append(self.constants[-1] - (pull / q if half_g != 0 else half_g))
         growth = terms.growth(t)
@@ -481,24 +367,50 @@ class _Exponent:
         # What |w| to the minus this order times dw is integrated far out, where the growth is 0.
         self.order = _total(half_n for half_n, _, _ in self.triples) + len(poles) - 1
         self.algebraic = bool(growth == 0 and self.order > 0)
+        self.series: list[_Series] = []
 
     def __call__(self, w: acb, analytic: bool = False) -> acb:
-        k = bisect_left(self.reach, float(abs(w).mid()))
+        k, last = bisect_left(self.reach, float(abs(w).mid())), len(self.triples)
         total = self.linears[k] * w + self.constants[k]
+        series = next((series for series in self.series if series.covers(w)), None)
+        if series is not None:
+            total, last = total + series(w), series.first
         for half_n, half_g, q in self.triples[:k]:
             scale = 1 + q * w
             if half_n != 0:
                 total -= half_n * scale.log(analytic=analytic)
             if half_g != 0:
                 total += half_g / (q * q * scale)
+        if last - k > _TOGETHER and w.rel_accuracy_bits() > _SHARP:
+            return total + self._near_point(w, k, last)
         pulls = acb(0)
-        for half_n, half_g, q in self.triples[k:]:
+        for half_n, half_g, q in self.triples[k:last]:
             x = q * w
             if half_n != 0:
                 total -= half_n * _log1pmx(x, analytic)
             if half_g != 0:
                 pulls += half_g / (1 + x)
         return total + w * w * pulls
+
+    def _near_point(self, w: acb, first: int, last: int) -> acb:
+        """The near forms of some triples at what is hardly more than a point.
+
+        With |q w| <= 1/2 the angle of 1 + q w is at most 30 degrees: the logarithm of a product of
+        five is the sum of theirs.
+        """
+        total, pulls = (self.drifts[last] - self.drifts[first]) * w, acb(0)
+        product, held, factors = acb(1), arb(0), 0
+        for half_n, half_g, q in self.triples[first:last]:
+            scale = 1 + q * w
+            if factors == _TOGETHER or half_n != held:
+                total -= held * product.log()
+                product, held, factors = scale, half_n, 1
+            else:
+                product *= scale
+                factors += 1
+            if half_g != 0:
+                pulls += half_g / scale
+        return total - held * product.log() + w * w * pulls
 
     def log_size(self, w: acb) -> arb:
         """Ln |integrand| at w, beside its value at 0."""
@@ -509,8 +421,6 @@ class _Exponent:
 
         Pulls rise whose 1 + q Re w is negative.
         """
-        if self.doubt is not None:
-            return self.doubt.rise(w)
         return _total(
             half_g / q**2 * (1 / (1 + q * w)).real.abs_upper()
             for _, half_g, q in self.triples
@@ -525,9 +435,7 @@ class _Exponent:
         """The imaginary part of the integral from `foot` to infinity."""
         if self.only_powers(foot):
             return self._powers(foot)
-        bounds = self._vertical_ray(foot)
-        if self.doubt is None:
-            bounds += self._tangent_ray(foot, velocity / abs(velocity))
+        bounds = self._vertical_ray(foot) + self._tangent_ray(foot, velocity / abs(velocity))
         return arb(0, min((b for b in bounds if b.is_finite()), default=arb("inf")))
 
     def _powers(self, foot: acb) -> arb:
@@ -545,17 +453,23 @@ class _Exponent:
     def _vertical_ray(self, foot: acb) -> list[arb]:
         """Bounds on the integral over |integrand| from `foot` straight up to infinity.
 
-        Two poles make it converge, and so does a normal part.
+        Two poles make it converge, and so do a normal part and many logarithms.
         """
         size, height = (self(foot).real + self.rise(foot)).exp(), foot.imag
         bounds = []
         if len(self.gaps) == 2:
             bounds.append((size * abs(self.gaps[0] * self.gaps[1]) / height).abs_upper())
+        for gap in self.gaps:
+            size /= abs(1 + foot / gap)
         gauss = _total(2 * half_g for _, half_g, q in self.triples if q == 0)
-        if gauss > 0 and self.doubt is None:
-            for gap in self.gaps:
-                size /= abs(1 + foot / gap)
+        if gauss > 0:
             bounds.append((size / (gauss * height)).abs_upper())
+        # Over y = x height, x >= 1, |1 + q w| grows at least like the power of x that is its
+        # imaginary part's share of its square at the foot.
+        logs = [(half_n, q) for half_n, _, q in self.triples] + [(arb(1), 1 / g) for g in self.gaps]
+        order = _total(half_n * ((q * height) / abs(1 + q * foot)) ** 2 for half_n, q in logs)
+        if order > 1:
+            bounds.append((size * height / (order - 1)).abs_upper())
         return bounds
 
     def _tangent_ray(self, foot: acb, direction: acb) -> list[arb]:
@@ -578,6 +492,68 @@ class _Exponent:
         for gap in self.gaps:
             log_size -= (distance(-gap) / abs(gap)).log()
         return [(log_size.exp() / rate).abs_upper()]
+
+
+@dataclass(frozen=True)
+class _Series:
+    """The near forms of all triples from `first` on, in one power series.
+
+    Its coefficients are the sums of n/2 (-q)^k/k + g/2 (-q)^(k-2), k >= 2. Around the centre of a
+    ball it is enclosed by its derivative, as `_log1pmx` is.
+    """
+
+    first: int
+    steepest: arb  # largest |q|
+    polynomial: acb_poly
+    degree: int
+    rest: arb  # a bound on what follows, over |w|^(degree + 1) and 1 - |q w|
+    curvature: arb  # sum of n/2 q^2
+    pulls: arb  # sum of g/2
+
+    def covers(self, w: acb) -> bool:
+        """Whether all |q w| are small: in the middle of the ball, and less so on all of it."""
+        return bool(abs(w.mid()) * self.steepest < _NEAR and abs(w) * self.steepest < 0.9)
+
+    def __call__(self, w: acb) -> acb:
+        """The sum."""
+        middle = w.mid()
+        size = abs(middle)
+        error = self.rest * size ** (self.degree + 1) / (1 - size * self.steepest)
+        clear = 1 - abs(w) * self.steepest
+        slope = abs(w) * (self.curvature / clear + 3 * self.pulls / clear**2)
+        around = arb(0, (error + slope * abs(w - middle)).abs_upper())
+        return self.polynomial(middle) + acb(around, around)
+
+
+def _all_series(triples: list[tuple[arb, arb, arb]]) -> list[_Series]:
+    """Series for the triples from the beginning of each octave of |q| on, the longest first."""
+    degree, found = flint.ctx.prec // 2 - 12, []
+    moments, pulls = [arb(0)] * (degree + 1), [arb(0)] * (degree + 1)
+    rest = arb(0)
+    last = len(triples)
+    while last >= _MANY:
+        steep = 2.0 * _size(triples[last - 1])
+        first = next(i for i in range(last) if _size(triples[i]) <= steep)
+        part, last = triples[first:last], first
+        minus_q = [-q for *_, q in part]
+        powers, curved = [arb(1)] * len(part), [half_n * q * q for half_n, _, q in part]
+        bent = [half_g for _, half_g, _ in part]
+        for k in range(2, degree + 1):
+            moments[k] += _total(map(operator.mul, curved, powers))
+            pulls[k] += _total(map(operator.mul, bent, powers))
+            powers = list(map(operator.mul, powers, minus_q))
+        rest += _total(
+            map(operator.mul, (c + b for c, b in zip(curved, bent, strict=True)), map(abs, powers))
+        )
+        if len(triples) - first >= _MANY:
+            sums = [
+                moment / max(k, 1) + pull
+                for k, (moment, pull) in enumerate(zip(moments, pulls, strict=True))
+            ]
+            found.append(
+                _Series(first, abs(part[0][2]), acb_poly(sums), degree, rest, moments[2], pulls[2])
+            )
+    return found[::-1]
 
 
 def _size(triple: tuple[arb, arb, arb]) -> float:

@@ -242,17 +242,20 @@ class Problem:
         return np.where(((q == 0) & (bent > 0)).any(axis=-1), np.nan, self._rest + pulls)
 
 
-def log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Ln |I| and whether it is accurate: to a relative 1e-12 in I, and in ln I below e^-700.
+def log_integral(
+    problem: Problem, start: FloatArray, accurate: float = ACCURATE
+) -> tuple[FloatArray, BoolArray]:
+    """Ln |I| and whether it is accurate: to so much, relatively, in I, and in ln I below e^-700.
 
     The sign of I is the sign of 1 / prod(c - pole_j) on the strip, known to the caller. What is
     not accurate may be anything, NaN included.
     """
     with np.errstate(all="ignore"):  # what overflows is not accurate, and is reported so
-        return _log_integral(problem, start)
+        value, error = _log_integral(problem, start)
+        return value, error <= np.where(value > -700.0, accurate, -1.5 * accurate * value)
 
 
-def _log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, BoolArray]:
+def _log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, FloatArray]:
     c, local, scale, bends = descent(problem, start)
     log_poles = np.zeros_like(c)
     for pole in problem.poles:
@@ -269,7 +272,7 @@ def _log_integral(problem: Problem, start: FloatArray) -> tuple[FloatArray, Bool
         if rows.size == 0:
             break
     value = local.value + log_poles + log_sum
-    return value, error + local.noise <= np.where(value > -700.0, ACCURATE, -1e-12 * value)
+    return value, error + local.noise
 
 
 def descent(

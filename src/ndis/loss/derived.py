@@ -17,7 +17,7 @@ from ndis.loss.base import PrivacyLoss
 from ndis.loss.profile import Profile
 from ndis.loss.tabulated import TabulatedLoss
 
-__all__ = ["tabulated", "with_failure"]
+__all__ = ["MARGIN", "tabulated", "with_failure"]
 
 # What is asked of the parts is less than what is promised by this share: it pays for rounding in
 # the formulas and for the tables' own safety margin.

@@ -26,6 +26,7 @@ _OURS = {
     "profile": "ndis.loss.profile:Profile",
     "least-squares": "ndis.loss.least_squares:LeastSquaresLoss",
     "sketch-and-solve": "ndis.loss.student:SketchAndSolveLoss",
+    "spherical": "ndis.loss.spherical:SphericalLoss",
     "cumulant-bound": "ndis.loss.cumulant_bound:CumulantBound",
 }
 # Distributions that are known to define a kind of loss.

@@ -41,6 +41,8 @@ from ndis.loss.base import SAFETY, Exactness, PrivacyLoss
 from ndis.loss.quadratic import QuadraticLoss, _rows
 from ndis.loss.tabulated import TabulatedLoss, power_of_two
 
+__all__ = ["LeastSquaresLoss", "TriangleLoss", "removal_loss"]
+
 # Cells of the first grid along each side of the triangle, and along the edge; and the most cells
 # examined for one number before giving up on the tolerance (what was proven by then is reported,
 # and is only less tight).
@@ -294,23 +296,45 @@ class TriangleLoss(PrivacyLoss):
             high = p[rows, np.minimum(top + 1, n_points - 1)]
         return best, place
 
+    def upper_log_delta(
+        self, epsilon: FloatArray, matters: FloatArray | float = -math.inf
+    ) -> FloatArray:
+        """The upper bound alone: no delta is proven to be attained."""
+        flat = np.asarray(epsilon).reshape(-1)
+        return self.bounds_within(flat, self.tolerance, lower=False)[1].reshape(epsilon.shape)
+
+    def rough_log_delta(self, epsilon: FloatArray) -> FloatArray:
+        """What is attained, and the tolerance."""
+        found, turned = self.attained(np.abs(epsilon)), epsilon < 0
+        if turned.any():  # as in `bounds_within`
+            eps = epsilon[turned]
+            back = self.reversed().attained(-eps)
+            found[turned] = np.log(-np.expm1(eps) + np.exp(eps + back))
+        return np.minimum(found + self.tolerance, 0.0)
+
     def bounds_within(
-        self, eps: FloatArray, tolerance: ArrayLike, sufficient: float = -math.inf
+        self,
+        eps: FloatArray,
+        tolerance: ArrayLike,
+        sufficient: float = -math.inf,
+        lower: bool = True,
     ) -> tuple[FloatArray, FloatArray]:
         """Bounds on ln of the supremum at some epsilons, `tolerance` apart if that can be had.
 
-        An upper bound of at most `sufficient` is not improved.
+        An upper bound of at most `sufficient` is not improved. Without `lower` the lower bound is
+        what the fast path says is attained, which is not proven.
         """
         low, high = np.empty(eps.size), np.empty(eps.size)
         negative, allowed = eps < 0, np.broadcast_to(tolerance, eps.shape)
         if negative.any():  # delta(eps) = 1 - e^eps + e^eps delta_reversed(-eps), member by member
             some = eps[negative]
-            turned = self.reversed().bounds_within(-some, allowed[negative])
+            turned = self.reversed().bounds_within(-some, allowed[negative], lower=lower)
             for bounds, found, sign in zip((low, high), turned, (-1.0, 1.0), strict=True):
                 bounds[negative] = np.log(-np.expm1(some) + np.exp(some + found)) + sign * 1e-14
         some = eps[~negative]
-        _, place = self._worst_on_border(some, self.log_delta_at)
-        attained = self.attained_at(*self._border(place), some)
+        attained, place = self._worst_on_border(some, self.log_delta_at)
+        if lower:
+            attained = self.attained_at(*self._border(place), some)
         scale = np.maximum(attained, self.floor)
         closed = np.maximum(np.maximum(attained + allowed[~negative], self.floor), sufficient)
         found = _largest(
@@ -391,7 +415,7 @@ class TriangleLoss(PrivacyLoss):
 
     def table_log_deltas(self, eps: FloatArray) -> FloatArray:
         """Upper bounds on ln delta at epsilons >= 0, for the table that composes."""
-        return self.bounds_within(eps, table_tolerance(eps), TABLE_FLOOR)[1]
+        return self.bounds_within(eps, table_tolerance(eps), TABLE_FLOOR, lower=False)[1]
 
 
 class LeastSquaresLoss(TriangleLoss):

@@ -22,6 +22,8 @@ import numpy as np
 from ndis.loss.cumulant_bound import CumulantBound
 from ndis.loss.quadratic import QuadraticLoss
 
+__all__ = ["Envelope", "RankOneUpdate"]
+
 # More than the few roundings of a formula can take away.
 _ROUND_UP = 1.0 + 2.0**-48
 # Cells on which the largest residual is bounded.

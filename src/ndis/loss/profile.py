@@ -101,9 +101,19 @@ class Profile(PrivacyLoss):
             largest = np.maximum(largest, bounds[-1])
         return np.asarray(np.max(bounds, axis=0))
 
+    def rough_log_delta(self, epsilon: FloatArray) -> FloatArray:
+        """The largest of the losses' own."""
+        return np.asarray(
+            np.max([loss.rough_log_delta(epsilon) for loss in self._distinct], axis=0)
+        )
+
     def log_delta(self, epsilon: ArrayLike) -> Any:
         """Ln of the largest delta(epsilon)."""
         return np.max([loss.log_delta(epsilon) for loss in self._distinct], axis=0)[()]
+
+    def epsilon(self, delta: ArrayLike) -> Any:
+        """The largest of the losses' own epsilons."""
+        return np.max([loss.epsilon(delta) for loss in self._distinct], axis=0)[()]
 
     def supremum(self) -> Any:
         """The largest epsilon at which delta is positive."""

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +41,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.loss import certified, contour, gammas, renyi
+from ndis.loss import certified, contour, curves, gammas, nearness, renyi
 from ndis.loss.base import SAFETY, Exactness, PrivacyLoss
 from ndis.loss.tabulated import TabulatedLoss
 
@@ -54,6 +54,13 @@ _UP = 1.0 + 2.0**-51
 _ROUNDED = 2.0**-50
 _ROUNDING = 2.0**-53
 _LEAST_DISTANCE = 1e-150
+# What is this much rarer than delta, in logarithms, is not seen in its double; and attempts at
+# finding out how rare that is.
+_NEGLIGIBLE, _ROUNDS = 38.0, 4
+# How far off a value may be that decides a search and no answer.
+_ROUGH = 0.1
+# Attempts at proving an epsilon that was found by a search.
+_PROOFS = 8
 # How far the fast value may lie outside proven bounds, by its own accuracy.
 _FAST = 2e-12
 
@@ -99,6 +106,8 @@ class QuadraticLoss(PrivacyLoss):
     variance_error: FloatArray
     direction_error: FloatArray
     shift_error: FloatArray
+    _batch_shape: tuple[int, ...]
+    _summands: tuple[QuadraticLoss, QuadraticLoss]
 
     def __init__(
         self,
@@ -120,12 +129,13 @@ class QuadraticLoss(PrivacyLoss):
                 for name, value in zip(_PARTS[1:], rest, strict=True)
             ),
         )
-        self._store(_merged(*parts) if parts[0].ndim == 1 else parts)
+        self._store(_merged(*parts) if parts[0].ndim == 1 else _only_live(parts))
 
     def _store(self, parts: Iterable[FloatArray]) -> QuadraticLoss:
         """Keep arrays that are known to be valid."""
         for name, part in zip(_PARTS, parts, strict=True):
             setattr(self, name, part)
+        self._batch_shape = self.excess.shape[:-1]
         return self
 
     def parts(self) -> list[FloatArray]:
@@ -207,18 +217,24 @@ class QuadraticLoss(PrivacyLoss):
         return QuadraticLoss(-self.excess, *self.parts()[1:])
 
     def _plus(self, other: PrivacyLoss) -> QuadraticLoss | None:
-        """Independent composition of two Gaussian releases: two lists, one after the other."""
+        """Independent composition of two Gaussian releases: two lists, one after the other.
+
+        They are joined when somebody looks: a sum of many losses takes time in proportion.
+        """
         if not isinstance(other, QuadraticLoss):
             return None
-        batch = np.broadcast_shapes(self.batch_shape, other.batch_shape)
-        return QuadraticLoss(
-            *(
-                np.concatenate(
-                    [np.broadcast_to(part, batch + part.shape[-1:]) for part in pair], axis=-1
-                )
-                for pair in zip(self.parts(), other.parts(), strict=True)
-            )
-        )
+        total = object.__new__(QuadraticLoss)
+        total._summands = self, other
+        total._batch_shape = np.broadcast_shapes(self.batch_shape, other.batch_shape)
+        return total
+
+    def __getattr__(self, name: str) -> Any:
+        """The arrays of a sum, joined now."""
+        if name in _PARTS and "_summands" in self.__dict__:
+            self._store(_joined(self, self._batch_shape))
+            del self._summands
+            return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _times(self, times: int) -> QuadraticLoss:
         x, h, n, e, f, g = self.parts()
@@ -243,7 +259,7 @@ class QuadraticLoss(PrivacyLoss):
     @property
     def batch_shape(self) -> tuple[int, ...]:
         """The shape of the batch; () for a single loss."""
-        return self.excess.shape[:-1]
+        return self._batch_shape
 
     def __getitem__(self, index: Any) -> QuadraticLoss:
         """Pick losses out of a batch."""
@@ -323,11 +339,11 @@ class QuadraticLoss(PrivacyLoss):
             return np.full(unbounded.shape, np.inf)
         z = np.abs(x)
         with np.errstate(all="ignore"):
-            # As `certified.LossCumulant.supremum`, with a margin for the difference quotients.
             share = np.max(np.where(e + f > 0, (1.0 + z) / z * (e + f), 0.0), axis=-1)
             logs = np.sum(n * (np.log1p(z) + 2.0 * (e + f * f)), axis=-1)
             pull = np.sum(np.where((h > 0) | (g > 0), (np.sqrt(h) + g) ** 2 / z, 0.0), axis=-1)
             top = 0.5 * (logs + pull / (1.0 - share))
+        top *= 1.0 + (x.shape[-1] + 8.0) * 2.0 * _ROUNDING  # all terms are positive: rounded up
         return np.where(unbounded | ~(share < 1.0), np.inf, top)
 
     # -- delta -------------------------------------------------------------------------------
@@ -342,10 +358,14 @@ class QuadraticLoss(PrivacyLoss):
         '-4960.254554'
         """
         flat, eps, shape = self._flat(epsilon)
-        result = flat._fast_log_delta(eps)
+        return flat._log_delta(eps).reshape(shape)[()]
+
+    def _log_delta(self, eps: FloatArray, accurate: float = contour.ACCURATE) -> FloatArray:
+        """Ln delta of a flat batch."""
+        result = self._fast_log_delta(eps, accurate)
         for row in np.flatnonzero(np.isnan(result)):
-            result[row] = _rows(flat, np.array([row]))._certified_log_delta(float(eps[row]))
-        return result.reshape(shape)[()]
+            result[row] = _rows(self, np.array([row]))._certified_log_delta(float(eps[row]))
+        return result
 
     def log_delta_bounds(self, epsilon: ArrayLike) -> tuple[Any, Any]:
         """Proven lower and upper bounds on ln delta(epsilon), by ball arithmetic.
@@ -354,20 +374,60 @@ class QuadraticLoss(PrivacyLoss):
         `log_delta` returns.
         """
         flat, eps, shape = self._flat(epsilon)
-        bounds = [
-            certified.log_delta_bounds(_rows(flat, slice(row, row + 1)), float(eps[row]))
-            for row in range(eps.size)
-        ]
-        low, high = np.array(bounds).reshape((-1, 2)).T
-        value = flat._fast_log_delta(eps)
+        if any(part.any() for part in flat.parts()[3:]):
+            (low, _), (_, high) = flat._proven(eps, 1), flat._proven(eps, -1)
+        else:
+            low, high = flat._proven(eps, 1)
+        low, high = flat._with_value(eps, low, high)
+        return low.reshape(shape)[()], high.reshape(shape)[()]
+
+    def _with_value(
+        self, eps: FloatArray, low: FloatArray, high: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Bounds that hold the fast value of a flat batch too, where it is near them."""
+        value = self._fast_log_delta(eps)
         with np.errstate(invalid="ignore"):
             margin = _FAST * np.maximum(1.0, np.abs(value))
             near = (value > low - margin) & (value < high + margin)
-        low, high = (
+        return (
             np.where(near, np.minimum(low, value), low),
             np.where(near, np.maximum(high, value), high),
         )
-        return low.reshape(shape)[()], high.reshape(shape)[()]
+
+    def _proven(self, eps: FloatArray, side: int) -> tuple[FloatArray, FloatArray]:
+        """Bounds on ln delta of a flat batch by ball arithmetic, good below (1) or above (-1)."""
+        numbers, step, _ = self._near(eps, 0.0, _ROUGH, side)
+        bounds = [
+            certified.log_delta_bounds(_rows(numbers, slice(row, row + 1)), at)
+            for row, at in enumerate(step.moved(side).tolist())
+        ]
+        low, high = np.array(bounds).reshape((-1, 2)).T
+        high = np.where(eps >= self.supremum(), -np.inf, np.minimum(step.raised(high), 0.0))
+        return step.lowered(low), high
+
+    def _near(
+        self, eps: FloatArray, tolerance: float, accurate: float, side: int = -1
+    ) -> tuple[QuadraticLoss, nearness.Step, FloatArray]:
+        """Numbers without errors, the step from them to what is meant, and ln delta before it.
+
+        For upper bounds; with side 1 for lower ones, and ln delta after it. What a step leaves out
+        is rare beside that delta; where epsilon moves by more than `tolerance`, not much rarer.
+        """
+        parts = (nearness.worst if side < 0 else nearness.best)(self.parts())
+        numbers = _raw([*parts[:3], *np.zeros((3, *self.excess.shape))])
+        least = _NEGLIGIBLE + np.maximum(eps, 0.0)
+        log_rare = least + 750.0
+        for left in range(_ROUNDS if parts[3].any() or parts[4].any() else 1, 0, -1):
+            step = nearness.step(eps, parts, log_rare)
+            value = numbers._log_delta(step.moved(side), accurate)
+            needed = least - value
+            poor = needed > log_rare
+            poor |= (step.width > tolerance) & (needed < 0.5 * log_rare)
+            if left == 1 or not poor.any():
+                break
+            wanted = np.where(np.isfinite(needed), 1.1 * needed, 4.0 * log_rare)
+            log_rare = np.where(poor, wanted, log_rare)
+        return numbers, step, value
 
     def _flat(self, epsilon: ArrayLike) -> tuple[QuadraticLoss, FloatArray, tuple[int, ...]]:
         """Losses and epsilons as one flat batch, each repeated along the other, and its shape."""
@@ -380,19 +440,20 @@ class QuadraticLoss(PrivacyLoss):
         flat = _raw(part.reshape((-1, *terms)) for part in parts)
         return flat, np.broadcast_to(eps, shape).reshape(-1), shape
 
-    def _fast_log_delta(self, eps: FloatArray) -> FloatArray:
+    def _fast_log_delta(self, eps: FloatArray, accurate: float = contour.ACCURATE) -> FloatArray:
         """Ln delta of a flat batch in floating point; NaN where that is not accurate."""
         result = np.full(eps.size, np.nan)
         x, h, n, e, _, g = self.parts()
         with np.errstate(all="ignore"):  # what overflows comes back as NaN and is certified
             singular = np.isinf(x).any(axis=-1)
             trivial = ~_live(x, h, n, e, g).any(axis=-1)
-            beyond = eps >= self.supremum() * (1.0 + 1e-13)
+            beyond = eps >= self.supremum()
             if (singular | trivial | beyond).any():
                 result[beyond] = -np.inf
                 result[trivial] = np.log(-np.expm1(np.minimum(eps[trivial], 0.0)))
                 result[singular] = 0.0
-            for route in (QuadraticLoss._closed_log_delta, QuadraticLoss._contour_log_delta):
+            integral = functools.partial(QuadraticLoss._contour_log_delta, accurate=accurate)
+            for route in (QuadraticLoss._closed_log_delta, integral):
                 todo = np.flatnonzero(np.isnan(result))
                 if todo.size:
                     part = self if todo.size == eps.size else _rows(self, todo)
@@ -402,10 +463,10 @@ class QuadraticLoss(PrivacyLoss):
     def upper_log_delta(
         self, epsilon: FloatArray, matters: FloatArray | float = -math.inf
     ) -> FloatArray:
-        """Ln delta, raised by a hundred times what the fast path was ever found to be off."""
-        _, h, _, e, f, g = self.parts()
-        if np.any(np.maximum(e, f) > SAFETY) or np.any(g > SAFETY * np.sqrt(h)):
-            return np.asarray(self.log_delta_bounds(epsilon)[1])
+        """Ln delta, raised by what the errors can do and by SAFETY for the fast path.
+
+        That is a hundred times what the fast path was ever found to be off.
+        """
         if not self.batch_shape and not np.isinf(self.excess).any() and np.any(matters > -np.inf):
             s = renyi.few_orders(self.strip()[1])
             lines = renyi.log_delta_bound(self.cumulant(s), s, epsilon[..., None])
@@ -413,7 +474,63 @@ class QuadraticLoss(PrivacyLoss):
             some = bound > matters
             bound[some] = self.upper_log_delta(epsilon[some])
             return np.asarray(bound)
-        return np.asarray(np.minimum(self.log_delta(epsilon) + SAFETY, 0.0))
+        flat, eps, shape = self._flat(epsilon)
+        _, step, value = flat._near(eps, SAFETY, contour.ACCURATE)
+        upper = np.minimum(step.raised(value) + SAFETY, 0.0)
+        return np.where(eps >= flat.supremum(), -np.inf, upper).reshape(shape)
+
+    def epsilon(self, delta: ArrayLike) -> Any:
+        """The least epsilon >= 0 at which delta(epsilon) is at most delta, rounded up.
+
+        It is found on the fast path and then proven by ball arithmetic, once as a rule. Those of a
+        batch of losses are not proven one by one; they come from `upper_log_delta`.
+
+        Examples
+        --------
+        >>> from ndis import QuadraticLoss
+        >>> f"{QuadraticLoss.from_shift(1.0).epsilon(1e-6):.6f}"
+        '4.886554'
+        """
+        if self.batch_shape:
+            return super().epsilon(delta)
+        wanted = _validate.deltas(delta)
+        result = np.full(wanted.shape, max(float(self.supremum()), 0.0))
+        values, place = np.unique(wanted[wanted > 0], return_inverse=True)
+        result[wanted > 0] = self._proven_epsilons(np.log(values))[place]
+        return result[()]
+
+    def _proven_epsilons(self, target: FloatArray) -> FloatArray:
+        """The least epsilons at which ln delta is proven to be at most the targets."""
+        flat, _, _ = self._flat(np.zeros(target.size))
+        worst, end = nearness.worst(flat.parts()), flat.supremum()
+        numbers = _raw([*worst[:3], *np.zeros((3, *flat.excess.shape))])
+        result, rows = np.full(target.size, np.inf), np.arange(target.size)
+        # What the proof will raise delta by, and epsilon below.
+        aim = target - SAFETY - 1.5 * nearness.step(0.0 * target, worst, _NEGLIGIBLE - target).a
+        for _ in range(_PROOFS):
+            found = curves.least_epsilons(
+                lambda eps, some: _rows(numbers, some)._log_delta(eps, _ROUGH), aim[rows]
+            )
+            rows, found = rows[np.isfinite(found)], found[np.isfinite(found)]
+            rare = 1.2 * (_NEGLIGIBLE + found - target[rows])
+            step = nearness.step(found, [part[rows] for part in worst], rare)
+            # Beyond the end of a bounded loss delta is 0, and at epsilon 0 there may be no need.
+            found = np.where(found > 0, np.minimum(step.moved(1), end[rows]), 0.0)
+            high = _rows(flat, rows)._proven_upper(found)
+            proven = high <= np.nextafter(target[rows], -np.inf)
+            result[rows[proven]] = found[proven]
+            aim[rows] -= 2.0 * np.maximum(high - target[rows], 0.0) + SAFETY
+            rows = rows[~proven]
+            if not rows.size:
+                return result
+        result[rows] = curves.least_epsilons(
+            lambda eps, some: _rows(flat, rows[some])._proven_upper(eps), target[rows]
+        )
+        return result
+
+    def _proven_upper(self, eps: FloatArray) -> FloatArray:
+        """The upper ones of `log_delta_bounds`, for a flat batch."""
+        return self._with_value(eps, *self._proven(eps, -1))[1]
 
     def _closed_log_delta(self, eps: FloatArray) -> FloatArray:
         """Ln delta of a flat batch of leverages of as many components; NaN for others."""
@@ -425,22 +542,24 @@ class QuadraticLoss(PrivacyLoss):
             return gammas.log_delta(half, np.abs(self.excess[:, 0]), eps, bool(wide[0]))
         return np.full(eps.size, np.nan)
 
-    def _contour_log_delta(self, eps: FloatArray) -> FloatArray:
+    def _contour_log_delta(self, eps: FloatArray, accurate: float = contour.ACCURATE) -> FloatArray:
         """Ln delta by steepest descent for a flat batch; NaN where that is not accurate."""
         size = max(1, contour.CHUNK // (32 * self.excess.shape[-1]))
         if eps.size > size:
             pieces = [slice(i, i + size) for i in range(0, eps.size, size)]
-            return np.concatenate([_rows(self, p)._contour_log_delta(eps[p]) for p in pieces])
+            return np.concatenate(
+                [_rows(self, p)._contour_log_delta(eps[p], accurate) for p in pieces]
+            )
         problem, start, complement = self.problem(eps)
-        value, accurate = contour.log_integral(problem, start)
+        value, good = contour.log_integral(problem, start, accurate)
         # Of delta and 1 - delta the smaller is the one with digits; the guess may be wrong.
         other = np.flatnonzero(value > -0.5)
         if other.size:
             complement[other] = ~complement[other]
             problem, start, _ = _rows(self, other).problem(eps[other], complement[other])
-            value[other], accurate[other] = contour.log_integral(problem, start)
+            value[other], good[other] = contour.log_integral(problem, start, accurate)
         value = np.where(complement, np.log1p(-np.exp(value)), value)
-        return np.where(accurate, value, np.nan)
+        return np.where(good, value, np.nan)
 
     def problem(
         self, t: FloatArray, complement: BoolArray | None = None
@@ -462,10 +581,9 @@ class QuadraticLoss(PrivacyLoss):
 
     def _certified_log_delta(self, eps: float) -> float:
         """Ln delta of the numbers in the middle, where they are far enough from delta = 0."""
-        middle = _raw([*self.parts()[:3], *np.zeros((3, *self.excess.shape))])
-        low, high = certified.log_delta_bounds(middle, eps)
-        if high == -math.inf:
-            low, high = certified.log_delta_bounds(self, eps)
+        low, high = certified.log_delta_bounds(self, eps)
+        if high == -math.inf and any(part.any() for part in self.parts()[3:]):
+            low, high = (float(bound[0]) for bound in self.log_delta_bounds(np.array([eps])))
         known = high - low <= 1e-9 * max(1.0, abs(high))
         return 0.5 * (low + high) if known else high  # the upper bound is the safe answer
 
@@ -479,6 +597,24 @@ def _raw(parts: Iterable[FloatArray]) -> QuadraticLoss:
 
 def _rows(loss: QuadraticLoss, rows: Any) -> QuadraticLoss:
     return _raw(part[rows] for part in loss.parts())
+
+
+def _joined(total: QuadraticLoss, batch: tuple[int, ...]) -> list[FloatArray]:
+    """The arrays of all that a sum was made of, one after the other, merged if it is no batch."""
+    waiting, leaves = [total], []
+    while waiting:
+        loss = waiting.pop()
+        if "_summands" in loss.__dict__:
+            waiting.extend(reversed(loss._summands))
+        else:
+            leaves.append(loss.parts())
+    columns = list(zip(*leaves, strict=True))
+    if not batch:
+        return _merged(*map(np.concatenate, columns))
+    return [
+        np.concatenate([np.broadcast_to(p, batch + p.shape[-1:]) for p in column], axis=-1)
+        for column in columns
+    ]
 
 
 def _squared(d: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -503,6 +639,13 @@ def _rounded(excess: FloatArray, distance: FloatArray, n: FloatArray) -> Quadrat
 def _live(x: FloatArray, h: FloatArray, n: FloatArray, e: FloatArray, g: FloatArray) -> BoolArray:
     """Directions that carry a loss."""
     return np.asarray((n > 0) & ((x != 0) | (e > 0)) | (h > 0) | (g > 0))
+
+
+def _only_live(parts: Sequence[FloatArray]) -> Sequence[FloatArray]:
+    """A batch whose directions that carry no loss are those of equal laws, without errors."""
+    x, h, n, e, _, g = parts
+    live = _live(x, h, n, e, g)
+    return parts if live.all() else [np.where(live, part, 0.0) for part in parts]
 
 
 def _merged(x: FloatArray, h: FloatArray, n: FloatArray, *errors: FloatArray) -> list[FloatArray]:

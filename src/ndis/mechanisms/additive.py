@@ -1,15 +1,17 @@
-"""Noise added to the answer: the Gaussian mechanism, for numbers, vectors, matrices and tensors.
+"""Noise added to the answer, for numbers, vectors, matrices and tensors.
 
-Two answers that differ by at most the sensitivity make an equal-covariance pair of Gaussians, so
-the worst case is one number, the shift in units of the noise, and the exact calibration is the
-least noise at which that pair meets (epsilon, delta).
+Two answers that differ by at most the sensitivity make one worst pair of laws, a shift in units
+of the noise, and the exact calibration is the least noise at which it meets (epsilon, delta):
+normal noise, or the law that has the least variance. The sensitivity is the caller's word, so that
+every promise here is "declared".
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, Self
+import numbers
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,13 +19,18 @@ from numpy.typing import ArrayLike
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.guarantee import NeighbourRelation
-from ndis.mechanisms.base import Forecast, Plan, PrivateEstimator, mean_shift
-from ndis.randomness import add_noise, grid_spacing
+from ndis.mechanisms import laws
+from ndis.mechanisms.base import PrivateEstimator
+from ndis.mechanisms.run import Forecast, Plan, Run
+from ndis.mechanisms.target import Part, Target
+from ndis.randomness import add_laplace_noise, add_noise, add_spherical_noise, grid_spacing
 from ndis.release import Release
 
 Shape = tuple[int, ...]
 # Answers and noise up to this size add up within the doubles.
 _LARGEST = 2.0**1000
+# What every promise rests on.
+_DECLARED = "declared", "It rests on the sensitivity that was declared."
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -56,10 +63,17 @@ class GaussianMechanism(PrivateEstimator):
     (2, 2)
     """
 
+    # A table of answers is released row by row: who is protected and how many rows there are is
+    # public.
+    needs = ("sensitivity",)
+    asks = ("relation", "size")
+    reads = "answers"
+
     epsilon: float | None = field(default=None, kw_only=False)
     delta: float | None = field(default=None, kw_only=False)
     sensitivity: float | None = field(default=None, kw_only=False)
     relation: NeighbourRelation | str = "add-remove"
+    _certified = frozenset({"size"})
 
     # -- before the answer -------------------------------------------------------------------
 
@@ -71,21 +85,28 @@ class GaussianMechanism(PrivateEstimator):
         size : int or tuple of int, optional
             The shape of the answer; one number if not given.
         """
-        target, given = self._target(), None
+        return self._plan(self._shape(size))
+
+    def _plan(self, shape: Shape) -> Plan:
         sensitivity = _validate.positive("sensitivity", self.sensitivity)
         _validate.one_of("relation", str(self.relation), [str(r) for r in NeighbourRelation])
-        if target.epsilon is None:
-            given = {"value": _validate.positive("noise_scale", self.noise_scale)}
-        noise, loss = mean_shift(target, {"value": (sensitivity, 1.0)}, given)
-        scale = noise["value"]
+        plan = Plan.buying(
+            [Part(None, sensitivity)],
+            self._target(),
+            self.noise_scale,
+            method="gaussian",
+            shapes={"value": shape},
+            reason="Normal noise hides a shift of this length in whichever direction it points.",
+            relation=self.relation,
+        )
+        scale = plan.noise_scale
         if not scale <= _LARGEST:
             raise ValueError(
                 f"Expected noise of at most {_LARGEST:g}, got {scale:g}; measure in other units."
             )
         grid_spacing(scale)  # refuses noise that is too small for doubles
-        promise, shapes = target.promise(loss, self.relation), {"value": self._shape(size)}
-        reason = "Normal noise hides a shift of this length in whichever direction it points."
-        return Plan("gaussian", scale, promise, shapes, reason)
+        basis, note = _DECLARED
+        return replace(plan, guarantee=replace(plan.guarantee, basis=basis, note=note))
 
     def forecast(self, size: Any = None, *, n_rows: int | None = None) -> Forecast:
         """How large the errors will be; they depend on neither the answer nor `n_rows`."""
@@ -115,19 +136,29 @@ class GaussianMechanism(PrivateEstimator):
         ----------
         value : array_like
             The exact answer: a number, vector, matrix or tensor whose distance (the Euclidean
-            norm over all entries) between neighbours is at most `sensitivity`.
+            norm over all entries) between neighbours is at most `sensitivity`. Integers are exact
+            up to 2^89. A table of people is no answer, and is refused.
 
         Returns
         -------
         Release
         """
-        answer = _validate.floats("value", value)
-        return self._release(answer, self.plan(answer.shape))
+        return self.fit(value).release_
 
-    def fit(self, value: ArrayLike) -> Self:
-        """The same as `release`, which is then in `release_`."""
-        self.release(value)
-        return self
+    def prepare(self, X: ArrayLike, y: Any = None, *, plan: Plan | None = None) -> Run:
+        """Plan what will happen to an answer, as in `release`; spends nothing.
+
+        Parameters
+        ----------
+        X : array_like
+            The exact answer.
+        y : None
+            Ignored.
+        plan : Plan, optional
+            One that was made before for an answer of this shape.
+        """
+        answer = _answer(X)
+        return Run(self, answer, self.plan(answer.shape) if plan is None else plan, self)
 
     def quietest(self, shape: Shape) -> FloatArray:
         """A direction of length one in which the noise is least; for auditors."""
@@ -153,6 +184,164 @@ class GaussianMechanism(PrivateEstimator):
             "relation": str(self.relation),
             "size": list(data.shape),
         }
+
+
+def _answer(value: Any) -> Any:
+    """Numbers, as they are: doubles, or integers that need not be doubles."""
+    if hasattr(value, "columns") or hasattr(value, "__dataframe__") or hasattr(value, "schema"):
+        raise TypeError(
+            f"Expected an answer, got a table ({type(value).__name__}), whose every row would be "
+            "published with noise; compute the answer first, or use an estimator of tables."
+        )
+    given = np.asarray(value)
+    if given.dtype.kind == "O" or (given.dtype.kind == "f" and not isinstance(value, np.ndarray)):
+        each = np.asarray(value, dtype=object)
+        if all(isinstance(number, int | np.integer) for number in each.flat):
+            return each
+        if not all(_as_double(number) for number in each.flat):
+            raise TypeError(
+                "Expected numbers that doubles hold exactly, or integers alone, got others; round "
+                "them where their sensitivity is known."
+            )
+    if given.dtype.kind not in "iufbO" or given.dtype.itemsize > 8:
+        raise TypeError(
+            f"Expected an answer of real numbers, got {given.dtype.name}; pass numbers or an array "
+            "of doubles or integers."
+        )
+    return given if given.dtype.kind in "iu" else _validate.floats("value", given)
+
+
+def _as_double(number: Any) -> bool:
+    """Whether a double is exactly this number; whatever is not finite is told apart later."""
+    if not isinstance(number, numbers.Number) or isinstance(number, complex):
+        return False
+    as_double: Any = float(number)  # type: ignore[arg-type]
+    return bool(as_double == number or math.isnan(as_double))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NoiseMechanism(GaussianMechanism):
+    """Noise of the law with the least variance, for so many planned releases.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        What all planned releases together are to meet.
+    sensitivity : float
+        The largest Euclidean distance between the answers on neighbouring data sets.
+    sum_sensitivity : float, optional
+        The largest sum of absolute differences, where it is known; for one number it is the same.
+    law : {"auto", "gaussian", "spherical", "laplace"}
+        The law of the noise. "auto" takes the least variance; with a ledger that decides release by
+        release, the Gaussian, which adds up best there.
+    n_releases : int
+        How many such releases are planned. More than one needs a ledger of mode "plan", which
+        refuses one more: ``ledger.plan(n * [mechanism.guarantee(size)])``.
+    relation, noise_scale, random_state, ledger
+        As for `GaussianMechanism`. A `noise_scale` is the standard deviation of each number's
+        noise; "auto" then takes the law with the least epsilon.
+
+    Examples
+    --------
+    >>> from ndis import NoiseMechanism
+    >>> mechanism = NoiseMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0)
+    >>> print(mechanism.plan(5).reason)
+    Least variance for 5 numbers and 1 release: spherical 5.84, gaussian 17.8.
+    >>> mechanism.release([12.0, 7.0, 3.0, 28.0, 1.0]).value.shape
+    (5,)
+    """
+
+    sum_sensitivity: float | None = None
+    law: str = "auto"
+    n_releases: int = 1
+
+    def _plan(self, shape: Shape) -> Plan:
+        """Which law, and the variances of the others."""
+        target = self._target()
+        _validate.one_of("relation", str(self.relation), [str(r) for r in NeighbourRelation])
+        law = _validate.one_of("law", self.law, ("auto", *laws.LAWS))
+        times, count = _validate.count("n_releases", self.n_releases), math.prod(shape)
+        self._enforced(times)
+        moved = self._sensitivities(count)
+        known, numbers_ = self._in_question(law), max(count, 1)
+        if target.epsilon is None:
+            found = self._given(known, moved, numbers_, target.delta)
+        else:
+            found = laws.candidates(target, *moved, numbers_, times, known)
+        if not found:
+            raise ValueError(
+                f"Expected a law that fits {count} numbers, got law={law!r}; use another, or "
+                "pass the sum_sensitivity, which Laplace noise needs."
+            )
+        noise, given = next(iter(found.values())), target.epsilon is None
+        reason = "The noise was given." if given else _compared(found, count, times)
+        if not noise.deviation <= _LARGEST:
+            raise ValueError(
+                f"Expected noise of at most {_LARGEST:g}, got {noise.deviation:g}; "
+                "measure in other units."
+            )
+        grid_spacing(noise.scale)  # refuses noise that is too small for doubles
+        alone = target if times == 1 else Target(None, target.delta)
+        promise = alone.promise(noise.loss, self.relation, *_DECLARED)
+        part = Part(None, moved[0], noise=noise.deviation)
+        return Plan(noise.law, (part,), promise, {"value": shape}, reason)
+
+    def _sensitivities(self, count: int) -> tuple[float, float | None]:
+        moved = _validate.positive("sensitivity", self.sensitivity)
+        if self.sum_sensitivity is not None:
+            return moved, _validate.positive("sum_sensitivity", self.sum_sensitivity)
+        return moved, moved if count == 1 else None
+
+    def _in_question(self, law: str) -> tuple[str, ...]:
+        """The laws to compare."""
+        if law != "auto":
+            return (law,)
+        adds_up = self.ledger is not None and self.ledger.mode == "adaptive"
+        return ("gaussian",) if adds_up else laws.LAWS
+
+    def _enforced(self, times: int) -> None:
+        if times > 1 and (self.ledger is None or self.ledger.mode != "plan"):
+            raise ValueError(
+                f"Expected a ledger of mode 'plan' for n_releases={times}, which refuses one more, "
+                "got another or none; make one with Ledger.create(..., mode='plan')."
+            )
+
+    def _given(
+        self, known: tuple[str, ...], moved: tuple[float, float | None], count: int, delta: float
+    ) -> dict[str, laws.Noise]:
+        """Noise that the caller has chosen, of each law; that with the least epsilon first."""
+        spread, found = _validate.positive("noise_scale", self.noise_scale), []
+        for law in known:
+            away = moved[1] if law == "laplace" else moved[0]
+            if away is not None:
+                scale = spread / laws.deviation_over_scale(law, count)
+                loss = laws.loss_of(law, away / scale, count)
+                found.append(laws.Noise(law, scale, spread, loss))
+        found.sort(key=lambda noise: float(noise.loss.epsilon(delta)))
+        return {noise.law: noise for noise in found}
+
+    def _draw(
+        self, studied: FloatArray, plan: Plan, data: FloatArray, rng: np.random.Generator
+    ) -> dict[str, FloatArray]:
+        count = max(math.prod(plan.shapes["value"]), 1)
+        scale = plan.noise_scale / laws.deviation_over_scale(plan.method, count)
+        draws = {
+            "gaussian": add_noise,
+            "spherical": add_spherical_noise,
+            "laplace": add_laplace_noise,
+        }
+        return {"value": draws[plan.method](studied, scale, rng)}
+
+    def _public(self, data: FloatArray) -> dict[str, Any]:
+        law = self.plan(data.shape).method
+        own = {"law": law, "sum_sensitivity": self.sum_sensitivity}
+        return super()._public(data) | {k: v for k, v in own.items() if v is not None}
+
+
+def _compared(found: dict[str, laws.Noise], count: int, times: int) -> str:
+    numbers_, releases = "number" + "s" * (count != 1), "release" + "s" * (times > 1)
+    variances = ", ".join(f"{law} {noise.deviation**2:.3g}" for law, noise in found.items())
+    return f"Least variance for {count} {numbers_} and {times} {releases}: {variances}."
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """Private logistic regression with two or more classes.
 
-Three methods, one guarantee for every person with one row in the table. "newton" releases the noisy
+Two methods, one guarantee for every person with one row in the table. "newton" releases the noisy
 moments of the rows once and noisy gradients in rounds, "descent" noisy gradients alone, which is
-better where a Gram matrix has more entries than the data can fill, and "posterior" draws from a
-Gaussian posterior. docs/proofs/classification.md has the proofs.
+better where a Gram matrix has more entries than the data can fill. (A third, "posterior", draws
+from a Gaussian posterior, and is in ndis-papers.) docs/proofs/classification.md has the proofs.
 
-Both methods in rounds first buy a centre m of the rows and their mean distance from it, and then
+Both methods first buy a centre m of the rows and their mean distance from it, and then
 weight the likelihood: a row y = (x - m)/L counts by w <= 1 with w |y| <= 1 (`ndis.tables.Weights`).
 Weights that follow from the features alone cost no bias, and a row of norm one does no more than
 one of length L.
@@ -20,24 +20,12 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
-from scipy.stats import norm
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
-from ndis.mechanisms import classification_posterior
-from ndis.mechanisms.base import (
-    Arrays,
-    Forecast,
-    Noise,
-    Plan,
-    TableEstimator,
-    mean_shift,
-    require_rows,
-)
+from ndis.mechanisms.base import validated
 from ndis.mechanisms.centre import centre_of, count_noise, count_of, draw_centre
 from ndis.mechanisms.classification_newton import (
     Newton,
@@ -46,8 +34,10 @@ from ndis.mechanisms.classification_newton import (
     moderation,
     weighted_bound,
 )
-from ndis.mechanisms.classification_posterior import Posterior
-from ndis.mechanisms.posterior import drawn
+from ndis.mechanisms.intervals import Intervals
+from ndis.mechanisms.run import Arrays, Forecast, Plan
+from ndis.mechanisms.tabular import TableEstimator
+from ndis.mechanisms.target import Noise, Part
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import (
     GRID_NORM,
@@ -57,13 +47,15 @@ from ndis.tables import (
     Rows,
     Scores,
     Table,
+    Together,
     Weights,
     unclassified,
 )
 from ndis.tables.arrays import namespace, on_host
-from ndis.tables.sums import Distances, WeightedMoments, class_totals
+from ndis.tables.sums import Distances, WeightedMoments, totals
 
-METHODS = ("auto", "newton", "descent", "posterior")
+__all__ = ["Logits", "PrivateLogisticRegression", "in_table_units"]
+
 # With more features than this, a noisy Gram matrix drowns in its noise.
 _MOST_FOR_GRAM = 128
 # The constant beside rows of norm one: a constant of one would double what a row can do.
@@ -154,7 +146,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
     method : {"auto", "newton", "descent", "posterior"}
         "newton": noisy moments of the rows once, then 12 noisy gradients. "descent": 100 noisy
         gradients and no moments. "auto": "newton" up to 128 features and "descent" beyond.
-        "posterior": draws from a Gaussian posterior of two classes.
+        "posterior", with the package ndis-papers: draws from a Gaussian posterior of two classes.
     limits : mapping of str to (low, high), or sequence of pairs, optional
         The public limits of every numeric feature; values are clipped to them.
     data_norm : float, optional
@@ -219,7 +211,9 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
     True
     """
 
-    _labelled = True
+    labelled, _certified = True, frozenset({"label"})
+    needs = ("limits|data_norm", "classes")
+    methods = ("newton", "descent")
     _checked = (unclassified,)
 
     classes: Sequence[Any] | None = None
@@ -237,20 +231,10 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
     # -- before the data -----------------------------------------------------------------------
 
     def _plan(self, rows: Rows) -> Plan:
-        d, k = len(rows.features.names), len(self._classes()) - 1
+        d, k = len(rows.features.names), len(self.declared_classes()) - 1
         method, reason = self._chosen(d)
         n_rows = 1 if k == 1 else k + 1
         shapes: dict[str, tuple[int, ...]] = {"coef": (n_rows, d), "intercept": (n_rows,)}
-        if method == "posterior":
-            target, posterior = self._target(), self._posterior(d)
-            given = self.noise_scale
-            if given is not None:
-                given = _validate.positive("noise_scale", given)
-            scale, loss = classification_posterior.least_noise(posterior, target, given)
-            shapes |= {"draws": (posterior.n_draws, d + 1)}
-            return Plan(method, scale, target.promise(loss, "add-remove"), shapes, reason)
-        target = self._target(rows)
-        noise, loss = mean_shift(target, _parts(method, k + 1), self.noise_scale)
         n_rounds = _ROUNDS[method]
         shapes |= {"centre": (d + 1,), "distance": ()}
         if method == "newton":
@@ -259,13 +243,15 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
             shapes |= {"plain": (n_rounds,)}
         else:
             shapes |= {"theta": (d + 1, k)}
-        return Plan(method, noise, target.promise(loss, "add-remove"), shapes, reason)
+        parts, target = _parts(method, k + 1), self._target(rows)
+        return Plan.buying(
+            parts, target, self.noise_scale, method=method, shapes=shapes, reason=reason
+        )
 
     def _chosen(self, n_features: int) -> tuple[str, str]:
         """The method for so many features, and why."""
-        method = _validate.one_of("method", self.method, METHODS)
-        if method != "auto":
-            return method, "It was asked for."
+        if self.method != "auto":
+            return self.method, "It was asked for."
         if n_features <= _MOST_FOR_GRAM:
             return "newton", f"With at most {_MOST_FOR_GRAM} features their moments are worth it."
         return (
@@ -273,25 +259,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
             f"With more than {_MOST_FOR_GRAM} features a Gram matrix would drown in its noise.",
         )
 
-    def _posterior(self, n_features: int) -> Posterior:
-        """What the parameters declare about the draw."""
-        if len(self._classes()) > 2:
-            raise ValueError(
-                f"Expected two classes for method='posterior', got {len(self._classes())}; use "
-                "method='auto'."
-            )
-        lam = self.lam
-        if lam is None:
-            if self.epsilon is None:
-                raise ValueError(
-                    "Expected lam where epsilon is not given, got none; pass the prior precision."
-                )
-            lam = max(1.0, 20.0 / max(_validate.non_negative("epsilon", self.epsilon), 1e-3))
-        most = None if self.max_rows is None else _validate.count("max_rows", self.max_rows)
-        draws = _validate.count("n_draws", self.n_draws)
-        return Posterior(_validate.positive("lam", lam), n_features, most, draws)
-
-    def _classes(self) -> Any:
+    def declared_classes(self) -> Any:
         """The declared classes, sorted."""
         if self.classes is None:
             raise ValueError(
@@ -306,7 +274,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
             )
         return classes
 
-    def forecast(self, size: int | None = None, *, n_rows: int) -> Forecast:
+    def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """How much worse than the best coefficients the released ones will predict.
 
         The method is run on imagined tables of evenly spread rows, with log-odds that
@@ -318,15 +286,13 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
             How many features there are, where `limits` or `columns` do not name them.
         n_rows : int
         """
-        plan = self.plan(size)
+        plan, other = self.plan(size), self._other
         d = plan.shapes["coef"][1]
-        if isinstance(plan.noise_scale, float):
-            ends = (plan.noise_scale, math.sqrt(2.0) * plan.noise_scale)
-            said = "rows between the middle and the bound; the posterior's own spread not counted"
-            return Forecast({"noise of a log-odds": ends}, (said,))
-        n = _validate.count("n_rows", n_rows)
-        lost = [_imagined_loss(plan, len(self._classes()), d, n, s) for s in _SIGNALS]
-        sampling = d * (len(self._classes()) - 1) / (2.0 * n)
+        if other is not None:
+            return other._forecast(self._rows_declared(size), plan, n_rows)
+        n = self._expected_rows(n_rows)
+        lost = [_imagined_loss(plan, len(self.declared_classes()), d, n, s) for s in _SIGNALS]
+        sampling = d * (len(self.declared_classes()) - 1) / (2.0 * n)
         return Forecast(
             {"log loss above the best": (min(lost), max(lost) + sampling)},
             (f"{n:,} rows that fill their bound", "balanced classes", "features of equal weight"),
@@ -336,7 +302,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
 
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
         features = self._features(table, labels)
-        known = self._classes().tolist()
+        known = self.declared_classes().tolist()
         if len(labels) == 1:
             classes = Columns(labels, {labels[0]: known})
         else:
@@ -345,58 +311,52 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
 
     def _arrays(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Rows, and an indicator of each class."""
-        known = self._classes()
+        known = self.declared_classes()
         if _elsewhere(X):
             self.n_features_in_ = X.shape[1]
             labels = y if hasattr(y, "__dlpack__") else np.asarray(y)
         else:
-            X, labels = validate_data(self, X, y, accept_sparse="csr", dtype="numeric")
-            check_classification_targets(labels)
+            X, labels = validated(self, X, y, accept_sparse="csr", dtype="numeric")
         xp = namespace(labels)
+        _check_distinct(known, labels)
         indicators = [xp.astype(labels == name, xp.float64) for name in known.tolist()]
         return X, xp.stack(indicators, axis=1)
 
     def _public(self, data: Table) -> dict[str, Any]:
-        features = data.rows.features
-        d, known = len(features.names), self._classes().tolist()
-        prior = {"lam": self._posterior(d).lam} if self._chosen(d)[0] == "posterior" else {}
-        return super()._public(data) | {"classes": known, "columns": [*features.columns]} | prior
-
-    def _read(self, data: Table, plan: Plan) -> Any:
-        """All that can be wrong with a table is found before anything is paid."""
-        if data.once:
-            raise ValueError(
-                "Expected a table that can be read more than once, got a one-shot reader; "
-                "hand over the file or the data frame."
-            )
-        return super()._read(data, plan)
+        rows, known = data.rows, self.declared_classes().tolist()
+        public = super()._public(data) | {"classes": known, "columns": [*rows.features.columns]}
+        if len(rows.labels.columns) == 1:  # a column of the table, and no indicators of an array
+            public["label"] = rows.labels.columns[0]
+        return public
 
     def _check_raw(self, sums: Mapping[str, ExactSum]) -> None:
         if sums["unclassified"].value > 0:
             raise ValueError(
                 "Expected labels from the declared classes, got another one; remove those rows, "
-                "or declare more classes."
+                "declare more classes, or use a regression where labels are continuous."
             )
 
-    def _study(self, data: Table, plan: Plan) -> Any:
-        """The sum of the rows; for a draw, its law."""
-        sums = data.sum(class_totals, what="Reading the table")
-        one = int(np.round(data.rows.labels.scale[0]))
-        everybody = sums["count"].times(np.array([one]))[0].times(np.array([one]))[0]
-        self._check_raw({"unclassified": everybody - sums["squares"]})
-        if plan.method != "posterior":
-            return sums
-        n_rows = int(sums["count"].value)
-        require_rows(n_rows, self.max_rows or classification_posterior.MOST_ROWS)
-        return classification_posterior.law(data, self._posterior(plan.shapes["coef"][1]))
+    def _study(self, data: Table, plan: Plan) -> dict[str, ExactSum]:
+        return self.read_totals(data)
 
-    def _draw(self, studied: Any, plan: Plan, data: Table, rng: np.random.Generator) -> Arrays:
+    def read_totals(self, table: Table) -> dict[str, ExactSum]:
+        """Sums of the rows and their number; all that can be wrong with a table is found here."""
+        if table.once:
+            raise ValueError(
+                "Expected a table that can be read more than once, got a one-shot reader; "
+                "hand over the file or the data frame."
+            )
+        sums = table.sum(Together((totals, unclassified)), what="Reading the table")
+        self._check_raw(sums)
+        self._check_rows(table.n_rows)
+        return sums
+
+    def _draw(
+        self, studied: Any, plan: Plan, data: Table, rng: np.random.Generator
+    ) -> Mapping[str, Any]:
         """Noise in grid units, then units of rows of norm one."""
-        noise, k = plan.noise_scale, len(self._classes())
-        if plan.method == "posterior":
-            draws = drawn(studied[0], studied[1], plan, rng)
-            return draws | _in_table_units(_logits(plan.method, noise, k, draws), data.rows)
-        arrays: Arrays = {"centre": draw_centre(studied, noise["centre"], rng)}
+        noise, k = plan.noise_scale, len(self.declared_classes())
+        arrays: dict[str, FloatArray] = {"centre": draw_centre(studied, noise["centre"], rng)}
         total = data.sum(Distances(centre_of(arrays["centre"], noise["centre"])))["distances"]
         arrays["distance"] = add_noise(total, noise["distance"] * GRID_NORM, rng) / GRID_NORM
         weights = _weights(arrays, noise)
@@ -407,34 +367,37 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
             arrays |= _draw_moments(data, noise, weights, rng)
             model = _newton(k, arrays, noise)
             arrays |= newton_rounds(model, ask)
-            return arrays | _in_table_units(_estimated(model, weights), data.rows)
-        return arrays | _in_table_units(_logits(plan.method, noise, k, arrays), data.rows)
+            logits = _estimated(model, weights)
+            return Arrays(arrays | in_table_units(logits, data.rows), logits)
+        logits = _logits(plan.method, noise, k, arrays)
+        return Arrays(arrays | in_table_units(logits, data.rows), logits)
 
     def _finish(self, rows: Rows) -> None:
-        self.classes_ = self._classes()
+        self.classes_ = self.declared_classes()
         arrays = self.release_.arrays
         self.coef_, self.intercept_ = arrays["coef"], arrays["intercept"]
         self.feature_names_ = rows.features.names
         self._recipe_used = Rows(rows.features)
         self._from_arrays = rows.labels is not None and len(rows.labels.columns) > 1
-        if "draws" in arrays:
-            self.draws_ = arrays["draws"]
-        self._told: list[Logits] = []  # scikit-learn allows no new attribute in a prediction
+        # A list, since scikit-learn allows no new attribute in a prediction.
+        self._told: list[Logits] = [] if self._solution is None else [self._solution]
 
     @property
     def _logits(self) -> Logits:
         """What the release says of logits, found when it is first asked for."""
         if not self._told:
             method, K = self.release_.parameters["method"], len(self.classes_)
-            self._told.append(_logits(method, self.noise_scale_, K, self.release_.arrays))
+            arrays, other = self.release_.arrays, self._other
+            known = _logits(method, self.noise_scale_, K, arrays) if other is None else None
+            self._told.append(known or other.logits(arrays))  # type: ignore[union-attr]
         return self._told[0]
 
     # -- after the release ---------------------------------------------------------------------
 
-    def intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """The ends of intervals for each coefficient, about `coef_`.
+    def intervals(self, level: float = 0.95) -> Intervals:
+        """Intervals for each coefficient of the population, about `coef_`.
 
-        They count sampling, privacy noise and the error of the model of the curvature, from the
+        They cover sampling, privacy noise and the error of the model of the curvature, from the
         release alone, with the prior by which the coefficients were estimated. They are approximate
         and half as long again as these errors say, since these were too short on made-up tables;
         docs/classification.md has their measured coverage.
@@ -446,11 +409,15 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
                 f"Expected a method that knows its errors, got {self.release_.parameters['method']}"
                 "; use newton."
             )
-        wide = float(norm.ppf(0.5 + 0.5 * _validate.probability("level", level)))
         scale = self._recipe_used.features.scale / GRID_NORM
         of_odds = 2.0 * errors.T[1:] if len(self.classes_) == 2 else errors.T
-        reach = _WIDER * wide * of_odds * scale
-        return self.coef_ - reach, self.coef_ + reach
+        return Intervals.of_normal(
+            self.feature_names_,
+            self.coef_,
+            _WIDER * of_odds * scale,
+            level=level,
+            labels=tuple(map(str, self.classes_)),
+        )
 
     def decision_function(self, X: Any) -> FloatArray:
         """Moderated log-odds of the second of two classes, or logits of every class."""
@@ -476,6 +443,16 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         return np.column_stack([expit(-logits), expit(logits)])
 
 
+def _check_distinct(classes: Any, labels: Any) -> None:
+    """Refuse classes that are one number in the labels' type, as whole numbers beyond 2^53 are."""
+    kind = str(labels.dtype).rpartition(".")[2]
+    if kind.startswith("float") and len(set(np.asarray(classes, kind).tolist())) < len(classes):
+        raise ValueError(
+            f"Expected classes that labels of type {kind} can tell apart, got "
+            f"{classes.tolist()!r}; hand over labels as whole numbers."
+        )
+
+
 def _elsewhere(X: Any) -> bool:
     """Whether these are rows of another array library, perhaps on a graphics card."""
     return hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray)
@@ -484,18 +461,18 @@ def _elsewhere(X: Any) -> bool:
 # -- parts -------------------------------------------------------------------------------------
 
 
-def _parts(method: str, n_classes: int) -> dict[str, tuple[float, float]]:
+def _parts(method: str, n_classes: int) -> list[Part]:
     """How far a row of norm one moves each sum, and its share of the squared mean shift.
 
     A row (c, x) is one of x and of c in a gradient.
     """
     c2 = _CONSTANT**2
-    parts = {name: (1.0, share) for name, share in _SHARES[method].items()}
+    parts = [Part(name, 1.0, share) for name, share in _SHARES[method].items()]
     left = 1.0 - sum(_SHARES[method].values())
     bound = weighted_bound(n_classes) if method == "newton" else _CLIP
     all_rounds = bound * math.sqrt(_ROUNDS[method])
-    parts["gradients"] = (all_rounds, left / (1.0 + c2))
-    parts["residuals"] = (all_rounds, left * c2 / (1.0 + c2))
+    parts.append(Part("gradients", all_rounds, left / (1.0 + c2)))
+    parts.append(Part("residuals", all_rounds, left * c2 / (1.0 + c2)))
     return parts
 
 
@@ -512,7 +489,7 @@ def _weights(arrays: Mapping[str, FloatArray], noise: Mapping[str, float]) -> We
 
 def _draw_moments(
     table: Table, noise: Mapping[str, float], weights: Weights, rng: np.random.Generator
-) -> Arrays:
+) -> dict[str, FloatArray]:
     """Noisy sums of w, of w y and of w y y^T: a row moves them by 1, by 1 and by 1/L."""
     sums, unit, root = table.sum(WeightedMoments(weights)), GRID_NORM**2, math.sqrt(weights.radius)
     gram = add_symmetric_noise(sums["gram"], noise["gram"] * unit, rng)
@@ -561,7 +538,7 @@ def _whole(theta: FloatArray) -> tuple[FloatArray, float]:
     return np.round(theta / unit), unit
 
 
-def newton_rounds(model: Newton, ask: Ask) -> Arrays:
+def newton_rounds(model: Newton, ask: Ask) -> dict[str, FloatArray]:
     """Ask for a gradient where the model wants one, round by round."""
     rounds = []
     for _ in range(_ROUNDS["newton"]):
@@ -600,10 +577,6 @@ def _step(arrays: Mapping[str, FloatArray], noise: Mapping[str, float], n_classe
 def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, FloatArray]) -> Logits:
     """What the released arrays say, by the method's name."""
     basis = class_basis(n_classes)
-    if method == "posterior":
-        mean = arrays["draws"].mean(axis=0)
-        theta = np.outer(mean, [-0.5, 0.5])
-        return Logits(theta[1:], theta[0], 1.0, theta[0])
     assert isinstance(noise, Mapping)
     weights = _weights(arrays, noise)
     if method == "descent":
@@ -627,7 +600,8 @@ def _estimated(model: Newton, weights: Weights) -> Logits:
     return Logits(theta, intercept, factor, model.basis @ centre, errors).of_rows(weights)
 
 
-def _in_table_units(logits: Logits, rows: Rows) -> Arrays:
+def in_table_units(logits: Logits, rows: Rows) -> dict[str, FloatArray]:
+    """Coefficients and intercepts as they are released."""
     coef, intercept = logits.coefficients()
     coef = coef * rows.features.scale / GRID_NORM
     return {"coef": coef, "intercept": intercept - coef @ rows.features.middle}

@@ -31,8 +31,10 @@ from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP, shift_profile
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss
-from ndis.mechanisms.base import Arrays, Forecast, Plan, PrivateEstimator, Target
+from ndis.mechanisms.base import PrivateEstimator
+from ndis.mechanisms.run import Forecast, Plan, Run
 from ndis.mechanisms.sketch import Estimate
+from ndis.mechanisms.target import Part, Target
 from ndis.randomness import (
     add_laplace_noise,
     add_noise,
@@ -109,6 +111,10 @@ class PrivateGraph(PrivateEstimator):
     True
     """
 
+    needs = ("nodes",)
+    reads = "edges"
+    methods = METHODS
+
     nodes: int | Sequence[Node] | None = field(default=None, kw_only=False)
     method: str = "auto"
     cut_size: int | None = None
@@ -127,16 +133,18 @@ class PrivateGraph(PrivateEstimator):
         size : int, optional
             The number of nodes, where `nodes` does not say it.
         """
-        n = self._size(size)
+        return self._plan(self._size(size))
+
+    def _plan(self, n: int) -> Plan:
         method = _validate.one_of("method", self.method, ("auto", *METHODS))
         if method != "auto":
-            return self._planned(method, n, "It was asked for.")
+            return self._planned_by(method, n, "It was asked for.")
         if self.noise_scale is not None:
             raise ValueError(
                 "Expected a method for a given noise_scale, got 'auto'; say what the noise is of."
             )
         s = self._cut_size(n)
-        possible = [self._planned(name, n, "") for name in METHODS if self._can(name, n)]
+        possible = [self._planned_by(name, n, "") for name in METHODS if self._can(name, n)]
         errors = [self._cut_error(plan, n, s) for plan in possible]
         best = int(np.argmin(errors))
         others = ", ".join(
@@ -195,7 +203,7 @@ class PrivateGraph(PrivateEstimator):
         known = self.sets is not None or self.n_cuts is not None
         return method == "sketch" or (known if method == "answers" else n <= _MOST_NODES)
 
-    def _planned(self, method: str, n: int, reason: str) -> Plan:
+    def _planned_by(self, method: str, n: int, reason: str) -> Plan:
         target, given = self._target(), self.noise_scale
         if given is not None:
             given = _validate.positive("noise_scale", given)
@@ -219,7 +227,8 @@ class PrivateGraph(PrivateEstimator):
             at = [float(loss.epsilon(target.delta)) if given else noise for noise, loss in both]
             noise, loss = both[int(at[1] < at[0])]
             shapes = {"answers": (k,)}
-        return Plan(method, noise, target.promise(loss, self.relation), shapes, reason)
+        promise = target.promise(loss, self.relation)
+        return Plan(method, (Part(None, noise=noise),), promise, shapes, reason)
 
     def _crossed(self, n: int) -> tuple[int, int]:
         """The most declared cuts that one edge can cross, and how many there are."""
@@ -249,7 +258,8 @@ class PrivateGraph(PrivateEstimator):
             raise _no_cut()
         return members
 
-    def _declared_sets(self) -> NDArray[np.bool_]:
+    def declared_sets(self) -> NDArray[np.bool_]:
+        """The declared sets as masks of the nodes, one in each row."""
         self._members()
         return masks(self._labels, self.sets)
 
@@ -264,8 +274,8 @@ class PrivateGraph(PrivateEstimator):
 
     # -- with the data -----------------------------------------------------------------------
 
-    def fit(self, X: Any, y: None = None) -> PrivateGraph:
-        """Read the graph, spend the budget, release it.
+    def prepare(self, X: Any, y: Any = None, *, plan: Plan | None = None) -> Run:
+        """Plan what will happen to a graph; reads nothing and spends nothing.
 
         Parameters
         ----------
@@ -273,26 +283,29 @@ class PrivateGraph(PrivateEstimator):
             As in `ndis.tables.read_edges`: undirected, weights in [0, 1], no self-loops.
         y : None
             Ignored, for scikit-learn's sake.
+        plan : Plan, optional
+            One that was made before.
         """
-        plan = self.plan()
+        plan = self.plan() if plan is None else plan
         if plan.method == "answers" and self.sets is None:
             raise ValueError(
                 "Expected the sets whose cuts are to be answered, got none; pass sets, or leave "
                 "n_cuts out."
             )
-        self._release(X, plan)
-        return self
+        return Run(self, X, plan, self)
 
     def _study(self, data: Any, plan: Plan) -> Edges:
         return read_edges(data, nodes=self._labels, weight=self.weight)
 
-    def _draw(self, edges: Edges, plan: Plan, data: Any, rng: np.random.Generator) -> Arrays:
+    def _draw(
+        self, edges: Edges, plan: Plan, data: Any, rng: np.random.Generator
+    ) -> dict[str, FloatArray]:
         noise = plan.noise_scale
         if plan.method == "sketch":
             return {"factor": draw_factor(edges, noise, self.n_components, rng)}
         if plan.method == "responses":
             return {"responses": draw_responses(edges, noise, rng)}
-        inside = self._declared_sets()
+        inside = self.declared_sets()
         integers = np.array([edges.units(mask) for mask in inside])
         pure = isinstance(plan.loss.directions()[0], TabulatedLoss)
         add = functools.partial(add_laplace_noise, scale=UNIT * noise * math.sqrt(0.5) * ROUND_UP)
@@ -369,7 +382,7 @@ class PrivateGraph(PrivateEstimator):
     def _answered(self, inside: NDArray[np.bool_], answers: FloatArray, noise: float) -> Estimate:
         # A set and its complement have one cut.
         known = {}
-        for place, mask in enumerate(self._declared_sets()):
+        for place, mask in enumerate(self.declared_sets()):
             known[mask.tobytes()] = known[(~mask).tobytes()] = place
         try:
             places = [known[mask.tobytes()] for mask in inside]

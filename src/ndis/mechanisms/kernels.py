@@ -21,6 +21,8 @@ from ndis.calibration import ROUND_UP
 from ndis.tables import GRID_NORM, Columns
 from ndis.tables.sums import KernelMoments, kernel_of_squares
 
+__all__ = ["default_kernel", "described", "inducing_points", "made", "proven_variance"]
+
 _CLASSES = {
     kind.__name__: kind
     for kind in (

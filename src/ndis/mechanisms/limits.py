@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ndis import _validate
+from ndis._validate import FloatArray
 from ndis.mechanisms import octaves
-from ndis.mechanisms.base import Arrays, Forecast, Plan, TableEstimator, mean_shift
+from ndis.mechanisms.run import Forecast, Plan
+from ndis.mechanisms.tabular import TableEstimator
 from ndis.tables import PRIVATE, Columns, Rows, Table
 
 
@@ -55,13 +56,15 @@ class PrivateLimits(TableEstimator):
     {'x0': (18.0, 90.0), 'x1': (13312.0, 62464.0)}
     """
 
+    needs = ()
+
     limits: str = field(default=PRIVATE, init=False)
     data_norm: None = field(default=None, init=False)
     levels: None = field(default=None, init=False)
     n_rows: None = field(default=None, init=False)
     _reads_again = False
 
-    def forecast(self, size: int | None = None, *, n_rows: int) -> Forecast:
+    def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """How many of a column's rows may lie beyond its limits; needs no data.
 
         Parameters
@@ -71,7 +74,7 @@ class PrivateLimits(TableEstimator):
         n_rows : int
             How many rows the table is expected to have.
         """
-        n_rows = _validate.count("n_rows", n_rows)
+        n_rows = self._expected_rows(n_rows)
         plan = self.plan(size)
         n_columns = plan.shapes["limit_bins"][0]
         # Three deviations more than eight bins together need to be seen, in either histogram.
@@ -87,15 +90,21 @@ class PrivateLimits(TableEstimator):
         return Rows(self._features(table, labels), found)
 
     def _plan(self, rows: Rows) -> Plan:
-        target = self._target(rows)
-        noise, loss = mean_shift(target, {}, self.noise_scale)
-        reason = "Two histograms of each column find its limits, whatever their scale."
-        return Plan("histograms", noise, target.promise(loss, "add-remove"), {}, reason)
+        return Plan.buying(
+            [],
+            self._target(rows),
+            self.noise_scale,
+            method="histograms",
+            shapes={},
+            reason="Two histograms of each column find its limits, whatever their scale.",
+        )
 
     def _study(self, data: Table, plan: Plan) -> None:
         """Counts are all that is read."""
 
-    def _draw(self, studied: None, plan: Plan, data: Table, rng: np.random.Generator) -> Arrays:
+    def _draw(
+        self, studied: None, plan: Plan, data: Table, rng: np.random.Generator
+    ) -> dict[str, FloatArray]:
         return {}
 
     def _finish(self, rows: Rows) -> None:

@@ -9,11 +9,10 @@ released. docs/proofs/graph-and-covariance.md has the proofs.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,27 +22,21 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
 from ndis.guarantee import NeighbourRelation
-from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
-from ndis.mechanisms.base import (
-    Arrays,
-    Forecast,
-    Plan,
-    TableEstimator,
-    Target,
-    mean_shift,
-)
+from ndis.loss import QuadraticLoss
+from ndis.mechanisms.run import Forecast, Plan, Run
 from ndis.mechanisms.sketch import Estimate
 from ndis.mechanisms.spectrum import Spectrum
+from ndis.mechanisms.tabular import TableEstimator
+from ndis.mechanisms.target import Part, Target
 from ndis.randomness import (
     add_noise,
     add_symmetric_noise,
-    draw_sketch,
-    least_ridge,
 )
-from ndis.tables import GRID_NORM, Columns, Rows, Table, leverages
+from ndis.tables import GRID_NORM, Columns, Rows, Table
 from ndis.tables.arrays import on_host
-from ndis.tables.exact import MOST_ROWS
 from ndis.tables.sums import NORM_BINS, count_norms
+
+__all__ = ["PrivateCovariance", "PrivatePCA", "SecondMoments", "moved", "row_shift"]
 
 # Shares of the squared budget: the number of rows, the sums if the mean is wanted, and the counts
 # of norms if a radius is bought; the second moments have the rest.
@@ -68,71 +61,77 @@ class SecondMoments(TableEstimator):
     def _placed(self) -> tuple[bool, bool]:
         return False, True
 
-    def _shifts(self) -> bool:
+    @property
+    def shifts(self) -> bool:
+        """Whether neighbours are tables in which a row moves."""
         known = (str(NeighbourRelation.ADD_REMOVE), str(NeighbourRelation.ROW_SHIFT))
         relation = _validate.one_of("relation", str(self.relation), known)
         return relation == NeighbourRelation.ROW_SHIFT
 
-    def _buys_norm(self) -> bool:
+    @property
+    def buys_norm(self) -> bool:
+        """Whether a radius is bought."""
         buys = _validate.one_of("norm", self.norm, ("declared", "private")) == "private"
-        if buys and self._shifts():
+        if buys and self.shifts:
             raise ValueError(
                 "Expected norm='declared' for rows that move, got 'private'; the radius is bought "
                 "for rows that come or go."
             )
         return buys
 
-    def _parts(self, recipe: Columns) -> dict[str, tuple[float, float]]:
+    def parts(self, recipe: Columns) -> list[Part]:
         """How far one row moves each sum, and its share of the squared budget."""
         length = recipe.norm
         matrix, sums = length**2, length
-        if self._shifts():
+        if self.shifts:
             sums = row_shift(recipe)
             matrix = moved(length, sums)
-        shares = {"count": 0.0 if self._shifts() or self.n_rows is not None else _COUNT}
+        shares = {"count": 0.0 if self.shifts or self.n_rows is not None else _COUNT}
         shares["sums"] = (_SUMS + _COUNT - shares["count"]) if self.center else 0.0
         shares["matrix"] = 1.0 - shares["count"] - shares["sums"]
-        bought = _NORMS if self._buys_norm() else 0.0
-        parts = {
-            "matrix": (matrix * ROUND_UP, shares["matrix"] * (1.0 - bought)),
-            "sums": (sums * ROUND_UP, shares["sums"] * (1.0 - bought)),
-            "count": (1.0, shares["count"] * (1.0 - bought)),
-            "norms": (1.0, bought),
-        }
-        return {name: part for name, part in parts.items() if part[1] > 0}
+        bought = _NORMS if self.buys_norm else 0.0
+        parts = [
+            Part("matrix", matrix * ROUND_UP, shares["matrix"] * (1.0 - bought)),
+            Part("sums", sums * ROUND_UP, shares["sums"] * (1.0 - bought)),
+            Part("count", 1.0, shares["count"] * (1.0 - bought)),
+            Part("norms", 1.0, bought),
+        ]
+        return [part for part in parts if part.share > 0]
 
     def _goal(self, rows: Rows) -> Target:
         """What is asked for; how far a row moves in scaled units must be known beforehand."""
-        return self._target(None if self._shifts() else rows)
+        return self._target(None if self.shifts else rows)
 
     def _on_matrix(self, rows: Rows, reason: str) -> Plan:
-        noise, loss = mean_shift(self._goal(rows), self._parts(rows.features), self.noise_scale)
-        return self._made("matrix", noise, loss, rows, reason)
-
-    def _made(
-        self, method: str, noise: dict[str, float], loss: PrivacyLoss, rows: Rows, reason: str
-    ) -> Plan:
-        d = len(rows.features.names)
+        d, parts = len(rows.features.names), self.parts(rows.features)
         known: dict[str, tuple[int, ...]] = {"matrix": (d, d), "sums": (d,), "count": ()}
-        known |= {"sketch": (d, self.n_components or d), "norms": (NORM_BINS,)}
-        shapes = {name: known[name] for name in noise if name in known}
-        shapes |= {"radius": ()} if "norms" in noise else {}
-        promise = self._goal(rows).promise(loss, self.relation)
-        return Plan(method, noise, promise, shapes, reason)
+        known |= {"norms": (NORM_BINS,)}
+        shapes = {str(part.name): known[str(part.name)] for part in parts}
+        return Plan.buying(
+            parts,
+            self._goal(rows),
+            self.noise_scale,
+            method="matrix",
+            shapes=shapes | ({"radius": ()} if self.buys_norm else {}),
+            reason=reason,
+            relation=self.relation,
+        )
 
     # -- with the data -----------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Read the table, spend the budget, release the moments.
+    def prepare(self, X: Any, y: Any = None, *, plan: Plan | None = None) -> Run:
+        """Open the table, and say what will happen to it; reads no row and spends nothing.
 
         Parameters
         ----------
         X : table
-            As in `TableEstimator.fit`.
+            As in `TableEstimator.prepare`.
         y : object
             Ignored, for scikit-learn's pipelines.
+        plan : Plan, optional
+            One that was made before for such a table.
         """
-        return super().fit(X)
+        return super().prepare(X, plan=plan)
 
     def _study(self, table: Table, plan: Plan) -> Any:
         bought = "norms" in plan.noise_scale
@@ -145,7 +144,9 @@ class SecondMoments(TableEstimator):
         self._check_rows(table.n_rows)
         return studied
 
-    def _draw(self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator) -> Arrays:
+    def _draw(
+        self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator
+    ) -> dict[str, FloatArray]:
         noise, arrays = plan.noise_scale, {}
         recipe = table.rows.features
         grid = GRID_NORM / recipe.norm  # grid units of the longest row
@@ -156,13 +157,8 @@ class SecondMoments(TableEstimator):
             table = table.with_rows(Rows(replace(recipe, norm=radius)))
             studied, recipe = table.moments, replace(recipe, norm=radius)
         unit = recipe.norm / GRID_NORM
-        if "sketch" in noise:
-            ridge = (grid * noise["sketch"]) ** 2 * ROUND_UP
-            columns = draw_sketch(studied["gram"], ridge, plan.shapes["sketch"][1], rng)
-            arrays["sketch"] = unit * columns
-        else:
-            noisy = add_symmetric_noise(studied["gram"], grid**2 * noise["matrix"], rng)
-            arrays["matrix"] = unit**2 * noisy
+        noisy = add_symmetric_noise(studied["gram"], grid**2 * noise["matrix"], rng)
+        arrays["matrix"] = unit**2 * noisy
         if "sums" in noise:
             arrays["sums"] = unit * add_noise(studied["sums"], grid * noise["sums"], rng)
         if "count" in noise:
@@ -171,7 +167,7 @@ class SecondMoments(TableEstimator):
 
     def _public(self, data: Table) -> dict[str, Any]:
         """Neighbours whose rows move have equally many: their number is public."""
-        known = {"n_rows": data.n_rows} if self._shifts() else {}
+        known = {"n_rows": data.n_rows} if self.shifts else {}
         return {**super()._public(data), **known}
 
     # -- what follows from the release ---------------------------------------------------------
@@ -232,8 +228,8 @@ class PrivateCovariance(SecondMoments):
         As in `TableEstimator`. With limits, columns are measured from their middle and in units of
         their half-widths while they are summed; answers are in the table's own units.
     method : {"auto", "matrix", "sketch"}
-        Noise on the matrix of second moments, or its random projection. "auto"
-        takes the one with the smaller forecast error, and says why in the plan.
+        Noise on the matrix of second moments, which is "auto", or, with the package ndis-papers,
+        its random projection.
     relation : {"add-remove", "row-shift"}
         Who is protected: the presence of a row, or a row that moves by a vector of norm at most 1
         in the table's own units.
@@ -273,6 +269,8 @@ class PrivateCovariance(SecondMoments):
     True
     """
 
+    methods = ("matrix",)
+
     n_components: int = 738
     center: bool = True
     norm: str = "declared"
@@ -282,73 +280,30 @@ class PrivateCovariance(SecondMoments):
     # -- before the data ---------------------------------------------------------------------
 
     def _plan(self, rows: Rows) -> Plan:
-        method = _validate.one_of("method", self.method, ("auto", "matrix", "sketch"))
-        if method == "auto" and not self._shifts():
-            reason = "Noise on the matrix has less error than a sketch wherever rows come or go."
-            return self._on_matrix(rows, reason)
-        if method == "auto" and self.noise_scale is None:
-            both = (self._on_matrix(rows, ""), self._by_sketch(rows, ""))
-            errors = [self._least_error(plan) for plan in both]
-            return replace(
-                both[int(errors[1] < errors[0])],
-                reason=f"For a unit vector noise on the matrix has a standard error of "
-                f"{errors[0]:.3g}, a sketch at least {errors[1]:.3g}, in scaled units.",
-            )
-        if method == "sketch" or "sketch" in (self.noise_scale or {}):
-            return self._by_sketch(rows, "A sketch was asked for.")
-        return self._on_matrix(rows, "Noise on the matrix was asked for.")
+        reason = "Noise on the matrix has less error than a sketch wherever rows come or go."
+        if self.method != "auto":
+            reason = "Noise on the matrix was asked for."
+        elif self.shifts:
+            reason = "Noise on the matrix is known, whatever the table; a sketch errs by a share."
+        return self._on_matrix(rows, reason)
 
-    def _by_sketch(self, rows: Rows, reason: str) -> Plan:
-        if self._buys_norm():
-            raise ValueError(
-                "Expected norm='declared' for a sketch, got 'private'; buy it with noise on the "
-                "matrix."
-            )
-        target, r = self._target(), _validate.count("n_components", self.n_components)
-        recipe = rows.features
-        beside = {name: part for name, part in self._parts(recipe).items() if name != "matrix"}
-        length, reach = recipe.norm, row_shift(recipe) if self._shifts() else None
-        # With less than this, doubles could not tell the noise from the matrix.
-        n_rows = MOST_ROWS if self.n_rows is None else _validate.count("n_rows", self.n_rows)
-        least = math.sqrt(least_ridge(n_rows * length**2, len(recipe.names))) * ROUND_UP
-        if self.noise_scale is None:
-            noise = dict(least_weight(target, length, reach, r, tuple(beside.items())))
-            noise["sketch"] = max(noise["sketch"], least)
-        else:
-            parts = {"sketch": (0.0, 1.0), **beside}
-            noise, _ = mean_shift(target, parts, self.noise_scale)
-            if noise["sketch"] < least:
-                raise ValueError(
-                    f"Expected noise_scale['sketch'] of at least {least:.3g}, got "
-                    f"{noise['sketch']:.3g}; raise it, or declare n_rows."
-                )
-        loss = Profile.both(sketch_loss(noise["sketch"], length, reach, r))
-        if beside:
-            loss = loss + mean_shift(target, beside, {name: noise[name] for name in beside})[1]
-        return self._made("sketch", noise, loss, rows, reason)
-
-    def _least_error(self, plan: Plan) -> float:
-        """The standard error of a scatter of zero, along a unit vector."""
-        if plan.method == "matrix":
-            return float(plan.noise_scale["matrix"])
-        return float(math.sqrt(2.0 / self.n_components) * plan.noise_scale["sketch"] ** 2)
-
-    def forecast(self, size: int | None = None, *, n_rows: int) -> Forecast:
+    def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """The standard error to be expected of the variance along a column.
 
         Parameters
         ----------
         size : int, optional
             How many columns there are, where `limits` or `columns` do not name them.
-        n_rows : int
-            About how many rows the table has.
+        n_rows : int, optional
+            About how many rows the table has; the declared `n_rows` if not given.
         """
-        rows, n = self._rows_declared(size), _validate.count("n_rows", n_rows)
-        plan, length = self._plan(rows), rows.features.norm
+        rows, n = self._rows_declared(size), self._expected_rows(n_rows)
+        other, length = self._other, rows.features.norm
+        plan = (other or self)._plan(rows)
+        if other is not None:
+            return other._forecast(rows, plan, n)
         noise, widths = plan.noise_scale, (GRID_NORM / (length * rows.features.scale)) ** 2
-        low = high = self._least_error(plan)
-        if plan.method == "sketch":
-            high += math.sqrt(2.0 / self.n_components) * n * length**2
+        low = high = float(noise["matrix"])
         more = 2.0 * length * noise.get("sums", 0.0), length**2 * noise.get("count", 0.0)
         high = math.hypot(high, *more)
         return Forecast(
@@ -423,17 +378,17 @@ class PrivateCovariance(SecondMoments):
 
     def removal_losses(self, X: Any) -> QuadraticLoss:
         """The loss of every removal of a row, present first; of a sketch, by a column of it."""
-        table = self._view(X)
-        plan = self._plan(table.rows)
+        run = self.prepare(X)
+        table, plan = run.data, run.plan
         noise, unit = plan.noise_scale, table.rows.features.norm / GRID_NORM
         if "norms" in noise:
             raise ValueError(
                 "Expected norm='declared', got 'private', which is no Gaussian as a whole; audit "
                 "it by running it."
             )
-        if plan.method == "sketch":
-            _, leverage = leverages(table, (noise["sketch"] / unit) ** 2)
-            return QuadraticLoss.from_leverage(np.minimum(leverage, 1.0))
+        if (other := self._other) is not None:
+            losses: QuadraticLoss = other.removal_losses(run)  # type: ignore[attr-defined]
+            return losses
         squares = unit**2 * table.measure(lambda block: block.squares()[None], 1)[0]
         away = (squares / noise["matrix"]) ** 2
         if "sums" in noise:
@@ -503,20 +458,20 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
                 f"Expected n_components <= {d} columns, got {self.n_components}; ask for fewer."
             )
         reason = "Components are those of a matrix of second moments with noise"
-        bought = ", of rows scaled down to a norm that is bought" if self._buys_norm() else ""
+        bought = ", of rows scaled down to a norm that is bought" if self.buys_norm else ""
         return self._on_matrix(rows, f"{reason}{bought}.")
 
-    def forecast(self, size: int | None = None, *, n_rows: int) -> Forecast:
+    def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """The standard error to be expected of an explained variance.
 
         Parameters
         ----------
         size : int, optional
             How many columns there are, where `limits` or `columns` do not name them.
-        n_rows : int
-            About how many rows the table has.
+        n_rows : int, optional
+            About how many rows the table has; the declared `n_rows` if not given.
         """
-        plan, n = self.plan(size), _validate.count("n_rows", n_rows)
+        plan, n = self.plan(size), self._expected_rows(n_rows)
         noise = plan.noise_scale
         low = noise["matrix"] / n * (0.01 if "norms" in noise else 1.0)
         within = "rows of a tenth of the declared norm or more" if "norms" in noise else "any rows"
@@ -565,7 +520,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
         -------
         ndarray of shape (n_rows, n_components)
         """
-        table = self._view(X)
+        table, labels = self._open(X)
+        table = table.with_rows(self._rows(table, labels))
         weights = self.components_ / self.scale_
         parts = [
             weights @ (on_host(block.features) - self.mean_[:, None])
@@ -612,67 +568,6 @@ def moved(length: float, shift: float) -> float:
     if ratio < math.sqrt(0.5):
         return math.sqrt(2.0) * length**2
     return shift**2 * max(2.0 * ratio - 1.0, math.sqrt(2.0 * ratio**2 - 0.5))
-
-
-def sketch_loss(
-    weight: float, length: float, shift: float | None, n_components: int
-) -> QuadraticLoss:
-    """The worst pair of a sketch with columns N(0, sum z z^T + weight^2 I), row present first.
-
-    Parameters
-    ----------
-    weight : float
-    length : float
-        No row is longer.
-    shift : float or None
-        How far a row may move; None if it comes or goes.
-    n_components : int
-
-    Examples
-    --------
-    >>> from ndis.mechanisms.moments import sketch_loss
-    >>> sketch_loss(4.0, 2.0, None, 10).excess
-    array([0.25])
-    >>> lam = 1.0 + sketch_loss(2.0, 1e9, 1.0, 10).excess.max()
-    >>> f"{lam + 1 / lam:.6f}"
-    '2.250000'
-    """
-    longest = length / weight
-    if shift is None:
-        return QuadraticLoss(longest**2, 0.0, n_components)
-    b = shift / weight
-    worst = 0.5 * b + math.sqrt(1.0 + 0.25 * b * b)
-    if longest >= worst:
-        excess = b * worst
-    else:
-        shortest = max(longest - b, 0.0)
-        excess = (longest - shortest) * (longest + shortest) / (1.0 + shortest**2)
-    return QuadraticLoss([excess, -excess], 0.0, n_components)
-
-
-@functools.lru_cache(maxsize=256)
-def least_weight(
-    target: Target,
-    length: float,
-    shift: float | None,
-    n_components: int,
-    beside: tuple[tuple[str, tuple[float, float]], ...],
-) -> tuple[tuple[str, float], ...]:
-    """The least noise of a sketch, and the noise of what is released beside it."""
-    assert target.epsilon is not None
-    noise, _ = mean_shift(target, dict(beside))
-    more = mean_shift(target, dict(beside), noise)[1] if beside else None
-
-    def family(weight: float) -> PrivacyLoss:
-        loss = Profile.both(sketch_loss(weight, length, shift, n_components))
-        return loss if more is None else loss + more
-
-    # Of the order of the weight that Blocki et al. (2012) publish, which is 300 times too large.
-    size = length if shift is None else min(length, shift)
-    guess = math.sqrt(n_components) * math.log(16.0 * n_components / target.delta)
-    guess /= max(target.epsilon, 1e-2)
-    weight, _ = target.least_noise(family, start=0.1 * size * guess)
-    return (("sketch", weight), *noise.items())
 
 
 def best_radius(

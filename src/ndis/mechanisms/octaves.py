@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndis._validate import FloatArray
+from ndis.mechanisms.run import Arrays, Method, Plan
+from ndis.mechanisms.target import LIMITS
 from ndis.randomness import add_noise
 from ndis.release import Shapes
 from ndis.tables import Below, Block, ExactSum, Rows, Table, Together
 
-# Share of the squared budget that limits cost where something else is released from the table.
-SHARE = 0.1
+if TYPE_CHECKING:
+    from ndis.mechanisms.tabular import TableEstimator
+
 # Probability that a bin without rows is taken for an outermost one, in any column.
 MISTAKE = 1e-3
 N_BINS = 64
@@ -36,6 +40,52 @@ _ZERO = N_OCTAVES // 2
 # Every edge of any second histogram: 64 steps from each power of two to the next.
 _STEPS = np.outer(2.0 ** np.arange(-66, 63), 1.0 + np.arange(N_BINS) / N_BINS).reshape(-1)
 EDGES = np.concatenate([[-np.inf], -_STEPS[::-1], [0.0], _STEPS, [np.inf]])
+
+
+@dataclass(frozen=True)
+class FindingLimits(Method):
+    """Limits first, then what a method does to a table with these limits.
+
+    It takes one pass more, which is all that is read before the payment: what could fail later
+    fails in that pass, which sees every value that later ones see.
+
+    Attributes
+    ----------
+    model : TableEstimator
+        What may refuse a table.
+    then : Method
+        What is done with the limits.
+    """
+
+    model: TableEstimator
+    then: Method
+
+    def _plan(self, rows: Rows) -> Plan:
+        plan = self.then._plan(rows)
+        if LIMITS not in {part.name for part in plan.parts}:  # or they would cost nothing
+            raise RuntimeError(
+                f"Expected {type(self.then).__name__} to buy the limits that it asks for, got a "
+                "plan without them; please report this fault of the mechanism."
+            )
+        return replace(plan, shapes={**plan.shapes, **shapes(len(rows.bought))})
+
+    def _study(self, data: Table, plan: Plan) -> ExactSum:
+        model = self.model
+        if data.once and model._reads_again:
+            raise ValueError(
+                'Expected a table that can be read twice for limits="private", got one that can '
+                "be read only once; write it to a file first, or pass limits."
+            )
+        sums = read(data, *model._checked)
+        model._check_rows(data.n_rows)
+        model._check_raw(sums)
+        return sums["below"]
+
+    def _draw(self, studied: Any, plan: Plan, data: Table, rng: np.random.Generator) -> Arrays:
+        arrays = draw(studied, plan.noise_scale[LIMITS], rng)
+        view = data.with_rows(found(data.rows, arrays, plan.noise_scale))
+        then = self.then._draw(self.then._study(view, plan), plan, view, rng)
+        return Arrays({**arrays, **then}, getattr(then, "found", None))
 
 
 def sensitivity(n_columns: int, relation: str = "add-remove") -> float:
@@ -64,9 +114,11 @@ def draw(below: ExactSum, noise: float, rng: np.random.Generator) -> dict[str, F
     return {"limit_octaves": octaves, "limit_bins": bins}
 
 
-def found(rows: Rows, arrays: Mapping[str, Any], noise: float) -> Rows:
+def found(rows: Rows, arrays: Mapping[str, Any], noise: Any) -> Rows:
     """The recipe with the limits that the released histograms tell: post-processing."""
-    pairs = limits(arrays["limit_octaves"], arrays["limit_bins"], noise)
+    if not rows.bought:
+        return rows
+    pairs = limits(arrays["limit_octaves"], arrays["limit_bins"], noise[LIMITS])
     known: dict[str, tuple[float, float]] = {}
     for (name, *_), (low, high) in zip(rows.bought, pairs, strict=True):
         before = known.get(name, (low, high))  # the numbers of a list share their limits

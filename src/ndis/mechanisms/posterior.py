@@ -22,8 +22,13 @@ from ndis.calibration import ROUND_UP, meets
 from ndis.gaussian import Gaussian
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.loss.posteriors import Envelope
-from ndis.mechanisms.base import Arrays, Forecast, Plan, PrivateEstimator, Target
+from ndis.mechanisms.base import PrivateEstimator
+from ndis.mechanisms.run import Forecast, Plan, Run
+from ndis.mechanisms.target import Part, Target
 from ndis.randomness import draw_gaussian
+from ndis.release import Release
+
+__all__ = ["MOST", "SMALLEST", "Draws", "GaussianOutput", "drawn"]
 
 SIDES = ("absent", "present")
 
@@ -60,6 +65,8 @@ class Draws:
         The noise is no less than this: some laws are private as they are.
     given : float, optional
         The noise, where the caller has chosen it.
+    share : float, optional
+        The share of `least_divided`, where it is known already.
     """
 
     target: Target
@@ -67,6 +74,7 @@ class Draws:
     start: float = 1.0
     floor: float = 1e-9
     given: float | None = None
+    share: float | None = None
 
     def __post_init__(self) -> None:
         given = self.given
@@ -101,7 +109,7 @@ class Draws:
         Examples
         --------
         >>> from ndis import QuadraticLoss
-        >>> from ndis.mechanisms.base import Target
+        >>> from ndis.mechanisms.target import Target
         >>> from ndis.mechanisms.posterior import Draws
         >>> draws = Draws(Target(1.0, 1e-5), floor=0.1)
         >>> noise, _ = draws.least(lambda v: QuadraticLoss.from_shift(v**-0.5))
@@ -121,8 +129,8 @@ class Draws:
         self,
         worst_case: Callable[[float, float], PrivacyLoss],
         rough: Callable[[float, float], PrivacyLoss] | None = None,
-    ) -> tuple[float, PrivacyLoss]:
-        """The same where the worst case divides itself into shares, which are searched for.
+    ) -> tuple[float, PrivacyLoss, float]:
+        """The same where the worst case divides itself into shares; and the share that was best.
 
         Parameters
         ----------
@@ -142,13 +150,14 @@ class Draws:
         def least() -> tuple[float, PrivacyLoss]:
             return self.least(lambda variance: worst_case(variance, share), noise)
 
-        noise, share = self.start, 0.5
-        for _ in range(_ROUNDS if self.given is None else 1):
+        noise, share = self.start, 0.5 if self.share is None else self.share
+        rounds = 0 if self.share is not None else _ROUNDS if self.given is None else 1
+        for _ in range(rounds):
             noise, _ = least()
             bounds, options = (-_LOGIT, _LOGIT), {"xatol": 1e-4}
             found = minimize_scalar(badness, bounds=bounds, method="bounded", options=options)
             share = _share(float(found.x))
-        return least()
+        return *least(), share
 
     def least_of(self, envelope: Callable[[float], Envelope]) -> tuple[float, PrivacyLoss]:
         """The least noise that an envelope needs, by its dominating pair or by its bound.
@@ -166,7 +175,7 @@ class Draws:
 
         Examples
         --------
-        >>> from ndis.mechanisms.base import Target
+        >>> from ndis.mechanisms.target import Target
         >>> from ndis.mechanisms.posterior import Draws, Envelope
         >>> draws = Draws(Target(1.0, 1e-5))
         >>> noise, _ = draws.least_of(lambda v: Envelope(v**-0.5, 0.1 / v, rank=1))
@@ -188,7 +197,7 @@ class Draws:
 
         def least(kind: Callable[[Envelope, float], PrivacyLoss]) -> tuple[float, PrivacyLoss]:
             if first.mean_shift > 0 and first.kappa > 0:
-                return self.least_divided(lambda v, share: kind(envelope(v), share))
+                return self.least_divided(lambda v, share: kind(envelope(v), share))[:2]
             return self.least(lambda v: kind(envelope(v), 0.5))
 
         found = [least(kind) for kind in kinds]
@@ -293,8 +302,7 @@ class GaussianOutput(PrivateEstimator):
 
     # -- before the data ---------------------------------------------------------------------
 
-    def plan(self, size: Any = None) -> Plan:
-        """What `fit` will do; needs no data."""
+    def _plan(self, rows: Any = None) -> Plan:
         target, n_draws = self._target(), _validate.count("n_draws", self.n_draws)
         reverse = _validate.one_of("wider", self.wider, SIDES) == "present"
         draws = Draws(target, n_draws, floor=SMALLEST * self._spread(), given=self.noise_scale)
@@ -307,7 +315,8 @@ class GaussianOutput(PrivateEstimator):
             loss = loss.reversed() if reverse else loss
         note = "It rests on what the algorithm's owner declared that one record can do."
         promise = target.promise(loss, self.relation, "declared", note)
-        return Plan("draw", noise, promise, {"draws": (n_draws, self._dimension())}, how)
+        shapes = {"draws": (n_draws, self._dimension())}
+        return Plan("draw", (Part(None, noise=noise),), promise, shapes, how)
 
     def envelope(self, added_variance: float) -> Envelope:
         """The declared bounds at this much added noise variance."""
@@ -327,10 +336,13 @@ class GaussianOutput(PrivateEstimator):
 
     # -- with the data -----------------------------------------------------------------------
 
-    def fit(self, data: Any, y: None = None) -> GaussianOutput:
-        """Run the algorithm, spend the budget, release the draws."""
-        self.draws_ = self._release(data, self.plan()).arrays["draws"]
-        return self
+    def prepare(self, X: Any, y: Any = None, *, plan: Plan | None = None) -> Run:
+        """Plan what will happen to data of any kind: they are the algorithm's to read."""
+        return Run(self, X, self.plan() if plan is None else plan, self)
+
+    def _adopt(self, release: Release, data: Any, found: Any = None) -> None:
+        super()._adopt(release, data, found)
+        self.draws_ = release.arrays["draws"]
 
     def _study(self, data: Any, plan: Plan) -> tuple[FloatArray, FloatArray]:
         law = self.algorithm(data)
@@ -359,7 +371,7 @@ class GaussianOutput(PrivateEstimator):
 
     def _draw(
         self, studied: tuple[FloatArray, FloatArray], plan: Plan, data: Any, rng: Any
-    ) -> Arrays:
+    ) -> dict[str, FloatArray]:
         return drawn(*studied, plan, rng)
 
     def _public(self, data: Any) -> dict[str, Any]:
@@ -379,7 +391,9 @@ class GaussianOutput(PrivateEstimator):
         return _validate.positive("max_spread", self.max_spread)
 
 
-def drawn(mean: FloatArray, cov: FloatArray, plan: Plan, rng: np.random.Generator) -> Arrays:
+def drawn(
+    mean: FloatArray, cov: FloatArray, plan: Plan, rng: np.random.Generator
+) -> dict[str, FloatArray]:
     """Independent draws of the law plus noise, exact but for the grid of the noise."""
     n_draws = plan.shapes["draws"][0]
     return {"draws": draw_gaussian(mean, cov, plan.noise_scale, n_draws, rng)}

@@ -2,9 +2,9 @@
 
 By default the moments of public features are released: of K^{-1/2} k_U(x), where U are public
 points in the limits. They are sums over rows, so one mean shift covers them, and predictions with
-their variances follow for every input, for any number of rows. The other method, "posterior",
-draws the process itself at public points: one record moves the mean and the covariance of that law
-along one direction. docs/proofs/gaussian-process.md and docs/proofs/posteriors.md have the proofs.
+their variances follow for every input, for any number of rows. docs/proofs/gaussian-process.md has
+the proofs. (Another method, "posterior", draws the process itself at public points, and is in
+ndis-papers.)
 """
 
 from __future__ import annotations
@@ -12,56 +12,36 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.calibration import ROUND_UP
-from ndis.loss import PrivacyLoss
-from ndis.loss.posteriors import RankOneUpdate
-from ndis.mechanisms.base import (
-    Arrays,
-    Forecast,
-    Noise,
-    Plan,
-    TableEstimator,
-    Target,
-    mean_shift,
-    require_rows,
-)
 from ndis.mechanisms.kernels import (
     default_kernel,
     described,
     inducing_points,
     kernel_moments,
     made,
-    proven_variance,
 )
-from ndis.mechanisms.posterior import SMALLEST, Draws, drawn
+from ndis.mechanisms.run import Forecast, Plan
 from ndis.mechanisms.spectrum import Spectrum
+from ndis.mechanisms.tabular import TableEstimator
+from ndis.mechanisms.target import Part
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import GRID_NORM, Columns, Rows, Table
 from ndis.tables.arrays import on_host
 from ndis.tables.blocks import Block
 from ndis.tables.sums import KernelMoments
 
-METHODS = ("auto", "inducing", "posterior")
-# How far a row moves each sum, and the share of the budget; a row moves count and squares by 1.
-_PARTS = {"gram": (1.0, 0.30), "cross": (1.0, 0.67), "size": (math.sqrt(2.0), 0.03)}
+# A row moves each sum by one, and so count and squares, which are one part, by the root of two.
+_PARTS = (Part("gram", 1.0, 0.30), Part("cross", 1.0, 0.67), Part("size", math.sqrt(2.0), 0.03))
 # Shares of the labels' mean square that the process may explain, weighed by their likelihood.
 _EXPLAINED = (0.95, 0.8, 0.6, 0.4, 0.2)
 # Rounds in which the noise of mixed directions and the weights are found from each other.
 _ROUNDS = 4
-# More than an eigenvalue routine and a kernel's rounding can take away.
-_EIGEN_ROUND_UP = 1.0 + 1e-9
-# A computed posterior may be off by this share of its noise.
-_ROUNDING = 2.0**-10
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -80,8 +60,8 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         The public limits of the label; a mapping of limits may hold them too.
     method : {"auto", "inducing", "posterior"}
         "auto" is "inducing": noisy moments of features at public points, from which predictions and
-        their variances follow everywhere. "posterior" releases draws of the process at public
-        `query_points`, needs `max_rows`, and knows less.
+        their variances follow everywhere. "posterior", with the package ndis-papers, releases draws
+        of the process at public `query_points`, needs `max_rows`, and knows less.
     kernel : scikit-learn kernel, optional
         With fixed, public parameters, in the units of the table. By default a smooth one that
         varies over about half of the limits. "inducing" takes RBF and Matern, and estimates
@@ -144,7 +124,9 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
 
     levels: None = field(default=None, init=False)
     data_norm: None = field(default=None, init=False)
-    _labelled = True
+    labelled, _certified = True, frozenset({"label"})
+    needs = ("limits",)
+    methods = ("inducing",)
     label_limits: Any = None
     method: str = "auto"
     kernel: Any = None
@@ -166,18 +148,15 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
     # -- before the data ---------------------------------------------------------------------
 
     def _plan(self, rows: Rows) -> Plan:
-        if self._method() == "posterior":
-            posterior, target = self._posterior(rows), self._target()
-            return posterior.plan(
-                target, _validate.count("n_draws", self.n_draws), self.noise_scale
-            )
-        target = self._target(rows)
-        features = self._features_of(rows)
-        m, d = features.weights.shape
-        noise, loss = mean_shift(target, _PARTS, self.noise_scale)
-        shapes = {"weights": (m, d), "gram": (d, d), "cross": (d,), "size": (2,)}
-        reason = "Moments of public features give predictions everywhere, for any number of rows."
-        return Plan("inducing", noise, target.promise(loss, "add-remove"), shapes, reason)
+        target, (m, d) = self._target(rows), self._features_of(rows).weights.shape
+        return Plan.buying(
+            _PARTS,
+            target,
+            self.noise_scale,
+            method="inducing",
+            shapes={"weights": (m, d), "gram": (d, d), "cross": (d,), "size": (2,)},
+            reason="Moments of public features give predictions everywhere, from any table.",
+        )
 
     def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """The error to be expected of predictions within the limits, before anything is spent.
@@ -190,13 +169,10 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
             Rows of the imagined table; the declared `n_rows` if not given.
         """
         rows = self._rows_declared(size)
-        plan = self._plan(rows)
-        if plan.method == "posterior":
-            wide = math.hypot(plan.noise_scale, math.sqrt(self._posterior(rows).variance))
-            said = "the process is known exactly, or not at all"
-            name = "distance of a draw from the posterior's mean"
-            return Forecast({name: (plan.noise_scale, wide)}, (said,))
-        n = _validate.count("n_rows", self.n_rows if n_rows is None else n_rows)
+        plan = (self._other or self)._plan(rows)
+        if (other := self._other) is not None:
+            return other._forecast(rows, plan, n_rows)
+        n = self._expected_rows(n_rows)
         if unknown := [name for name, *_ in rows.bought]:
             rows = rows.found(dict.fromkeys(unknown, (-1.0, 1.0)))
         d = len(rows.features.names)
@@ -236,14 +212,13 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         check_is_fitted(self, "release_")
         rows, middle = self._fitted, self._middle
         inputs = self._inputs(X)
-        if self._method() == "posterior":
+        if (other := self._other) is not None:
             if return_std:
                 raise ValueError(
-                    "Expected method='auto' for return_std, got 'posterior'; draws alone do not "
-                    "tell how far they are from the process."
+                    f"Expected method='auto' for return_std, got {self.method!r}; its draws alone "
+                    "do not tell how far they are from the process."
                 )
-            draws, noise = self.release_.arrays["draws"], self.noise_scale_
-            return middle + self._posterior(rows).interpolate(inputs, draws, noise)
+            return middle + other.predict(inputs, rows)  # type: ignore[attr-defined]
         mean, variance = self._weights.predict(self._phi(inputs, rows))
         unit = self._unit(rows)
         if not return_std:
@@ -252,19 +227,13 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
 
     def _study(self, table: Table, plan: Plan) -> Any:
         rows = table.rows
-        if plan.method == "posterior":
-            posterior = self._posterior(rows)
-            records = table.measure(_whole, len(rows.features.names) + 1)
-            self._check_rows(records.shape[1])
-            return posterior.law(*self._records(records, rows))
         sums = table.sum(self._features_of(rows))
         self._check_rows(table.n_rows)
         return sums
 
-    def _draw(self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator) -> Arrays:
-        if plan.method == "posterior":
-            mean, cov = studied
-            return drawn(mean, cov, plan, rng)
+    def _draw(
+        self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator
+    ) -> dict[str, FloatArray]:
         features, noise, unit = self._features_of(table.rows), plan.noise_scale, float(GRID_NORM**2)
         sums = studied
         return {
@@ -283,9 +252,7 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         self._fitted = rows
         self._middle = float(rows.labels.middle[0])
         arrays = self.release_.arrays
-        if self._method() == "posterior":
-            self.query_points_ = self._posterior(rows).points
-            self.draws_ = self._middle + arrays["draws"]
+        if self._other is not None:
             return
         n, squares = arrays["size"]
         self._weights = Weights(arrays["gram"], arrays["cross"], (n, squares), self.noise_scale_)
@@ -302,19 +269,13 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         if self.kernel is not None:
             public["kernel"] = described(made(self.kernel))
         public.pop("query_points", None)
-        if self._method() == "posterior":
-            public["query_points"] = self._posterior(rows).points.tolist()
-        return public
+        return public if self._other is None else public | self._other._public(rows)
 
     # -- parts -------------------------------------------------------------------------------
 
     def _arrays(self, X: Any, y: Any) -> tuple[Any, Any]:
         rows, labels = super()._arrays(X, y)
         return rows, column_or_1d(labels, warn=True) if isinstance(labels, np.ndarray) else labels
-
-    def _method(self) -> str:
-        chosen = _validate.one_of("method", self.method, METHODS)
-        return "inducing" if chosen == "auto" else chosen
 
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
         features = self._features(table, labels)
@@ -337,7 +298,7 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
                 "from what the label means, not from the data."
             )
         rows = Rows(features, Columns([label], {}, limits), weighted=False)
-        if rows.bought and (self._method() == "posterior" or self.kernel is not None):
+        if rows.bought and (self._other is not None or self.kernel is not None):
             raise ValueError(
                 'Expected public limits for method="posterior" or a kernel of your own, got '
                 '"private"; pass the least and largest values, or take the default.'
@@ -355,13 +316,14 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
     def _placed(self) -> tuple[bool, bool]:
         return False, True
 
-    def _kernel(self, rows: Rows) -> Any:
+    def kernel_of(self, rows: Rows) -> Any:
+        """The kernel for inputs with these limits, with fixed parameters."""
         if self.kernel is None:
             return default_kernel(rows.features, _half(rows.labels))
         return made(self.kernel)
 
     def _features_of(self, rows: Rows) -> KernelMoments:
-        return kernel_moments(self._kernel(rows), rows.features, self.n_inducing)
+        return kernel_moments(self.kernel_of(rows), rows.features, self.n_inducing)
 
     def _unit(self, rows: Rows) -> float:
         """One unit of the scaled label."""
@@ -393,73 +355,9 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
             inputs = np.vstack([on_host(block.features).T for block in table.blocks(raw=True)])
         return np.asarray(np.clip(inputs, features.low, features.high))
 
-    # -- the posterior -----------------------------------------------------------------------
-
-    def _posterior(self, rows: Rows) -> Posterior:
-        """The law of the process at the query points, as far as parameters tell."""
-        columns, labels = rows.features, rows.labels
-        kernel, bound = self._kernel(rows), _half(labels)
-        given = self.noise_variance
-        largest = proven_variance(kernel, columns.low, columns.high)
-        if self.query_points is None:
-            half = 0.5 * (columns.high - columns.low)
-            points = columns.middle + half * inducing_points(len(half), self.n_inducing)
-        else:
-            shape = (None, len(columns.names))
-            points = _validate.floats("query_points", self.query_points, shape)
-        if self.max_rows is None:
-            raise ValueError(
-                "Expected max_rows, a public bound on the number of rows, got None; the mean of "
-                "a posterior cannot be bounded without it."
-            )
-        return Posterior(
-            kernel,
-            self._declared_variance(kernel, columns) if largest is None else largest,
-            largest is not None,
-            points,
-            bound**2 if given is None else _validate.positive("noise_variance", given),
-            bound * ROUND_UP,
-            _validate.count("max_rows", self.max_rows),
-        )
-
-    def _declared_variance(self, kernel: Any, columns: Columns) -> float:
-        """The bound on k(x, x) of a kernel that the caller vouches for."""
-        if not self.kernel_is_psd:
-            raise ValueError(
-                "Expected a kernel that is proven to be positive semi-definite, got "
-                f"{described(kernel)}; take another, or declare kernel_is_psd=True if you can "
-                "prove it."
-            )
-        stationary = kernel.is_stationary()
-        if self.kernel_bound is None and not stationary:
-            raise ValueError(
-                f"Expected kernel_bound, a public bound on k(x, x), for {described(kernel)}, got "
-                "None; only stationary kernels have one of their own."
-            )
-        own = float(kernel.diag(columns.middle[None, :])[0]) if stationary else math.inf
-        if not own > 0:
-            raise ValueError(
-                f"Expected a kernel with k(x, x) > 0, got {described(kernel)}; no process has a "
-                "variance that is not positive."
-            )
-        if self.kernel_bound is None:
-            return own * ROUND_UP
-        return _validate.positive("kernel_bound", self.kernel_bound)
-
-    def _records(self, records: FloatArray, rows: Rows) -> tuple[FloatArray, FloatArray]:
-        """Inputs in the units of the table, and labels about their middle, from grid integers."""
-        columns, labels = rows.features, rows.labels
-        inputs = columns.middle + (records[:-1] / columns.scale[:, None]).T
-        return np.clip(inputs, columns.low, columns.high), records[-1] / labels.scale[0]
-
 
 def _half(labels: Columns) -> float:
     return float(0.5 * (labels.high[0] - labels.low[0]))
-
-
-def _whole(block: Block) -> FloatArray:
-    """A block's rows with their labels below."""
-    return np.vstack([on_host(block.dense), on_host(block.labels)])
 
 
 class Weights:
@@ -533,101 +431,3 @@ class Weights:
         variances = self.spreads @ (turned**2).T + self.heights[:, None] * outside
         mean = self.weight @ means
         return mean, self.weight @ (variances + (means - mean) ** 2)
-
-
-@dataclass(frozen=True)
-class Posterior:
-    """The process at public points, given records of which only bounds are known.
-
-    Attributes
-    ----------
-    kernel : scikit-learn kernel
-    variance : float
-        A bound on k(x, x).
-    proven : bool
-        Whether the kernel is proven to be positive semi-definite.
-    points : ndarray of shape (m, d)
-    noise_variance : float
-        Of a label about the process.
-    label_bound : float
-        On the absolute value of a label.
-    max_rows : int
-    """
-
-    kernel: Any
-    variance: float
-    proven: bool
-    points: FloatArray
-    noise_variance: float
-    label_bound: float
-    max_rows: int
-
-    @cached_property
-    def norm(self) -> float:
-        """The largest eigenvalue of the prior covariance."""
-        return float(np.linalg.eigvalsh(self.kernel(self.points))[-1]) * _EIGEN_ROUND_UP
-
-    @property
-    def update(self) -> RankOneUpdate:
-        """What one record can do, in the worst case."""
-        return RankOneUpdate(
-            self.variance, self.norm, self.noise_variance, self.label_bound, self.max_rows
-        )
-
-    def plan(self, target: Target, n_draws: int, given: Noise | None) -> Plan:
-        """The least noise."""
-        given = None if given is None else _validate.positive("noise_scale", given)
-        noise, loss = _least_noise(self.update, target, n_draws, given)
-        if self.rounding() > _ROUNDING * noise:
-            raise ValueError(
-                f"Expected a posterior that doubles can resolve, got noise_variance="
-                f"{self.noise_variance:g} with max_rows={self.max_rows}; raise the one, or lower "
-                "the other."
-            )
-        note = "" if self.proven else "It rests on the declared kernel_is_psd."
-        basis = "proven" if self.proven else "declared"
-        promise = target.promise(loss, "add-remove", basis, note)
-        reason = "Draws of the process itself were asked for."
-        return Plan("posterior", noise, promise, {"draws": (n_draws, len(self.points))}, reason)
-
-    def rounding(self) -> float:
-        """How far doubles may move the mean: that of a solve with the largest condition number."""
-        n, s2 = self.max_rows, self.noise_variance
-        condition = (n * self.variance + s2) / s2
-        largest = n * math.sqrt(self.variance * self.norm) * self.label_bound / s2
-        return 2.0**-53 * condition * largest
-
-    def law(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and covariance at the points, given the records: one Cholesky factor."""
-        require_rows(len(X), self.max_rows)
-        prior = np.asarray(self.kernel(self.points))
-        if not len(X):
-            return np.zeros(len(prior)), prior
-        if not self.proven and np.max(self.kernel.diag(X)) > self.variance:
-            raise ValueError(
-                f"Expected records with k(x, x) <= kernel_bound={self.variance}, got one beyond "
-                "it; raise kernel_bound, or narrow the limits."
-            )
-        matrix = self.kernel(X)
-        matrix[np.diag_indices_from(matrix)] += self.noise_variance
-        factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-        across = self.kernel(X, self.points)
-        mean = across.T @ cho_solve((factor, True), y, check_finite=False)
-        half = solve_triangular(factor, across, lower=True, check_finite=False)
-        cov = prior - half.T @ half
-        return mean, 0.5 * (cov + cov.T)
-
-    def interpolate(self, X: FloatArray, draws: FloatArray, noise_scale: float) -> FloatArray:
-        """Values between the points: the linear predictor under the prior, given the draws."""
-        spread = noise_scale**2 / len(draws)
-        matrix = np.asarray(self.kernel(self.points)) + spread * np.eye(len(self.points))
-        weights = np.linalg.solve(matrix, draws.mean(axis=0))
-        return np.asarray(self.kernel(X, self.points) @ weights)
-
-
-@lru_cache(maxsize=256)
-def _least_noise(
-    update: RankOneUpdate, target: Target, n_draws: int, given: float | None
-) -> tuple[float, PrivacyLoss]:
-    size = math.sqrt(update.prior_norm)
-    return Draws(target, n_draws, size, SMALLEST * size, given).least(update.loss)

@@ -8,36 +8,28 @@ and the n x r matrix never exists.
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ndis import _validate
+from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.mechanisms import projection_methods as methods
-from ndis.mechanisms.base import (
-    Arrays,
-    Forecast,
-    Noise,
-    Plan,
-    TableEstimator,
-    chosen_noise,
-    require_rows,
-)
+from ndis.mechanisms.run import Forecast, Plan
 from ndis.mechanisms.sketch import Sketch, own_units
+from ndis.mechanisms.tabular import TableEstimator
+from ndis.mechanisms.target import LIMITS, Noise, Part, chosen_noise
 from ndis.randomness import draw_sketch
 from ndis.tables import GRID_NORM, MOST_ROWS, ExactSum, Rows, Table, leverages
 
-METHODS = ("auto", "ridge", "ptr")
 _REASONS = {
     "auto": "The same noise for every table: a test of the table saves noise where its least "
     "eigenvalue is large and costs noise elsewhere, which nobody knows beforehand.",
     "ridge": "It was asked for: the same noise for every table.",
-    "ptr": "It was asked for: less noise where the table's least eigenvalue is large.",
     "relative": "Noise for the declared set of tables, the same for all of them.",
 }
 
@@ -60,8 +52,8 @@ class PrivateProjection(TableEstimator):
         One of the two is needed, and neither may be taken from the data.
     method : {"auto", "ridge", "ptr"}
         "ridge", which is "auto", adds the least noise that protects every table. "ptr" (propose,
-        test, release) pays for a noisy lower bound on the least eigenvalue and adds less where
-        that is large.
+        test, release; with the package ndis-papers) pays for a noisy lower bound on the least
+        eigenvalue and adds less where that is large.
     leverage : float, optional
         Declares a set of tables: those in which no row has a leverage above this. The noise follows
         from it, and the promise covers tables of the set only.
@@ -95,6 +87,9 @@ class PrivateProjection(TableEstimator):
     (4, 500)
     """
 
+    needs = ("limits|data_norm", "n_components")
+    methods = ("ridge",)
+
     n_components: int
     method: str = "auto"
     leverage: float | None = None
@@ -106,79 +101,46 @@ class PrivateProjection(TableEstimator):
     def _plan(self, rows: Rows) -> Plan:
         target, d = self._target(rows), len(rows.features.names)
         r = _validate.count("n_components", self.n_components)
-        asked = _validate.one_of("method", self.method, METHODS)
         shapes: dict[str, tuple[int, ...]] = {"sketch": (d, r)}
-        if asked == "ptr":
-            noise, loss = self._ptr(rows)
-            promise = target.promise(loss, "add-remove")
-            return Plan("ptr", noise, promise, shapes | {"ridge": ()}, _REASONS["ptr"])
-        scale, loss = self._ridge(rows)
+        parts, loss = self._ridge(rows)
         if self.leverage is not None and rows.bought:
             raise ValueError(
                 "Expected public limits with a declared leverage, got private ones; pass the least "
                 "and largest value of every column."
             )
         if self.leverage is None:
-            promise, reason = target.promise(loss, "add-remove"), _REASONS[asked]
+            promise, reason = target.promise(loss, "add-remove"), _REASONS[self.method]
         else:
             reason = _REASONS["relative"]
             note = f"The set: tables in which no row has a leverage above {self.leverage:.17g}."
             promise = target.promise(loss, "add-remove", "relative", note)
-        return Plan("ridge", scale, promise, shapes, reason)
+        return Plan("ridge", parts, promise, shapes, reason)
 
-    def _ridge(self, rows: Rows) -> tuple[Noise, PrivacyLoss]:
-        """The noise of method "ridge", and its loss; that of limits to be found is part of both."""
+    def _ridge(self, rows: Rows) -> tuple[tuple[Part, ...], PrivacyLoss]:
+        """What method "ridge" buys, and its loss; limits to be found are part of both."""
         norm, target, leverage = rows.features.norm, self._target(rows), self.leverage
         if leverage is not None:
             leverage = _validate.probability("leverage", leverage)
-        given = self._given(*(("sketch", "limits") if target.limits else ()))
-        beside, found = None, {}
-        if target.limits:
-            found = {"limits": target.limits_noise if given is None else given["limits"]}
-            beside = methods.shift(found["limits"] / target.limits)
+        parts = [Part("sketch"), Part(LIMITS, target.limits)] if target.limits else [Part(None)]
+        given = self._given(parts)
+        found = parts[1:] if given is None else given[1:]
+        if given is None:
+            found = [replace(part, noise=target.limits_noise) for part in found]
+        beside = methods.shift(found[0].noise / target.limits) if found else None
         floor = methods.least_grid_ridge(self.max_rows, len(rows.features.names))
         if given is None:
             ratio = methods.ridge_ratio(target, self.n_components, leverage, beside)
             scale = methods.above_floor(ratio, floor, None) * norm * ROUND_UP
         else:
-            scale = given["sketch"]
+            scale = given[0].noise
             methods.above_floor(scale / norm, floor, scale)
         loss = QuadraticLoss(methods.excess(scale / norm, leverage), 0.0, self.n_components)
-        if beside is None:
-            return scale, Profile.both(loss)
-        return {"sketch": scale, **found}, Profile.both(loss + beside)
+        whole = Profile.both(loss if beside is None else loss + beside)
+        return (replace(parts[0], noise=scale), *found), whole
 
-    def _given(self, *names: str) -> dict[str, float] | None:
-        """The noise that the caller has chosen: of these parts, or a number for the sketch."""
-        if self.noise_scale is None:
-            return None
-        if not names:
-            return {"sketch": _validate.positive("noise_scale", self.noise_scale)}
-        return chosen_noise(self.noise_scale, names)
-
-    def _ptr(self, rows: Rows) -> tuple[dict[str, float], PrivacyLoss]:
-        """The noise of method "ptr", and its loss."""
-        if self.leverage is not None or rows.bought:
-            raise ValueError(
-                f"Expected leverage or private limits with method='ridge', got method="
-                f"{self.method!r}; leave one of them out."
-            )
-        norm, target = rows.features.norm, self._target()
-        if target.risk is not None:
-            raise ValueError(
-                "Expected epsilon for method='ptr', whose test may fail with a share of delta, got "
-                "a target; use method='ridge'."
-            )
-        moved = methods.eigenvalue_sensitivity(len(rows.features.names), self.max_rows)
-        noise = self._given("sketch", "test")
-        if noise is None:
-            assert target.epsilon is not None
-            sketch, test = methods.best_division(target.epsilon, target.delta, self.n_components)
-            noise = {"sketch": sketch * norm * ROUND_UP, "test": test * moved * norm**2 * ROUND_UP}
-        test_ratio = noise["test"] / norm**2 / moved
-        return noise, methods.ptr_loss(
-            target, noise["sketch"] / norm, test_ratio, self.n_components
-        )
+    def _given(self, parts: Sequence[Part]) -> list[Part] | None:
+        """The parts with the noise that the caller has chosen, if that is so."""
+        return None if self.noise_scale is None else chosen_noise(self.noise_scale, parts)
 
     def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """The error to be expected, before any budget is spent.
@@ -203,21 +165,21 @@ class PrivateProjection(TableEstimator):
         '0.106 to 0.114'
         """
         rows = self._rows_declared(size)
-        plan, d, r = self._plan(rows), len(rows.features.names), self.n_components
-        n = _validate.count("n_rows", self.n_rows if n_rows is None else n_rows)
+        other, d, r = self._other, len(rows.features.names), self.n_components
+        plan = (other or self)._plan(rows)
+        n = self._expected_rows(n_rows)
 
         def noisy(share: float) -> float:
             """How many times the Gram matrix of such rows the sketch's covariance is."""
             moment = float(n * (share * GRID_NORM) ** 2 / d)
-            if plan.method == "ptr":
-                test = self._test(plan, rows)
-                ridge = test.ridge_above(moment - test.slack)
-            else:
+            if other is None:
                 ridge = methods.grid_ridge(_of_sketch(plan.noise_scale) / rows.features.norm)
+            else:
+                ridge = other.expected_ridge(moment, plan, rows)  # type: ignore[attr-defined]
             return 1.0 + ridge / moment
 
         errors = {"relative error of the Gram matrix": math.sqrt((d + 1.0) / r)}
-        if plan.method == "ridge":  # the ridge of "ptr" is itself random
+        if other is None:  # otherwise the ridge is itself random
             name = "relative spectral error, 19 of 20 releases"
             errors[name] = methods.spectral_error(d, r, failure=0.05)
         ends = noisy(1.0), noisy(1.0 / 3.0)
@@ -231,27 +193,20 @@ class PrivateProjection(TableEstimator):
 
     # -- with the data -----------------------------------------------------------------------
 
-    def _study(self, data: Table, plan: Plan) -> tuple[ExactSum, float]:
-        """The Gram matrix and, for "ptr", its least eigenvalue."""
+    def _study(self, data: Table, plan: Plan) -> ExactSum:
+        """The Gram matrix."""
         gram = data.moments["gram"]
         self._check_rows(data.n_rows)
-        require_rows(data.n_rows, self.max_rows)
         methods.check_leverages(data, self.leverage)
-        if plan.method != "ptr":
-            return gram, 0.0
-        return gram, self._test(plan, data.rows).least_eigenvalue(gram)
+        return gram
 
     def _draw(
-        self, studied: tuple[ExactSum, float], plan: Plan, data: Table, rng: np.random.Generator
-    ) -> Arrays:
-        gram, least = studied
-        unit = data.rows.features.norm / GRID_NORM
-        if plan.method == "ptr":
-            ridge = self._test(plan, data.rows).draw(least, rng)
-            sketch = unit * draw_sketch(gram, ridge, self.n_components, rng)
-            return {"sketch": sketch, "ridge": np.array(ridge * unit**2)}
-        ridge = methods.grid_ridge(_of_sketch(plan.noise_scale) / data.rows.features.norm)
-        return {"sketch": unit * draw_sketch(gram, ridge, self.n_components, rng)}
+        self, studied: ExactSum, plan: Plan, data: Table, rng: np.random.Generator
+    ) -> dict[str, FloatArray]:
+        norm = data.rows.features.norm
+        ridge = methods.grid_ridge(_of_sketch(plan.noise_scale) / norm)
+        sketch = draw_sketch(studied, ridge, self.n_components, rng)
+        return {"sketch": norm / GRID_NORM * sketch}
 
     def _finish(self, rows: Rows) -> None:
         arrays, units = self.release_.arrays, own_units(rows.features)
@@ -263,35 +218,26 @@ class PrivateProjection(TableEstimator):
             self.release_.parameters.get("n_rows"),
         )
 
-    def _test(self, plan: Plan, rows: Rows) -> methods.LeastEigenvalueTest:
-        norm, noise = rows.features.norm, plan.noise_scale
-        d, delta = len(rows.features.names), plan.guarantee.delta
-        return methods.LeastEigenvalueTest.of(
-            noise["sketch"] / norm, noise["test"] / norm**2, delta, d, self.max_rows
-        )
-
     # -- for auditors ------------------------------------------------------------------------
 
     @property
     def hidden_answers(self) -> int:
-        """How many of the first answers are not released as they are: the noisy eigenvalue."""
-        return int(self.method == "ptr")
+        """How many of the first answers are not released as they are, where a method has some."""
+        return int(getattr(self._other, "hidden_answers", 0))
 
     def removal_losses(self, X: Any) -> QuadraticLoss:
         """The loss of one column for every row of X, row present first.
 
         For auditors: all removals at the price of one more pass, by leverages.
         """
-        if self.method == "ptr":
+        if self._other is not None:
             raise ValueError(
                 f"Expected a method whose output is one Gaussian, got method={self.method!r}; "
                 "audit it by samples."
             )
-        table = self._view(X)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the owner's, about rows at the border of the set
-            methods.check_leverages(table, self.leverage)
-        noise = _of_sketch(self._ridge(table.rows)[0])
+        table = self.prepare(X).data
+        methods.check_leverages(table, self.leverage)
+        noise = self._ridge(table.rows)[0][0].noise
         _, found = leverages(table, methods.grid_ridge(noise / table.rows.features.norm))
         return QuadraticLoss.from_leverage(np.minimum(found, 1.0))
 

@@ -12,23 +12,29 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
-from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
-from scipy.stats import norm as normal
 
 from ndis import _validate
 from ndis.calibration import ROUND_UP, least_noise
-from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
-from ndis.loss.derived import MARGIN, with_failure
-from ndis.mechanisms.base import Target
-from ndis.randomness import add_noise, grid_spacing, least_ridge
-from ndis.tables import GRID_NORM, ExactSum, Table, leverage_error, leverages
+from ndis.loss import Profile, QuadraticLoss
+from ndis.mechanisms.target import Target
+from ndis.randomness import least_ridge
+from ndis.tables import GRID_NORM, Table, leverage_error, leverages
 
-# The share of delta that the test of "ptr" may fail with.
-_FAILURE = 0.2
+__all__ = [
+    "above_floor",
+    "check_leverages",
+    "excess",
+    "grid_ridge",
+    "least_grid_ridge",
+    "least_ratio",
+    "least_sketch_ratio",
+    "room",
+    "shift",
+    "sketch_loss",
+    "spectral_error",
+]
 
 
 def sketch_loss(ratio: float, n_components: int) -> QuadraticLoss:
@@ -132,7 +138,7 @@ def above_floor(ratio: float, floor: float, given: float | None) -> float:
 
 
 def check_leverages(table: Table, joint: float | None, first: float | None = None) -> None:
-    """Refuse, to its owner, a table outside the declared set; warn of rows at its border.
+    """Refuse, to its owner, a table outside the declared set.
 
     Parameters
     ----------
@@ -155,13 +161,6 @@ def check_leverages(table: Table, joint: float | None, first: float | None = Non
                 "Expected a table of the declared set, got one in which a row weighs more than the "
                 "declared leverage, or columns depend on each other; declare a larger leverage."
             )
-        if largest > declared * (1.0 - largest):
-            warnings.warn(
-                "Without some row, another row of this table could weigh more than the declared "
-                "leverage: such rows are protected only against tables of the declared set.",
-                UserWarning,
-                stacklevel=2,
-            )
 
 
 # -- the same ridge for every table ----------------------------------------------------------------
@@ -177,126 +176,6 @@ def ridge_ratio(
     ratio = least_sketch_ratio(target, n_components, beside)
     left = ratio**2 * ROUND_UP**2 - room(leverage)
     return math.sqrt(max(left, 0.0)) * ROUND_UP
-
-
-# -- propose, test, release ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class LeastEigenvalueTest:
-    """Release a noisy lower bound on the least eigenvalue first, then only the ridge it leaves.
-
-    On the event that the bound holds for the larger of two neighbours, no leverage exceeds
-    l^2 / (max(bound, l^2) + ridge). All in grid units.
-
-    Attributes
-    ----------
-    needed : float
-        What that denominator must reach.
-    scale : float
-        The noise of the test.
-    quantile : float
-        Of the normal law: how many noise scales the bound is below the noisy eigenvalue.
-    floor : float
-        The least ridge, and a bound on the error of the least eigenvalue in doubles.
-    """
-
-    needed: float
-    scale: float
-    quantile: float
-    floor: float
-
-    @classmethod
-    def of(
-        cls, sketch: float, test: float, delta: float, dimension: int, max_rows: int
-    ) -> LeastEigenvalueTest:
-        """From the noise of sketch and test, in units of l and l^2."""
-        return cls(
-            needed=(1.0 + sketch**2) * GRID_NORM**2 * ROUND_UP,
-            scale=test * GRID_NORM**2,
-            quantile=float(normal.isf(failure(delta))) * ROUND_UP,
-            floor=least_grid_ridge(max_rows, dimension),
-        )
-
-    def least_eigenvalue(self, gram: ExactSum) -> float:
-        """Within `floor` of the least eigenvalue of the exact matrix, with proof.
-
-        A Rayleigh quotient is above it; a Cholesky factorisation that succeeds a little lower
-        shows how far at most (docs/proofs/projection.md).
-        """
-        matrix = gram.value
-        vector = np.linalg.eigh(matrix)[1][:, 0]
-        found = float(vector @ matrix @ vector / (vector @ vector))
-        np.linalg.cholesky(matrix - (found - 0.5 * self.floor) * np.eye(len(matrix)))
-        return found
-
-    def draw(self, least: float, rng: np.random.Generator) -> float:
-        """The ridge that the test leaves."""
-        noisy = float(add_noise(least, self.scale, rng))
-        # Half a grid step: rounding may have raised the noisy value.
-        return self.ridge_above(noisy - self.slack)
-
-    @property
-    def slack(self) -> float:
-        """How far the bound is below the noisy eigenvalue."""
-        return self.scale * self.quantile + self.floor + 0.5 * grid_spacing(self.scale)
-
-    def ridge_above(self, bound: float) -> float:
-        """The ridge beside a table whose least eigenvalue is at least `bound`."""
-        return max(self.floor, self.needed - max(bound, float(GRID_NORM**2)))
-
-
-def failure(delta: float) -> float:
-    """The probability with which the test may fail."""
-    return _FAILURE * delta * (1.0 - MARGIN)
-
-
-def eigenvalue_sensitivity(dimension: int, max_rows: int) -> float:
-    """How far one row moves the least eigenvalue as doubles find it, in units of l^2."""
-    error = least_grid_ridge(max_rows, dimension) / float(GRID_NORM**2)
-    return (1.0 + 2.0 * error) * ROUND_UP
-
-
-def ptr_loss(target: Target, sketch: float, test_ratio: float, n_components: int) -> PrivacyLoss:
-    """The loss of test and sketch, and of a test that fails; tight at the epsilon asked for."""
-    together = shift(test_ratio) + QuadraticLoss(excess(sketch, None), 0.0, n_components)
-    rest = target.delta * (1.0 - MARGIN) - failure(target.delta)
-    epsilon = target.epsilon
-    if epsilon is None:
-        epsilon = float(Profile.both(together).epsilon(rest))
-    return with_failure(together, failure(target.delta), epsilon, target.delta)
-
-
-@functools.lru_cache(maxsize=256)
-def best_division(epsilon: float, delta: float, n_components: int) -> tuple[float, float]:
-    """The noise of sketch and test, in units of l and of the test's sensitivity.
-
-    They share one budget, and the division that makes needed + test * quantile least is best for
-    every table that passes.
-    """
-    rest = delta * (1.0 - MARGIN) - failure(delta)
-    alone = least_noise(shift, epsilon, rest)
-    quantile, target = float(normal.isf(failure(delta))), math.log(rest)
-
-    def needed_beside(test: QuadraticLoss) -> float:
-        """Roughly; what is found in the end is calibrated with proof."""
-
-        def gap(log_ratio: float) -> float:
-            sketch = sketch_loss(math.exp(log_ratio), n_components)
-            return float(Profile.both(sketch + test).log_delta(epsilon)) - target
-
-        return 1.0 + math.exp(2.0 * float(brentq(gap, low, low + 10.0, xtol=1e-4)))
-
-    def cost(log_factor: float) -> float:
-        test_ratio = alone * math.exp(log_factor)
-        return needed_beside(shift(test_ratio)) + test_ratio * quantile
-
-    # Beside a test the sketch needs more than alone.
-    low = math.log(least_ratio(epsilon, rest, n_components))
-    found = minimize_scalar(cost, bounds=(0.01, 3.0), method="bounded", options={"xatol": 0.01})
-    test_ratio = alone * math.exp(float(found.x))
-    sketch = least_ratio(epsilon, rest, n_components, shift(test_ratio))
-    return sketch * ROUND_UP**2, test_ratio
 
 
 def shift(ratio: float) -> QuadraticLoss:

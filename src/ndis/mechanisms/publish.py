@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -12,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndis.guarantee import Guarantee
+from ndis.mechanisms.uninterrupted import uninterrupted
 from ndis.randomness import RandomState, generator, is_secure
-from ndis.release import Release, Shapes, blank, output
+from ndis.release import NewFile, Release, Shapes, blank
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
 __all__ = ["publish"]
 
+_GOING_ON = "the release is paid; what ends this program waits until it is written."
 # Fixed, not 1/n: a warning that knew the number of rows would tell it.
 _LARGE_DELTA = 1e-3
 
@@ -33,13 +37,15 @@ def publish(
     *,
     random_state: RandomState = None,
     ledger: Ledger | None = None,
+    file: NewFile | None = None,
     even_if_refuted: bool = False,
 ) -> Release:
     """Spend the budget, then draw the noise, then record what came out.
 
-    The order is the point. All that can be wrong with the certificate or with the file inside
-    `ndis.release.writing_to` is found before anything is paid; a crash after the payment wastes
-    budget and never overspends it; and what was paid for and drawn is never thrown away.
+    The order is the point. All that can be wrong with the certificate or with the file is found
+    before anything is paid; a crash after the payment wastes budget and never overspends it; and
+    what was paid for and drawn is never thrown away. Where a ledger pays, in the main thread,
+    Ctrl-C, SIGTERM and SIGHUP wait until the file has its name.
 
     Parameters
     ----------
@@ -54,6 +60,8 @@ def publish(
         The shapes of the arrays that `draw` will return; "value" for the only one.
     random_state, ledger
         As everywhere.
+    file : NewFile, optional
+        Where the release goes.
     even_if_refuted : bool
         No mechanism of this library has a guarantee that our own computation contradicts; one of
         another package is published only if that package says so.
@@ -65,25 +73,28 @@ def publish(
         )
     _check(ledger)
     honest = replace(guarantee, private=is_secure(random_state))
-    rng, file = generator(random_state), output()
+    rng = generator(random_state)
     draft = blank(shapes, honest, mechanism, parameters)
     draft.measure()
     if file is not None:
         file.reserve(draft)
     told, entry = "nothing was paid", None
+    held: AbstractContextManager[list[int]] = nullcontext([])
+    if ledger is not None:
+        held = uninterrupted(_GOING_ON)
     try:
-        if ledger is not None:
-            told = "the ledger knows whether it was paid, nothing was written"
-            entry = ledger.spend(honest, mechanism)
-            told = f"release {entry.number} is paid, nothing was written"
-        release = _filled(draft, draw(rng))
-        if file is not None:
-            try:
-                told = f"the release is written to {file.write(release)}"
-            except OSError as error:  # `writing_to` raises it, once the release is in safe hands
-                file.failure = error
-        if ledger is not None and entry is not None:
-            _record(ledger, entry, release)
+        with held as waiting:
+            if ledger is not None:
+                told = "the ledger knows whether it was paid, nothing was written"
+                entry = ledger.spend(honest, mechanism)
+                told = f"release {entry.number} is paid, nothing was written"
+            release = _filled(draft, draw(rng))
+            if file is not None:
+                told = f"the release is written to {_write(file, release)}"
+            if ledger is not None and entry is not None:
+                _record(ledger, entry, release)
+            if waiting:
+                told = _after_signals(waiting, told, file)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(told) from None
     except Exception as error:  # raised again, with a word on what was paid
@@ -91,6 +102,30 @@ def publish(
             error.add_note(f"({told})")
         raise
     return release
+
+
+def _write(file: NewFile, release: Release) -> Any:
+    """Write the release, elsewhere if its place is gone; where there is no room, it is returned."""
+    try:
+        return file.write(release)
+    except OSError as error:
+        if path := file.elsewhere(release):
+            _warn(
+                f"Expected to write {file.path}, but could not ({error.strerror}); the release is "
+                f"made and is written to {path} instead, readable by you alone."
+            )
+            return path
+        file.failure = error  # `NewFile` raises it, once the release is in safe hands
+        return "no file"
+
+
+def _after_signals(waiting: list[int], told: str, file: NewFile | None) -> str:
+    """Say what was made before a signal ends the program; an interrupt loses no release."""
+    if file is None or file.failure is not None:  # in memory only
+        waiting[:] = [number for number in waiting if number != signal.SIGINT]
+        told = "the release is made and is what the call returns; it must not be made again"
+    _warn(f"A signal came after the payment; {told}.")
+    return told
 
 
 def ask(guarantee: Guarantee, ledger: Ledger | None, random_state: RandomState = None) -> None:
@@ -158,11 +193,13 @@ def _record(ledger: Ledger, entry: Any, release: Release) -> None:
     try:
         ledger.complete(entry, release.digest)
     except Exception as error:  # a full disk, a damaged file: none of it may cost the release
-        with warnings.catch_warnings():
-            warnings.simplefilter("always")  # not even where warnings are errors
-            warnings.warn(
-                f"Release {entry.number} is paid and made, but the ledger could not record its "
-                f"digest {release.digest} ({error}); keep the release, and do not make it again.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        _warn(
+            f"Release {entry.number} is paid and made, but the ledger could not record its "
+            f"digest {release.digest} ({error}); keep the release, and do not make it again."
+        )
+
+
+def _warn(words: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")  # not even where warnings are errors
+        warnings.warn(words, RuntimeWarning, stacklevel=3)

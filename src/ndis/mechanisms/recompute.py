@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from ndis.mechanisms.base import Plan
+from ndis.mechanisms.plugins import NotInstalled, estimator_named, methods_of, missing
+from ndis.mechanisms.run import Plan
 
 HOMES = {
     "MultiPartyPart": "ndis.mechanisms.multiparty.regression",
@@ -21,8 +22,17 @@ HOMES = {
 }
 
 
-def implied(mechanism: str, parameters: Mapping[str, Any], delta: float) -> Plan | None:
+def implied(
+    mechanism: str, parameters: Mapping[str, Any], delta: float, epsilon: float | None = None
+) -> Plan | None:
     """What the parameters of a release imply; None for a mechanism that nobody can recompute.
+
+    Parameters
+    ----------
+    mechanism, parameters, delta
+        As in the certificate.
+    epsilon : float, optional
+        What to promise; the epsilon that follows if not given, which may take long to find.
 
     Examples
     --------
@@ -36,9 +46,15 @@ def implied(mechanism: str, parameters: Mapping[str, Any], delta: float) -> Plan
     if mechanism in HOMES:
         found: Plan = import_module(HOMES[mechanism]).recompute(mechanism, parameters)
         return found
-    library = import_module("ndis")
-    estimator = getattr(library, mechanism, None) if mechanism in library.__all__ else None
-    if not hasattr(estimator, "from_public"):
+    estimator = estimator_named(mechanism)
+    if estimator is None:
+        if "package" in parameters:
+            raise NotInstalled(missing(mechanism, str(parameters["package"])))
         return None
-    plan: Plan = estimator.from_public(parameters, delta)  # type: ignore[union-attr]
+    method, chosen = parameters.get("method"), hasattr(estimator, "method")
+    known = {*estimator.methods, *methods_of(estimator)}
+    if "package" in parameters and chosen and method not in known:
+        what = f"method={method!r} of {mechanism}"
+        raise NotInstalled(missing(what, str(parameters["package"])))
+    plan: Plan = estimator.from_public(parameters, delta, epsilon)
     return plan

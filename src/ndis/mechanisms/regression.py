@@ -2,76 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import QuadraticLoss
-from ndis.mechanisms.base import Arrays, Forecast, Plan, TableEstimator, mean_shift
+from ndis.mechanisms.intervals import COVERED, Intervals
 from ndis.mechanisms.regression_methods import moments, newton
+from ndis.mechanisms.regression_methods.errors import known
 from ndis.mechanisms.regression_methods.newton import MAX_ROUNDS
-from ndis.mechanisms.regression_methods.sketches import SKETCHES, Sketched, sketching
+from ndis.mechanisms.run import Arrays, Forecast, Plan
+from ndis.mechanisms.tabular import TableEstimator
+from ndis.mechanisms.target import Part
+from ndis.release import Release
 from ndis.tables import GRID_NORM, MOST_ROWS, Columns, Rows, Table
 
-# An eigenvalue is known if it exceeds the largest that noise alone has by this factor.
-_KNOWN = 1.5
-# A column is informed if more than this share of it lies along known ones.
+# A coefficient is known if more than this share of it lies where features stand out from noise.
 _MOST = 0.75
-METHODS = ("newton", "noisy-gram", *SKETCHES)
 _REASONS = {
     "newton": "In the benchmark it has the least error, or close to it, at all sizes and epsilons.",
     "noisy-gram": "Noisy second moments serve for any regression among the same columns.",
-    "sketch": "A sketch serves for any regression among the same columns.",
-    "als": "The solution of a sketch is released, and nothing else.",
-    "gaussian-limit": "Coefficients are drawn from the limit law of a sketch's solution.",
 }
-
-
-@dataclass(frozen=True)
-class Inference:
-    """Coefficients with what is known about their errors, intercept first if there is one.
-
-    Attributes
-    ----------
-    names : tuple of str
-    estimate, standard_error, lower, upper : ndarray of shape (n,), or (n_labels, n) for many labels
-        Estimates without shrinkage where the noise allows it; their standard errors; the ends of
-        the intervals.
-    coef : ndarray of the same shape
-        The fitted coefficients, which are drawn towards zero where little is known.
-    informed : ndarray of bool
-        Whether a column carries information at this budget, which is whether most of it lies where
-        the features stand out from the noise. Other columns have infinite errors.
-    """
-
-    names: tuple[str, ...]
-    estimate: FloatArray
-    standard_error: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    coef: FloatArray
-    informed: Any
-
-    def __str__(self) -> str:
-        """A line for each coefficient."""
-        n = len(self.names)
-        values = (self.estimate, self.standard_error, self.lower, self.upper, self.coef)
-        parts = [np.reshape(value, (-1, n)) for value in values]
-        lines = [f"{'':16}{'estimate':>12}{'error':>12}{'from':>12}{'to':>12}{'fitted':>12}"]
-        for label in range(len(parts[0])):
-            for index, name in enumerate(self.names):
-                numbers = "".join(f"{part[label, index]:12.4g}" for part in parts)
-                drowned = "" if self.informed[index] else "  (no information at this budget)"
-                lines.append(f"{name:16}{numbers}{drowned}")
-        return "\n".join(lines)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -97,8 +54,9 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     method : str, default "auto"
         "auto" is "newton": a noisy Hessian, and rounds of noisy gradients whose clipping is chosen
         from what has been released before. "noisy-gram" reads the table once and releases second
-        moments. "sketch" solves on a private projection of one label and its features; "als"
-        releases the solution of a sketch only, "gaussian-limit" a draw from the limit law of that.
+        moments. With the package ndis-papers, "sketch" solves on a private projection of one label
+        and its features; "als" releases the solution of a sketch only, "gaussian-limit" a draw from
+        the limit law of that.
     n_components : int, optional
         Columns of the sketch, for the methods that have one.
     leverage, joint_leverage : float, optional
@@ -157,7 +115,8 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     n_rounds: int | str = "auto"
     max_rounds: int = MAX_ROUNDS
     fit_intercept: bool = True
-    _labelled = True
+    labelled, _certified = True, frozenset({"label"})
+    methods = ("newton", "noisy-gram")
 
     # -- before the data ---------------------------------------------------------------------
 
@@ -171,7 +130,8 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         label : str or sequence of str, optional
             The names of the labels, where `limits` or `columns` name them; the last if not given.
         """
-        return self._planned(self._rows_declared(size, label))
+        rows = self._rows_declared(size, label)
+        return self._how(rows)._plan(rows)
 
     def _plan(self, rows: Rows) -> Plan:
         method, target = self._method(), self._target(rows)
@@ -181,19 +141,17 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
             "coef": (d,) if one else (K, d),
             "intercept": () if one else (K,),
         }
-        if method in SKETCHES:
-            made = self._sketching(rows)
-            shapes = {**made.shapes, "coef": (d - bool(self.fit_intercept),), "intercept": ()}
-            return Plan(method, made.noise_scale, made.guarantee, shapes, _REASONS[method])
         if method == "newton":
             setting = self._setting(rows)
-            parts = {name: (1.0, share) for name, share in setting.shares.items()}
+            parts = [Part(name, 1.0, share) for name, share in setting.shares.items()]
             shapes |= setting.shapes
         else:
-            parts = {"moments": (moments.sensitivity_of(d), 1.0)}
+            parts = [Part("moments", moments.sensitivity_of(d))]
             shapes["moments"] = (d + 1 + K, d + 1 + K)
-        noise, loss = mean_shift(target, parts, self.noise_scale)
-        return Plan(method, noise, target.promise(loss, "add-remove"), shapes, _REASONS[method])
+        reason = _REASONS[method]
+        return Plan.buying(
+            parts, target, self.noise_scale, method=method, shapes=shapes, reason=reason
+        )
 
     def forecast(
         self,
@@ -232,9 +190,10 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         from ndis.mechanisms.regression_forecast import forecast
 
         rows = self._rows_declared(size, label)
-        n = _validate.count("n_rows", self.n_rows if n_rows is None else n_rows)
+        n = self._expected_rows(n_rows)
         low, high = (_validate.probability("explained", share) for share in explained)
-        return forecast(self, self._plan(rows), rows, n, (low, high))
+        # Finding limits is left out: imagined tables are in units of their bounds.
+        return forecast(self, self._other or self, rows, n, (low, high))
 
     # -- with the data -----------------------------------------------------------------------
 
@@ -245,20 +204,16 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
                 "the table itself, or take method='noisy-gram', which reads it once."
             )
         studied: Any
-        if plan.method in SKETCHES:
-            studied = self._sketching(table.rows).study(table)
-        elif plan.method == "newton":
+        if plan.method == "newton":
             studied = newton.study(table, bool(self.fit_intercept))
         else:
             studied = moments.study(table)
         self._check_rows(table.n_rows)
         return studied
 
-    def _draw(self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator) -> Arrays:
-        if not isinstance(plan.noise_scale, Mapping):
-            made = self._sketching(table.rows).with_noise(plan.noise_scale)
-            drawn = made.draw(studied, rng)
-            return {**drawn, **self._from_sketch(drawn["coef"], table.rows)}
+    def _draw(
+        self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator
+    ) -> Mapping[str, Any]:
         released: dict[str, FloatArray]
         if plan.method == "newton":
             setting = self._setting(table.rows)
@@ -267,61 +222,28 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         else:
             released = {"moments": moments.draw(studied, plan.noise_scale["moments"], rng)}
             found = self._found(released, plan.noise_scale, table.rows)
-        return {**_in_units(*found.curvature.slopes(found.theta), table.rows, self), **released}
+        coefficients = _in_units(*found.curvature.slopes(found.theta), table.rows, self)
+        return Arrays({**coefficients, **released}, found)
 
-    def _restore(self) -> None:
+    def _rows_certified(self) -> Rows:
         known = self.release_.parameters
         labels = [known["label"]] if isinstance(known["label"], str) else list(known["label"])
         names = [name for name in known["columns"] if name not in labels]
-        rows = self._both(self._recipe(names, self._limits_of(names, labels)), labels)
-        self._named_ = not isinstance(self.limits, list) and self.columns is not None
-        self._finish(self._bounded(rows, self.release_.arrays, self.noise_scale_))
-
-    def _from_sketch(self, theta: FloatArray, rows: Rows) -> Arrays:
-        """Coefficients and intercept in the table's own units; with one, its column comes first."""
-        features, label = rows.features, rows.labels
-        coef = theta * features.scale / label.scale[0]
-        if not self.fit_intercept:
-            return {"coef": coef, "intercept": np.array(0.0)}
-        middle = features.middle[1:] @ coef[1:]
-        return {"coef": coef[1:], "intercept": np.array(label.middle[0] + coef[0] - middle)}
-
-    def _sketching(self, rows: Rows) -> Sketched:
-        """The sketch method that was asked for."""
-        if rows.bought or (rows.labels is not None and len(rows.labels.names) > 1):
-            raise ValueError(
-                f"Expected public limits and one label, got others for method={self.method!r}; "
-                "pass the least and largest value of every column, or take another method."
-            )
-        given = self.noise_scale
-        if isinstance(given, Mapping):
-            raise ValueError(
-                f"Expected noise_scale to be a number for method={self.method!r}, got {given!r}; "
-                "pass the root of the ridge."
-            )
-        return sketching(
-            self.method,
-            self._target(rows),
-            len(rows.features.names),
-            n_components=self.n_components,
-            noise_scale=given,
-            leverage=self.leverage,
-            joint_leverage=self.joint_leverage,
-            max_rows=self.max_rows,
-        )
+        return self._both(self._recipe(names, self._limits_of(names, labels)), labels)
 
     def removal_losses(self, X: Any, y: Any) -> QuadraticLoss:
         """The loss of the coefficients for every row, row present first, in one more pass.
 
-        For auditors, and for "gaussian-limit" only: elsewhere leverages do not tell all.
+        For auditors, and for methods of other packages that know it.
         """
-        if self._method() not in SKETCHES:
+        other = self._other
+        if other is None or not hasattr(other, "removal_losses"):
             raise ValueError(
                 f"Expected method='gaussian-limit', got method={self.method!r}; audit others by "
                 "samples."
             )
-        table = self._view(X, y)
-        return self._sketching(table.rows).removal_losses(table)
+        losses: QuadraticLoss = other.removal_losses(self.prepare(X, y).data)
+        return losses
 
     def _finish(self, rows: Rows) -> None:
         arrays = self.release_.arrays
@@ -331,20 +253,10 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         self.feature_names_ = rows.features.names[int(rows.features.intercept) :]
         self._recipe_ = rows
 
-    def fit(self, X: Any, y: Any = None) -> PrivateLeastSquares:
-        """Read the table, spend the budget, release the coefficients.
-
-        Parameters
-        ----------
-        X : table
-            Anything that `ndis.tables.Table.open` opens, the label's column included if `y` names
-            it.
-        y : array_like of shape (n_rows,) or (n_rows, n_labels), or str
-            The labels, or the name of the label's column.
-        """
-        self._named_ = isinstance(y, str)
-        super().fit(X, y)
-        return self
+    def _adopt(self, release: Release, data: Any, found: Any = None) -> None:
+        super()._adopt(release, data, found)
+        named = not isinstance(self.limits, list) and self.columns is not None
+        self._named_ = named if data is None else not data.nameless
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -370,72 +282,58 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
 
     # -- what is known about errors ------------------------------------------------------------
 
-    def inference(self, level: float = 0.95, *, population: bool = False) -> Inference:
-        """Intervals for every coefficient, from the release alone.
-
-        They are for the coefficients of ordinary least squares on this table, values clipped to
-        their limits: they count the noise of privacy. With `population` they are for the law from
-        which rows were drawn, and count sampling too (equal variances).
+    def intervals(self, level: float = 0.95, of: str = "population") -> Intervals:
+        """Intervals for every coefficient, from the release alone, intercept first.
 
         Parameters
         ----------
         level : float, default 0.95
-        population : bool, default False
+        of : {"population", "table"}
+            "population": the coefficients of the law from which rows were drawn; sampling and the
+            noise of privacy are covered. "table": those that ordinary least squares has on this
+            table, values clipped to their limits; only the noise is covered.
 
         Notes
         -----
-        Along eigenvectors of the noisy Hessian that stand out from its noise, a Newton step without
-        shrinkage gives an estimate with the variance of the gradients' noise, as much again for
-        clipping, and what the Hessian's noise and its cut rows add along the way. Along the others
-        coefficients stay as they are fitted, and err as much as if each explained as much of the
-        label as fitted ones do on average; through the Hessian's noise their errors are those of
-        the known ones too. A column that lies there for the most part is not
-        `informed`: the noise does not even tell whether other columns could stand in for it, and
-        its interval is the whole line.
+        The estimates are not drawn towards zero, as `coef_` is where little is known. Errors are
+        what the noise of gradients does, as much again for clipping, and what is hidden by the
+        noise of the Hessian. Sampling errors are those of a sandwich estimate where there are rows
+        enough to buy it (at epsilon 1 and four columns about 4,000), and else those of equal
+        variances. A coefficient most of which lies where noise hides the features, so that
+        other columns could stand in for it as far as anybody can tell, is NaN.
         """
         check_is_fitted(self, "release_")
-        if self._method() in SKETCHES:
+        if self._other is not None:
             raise ValueError(
                 f"Expected method='newton' or 'noisy-gram', got method={self.method!r}, which "
                 "tells no intervals; take one of these, or a PrivateProjection."
             )
-        share = _validate.probability("level", level)
-        known = self.release_
+        _validate.one_of("of", of, list(COVERED))
         rows = self._recipe_
-        found = self._found(known.arrays, known.parameters["noise_scale"], rows)
-        theta, variance, resolved = _unshrunk(found, population)
-        bend = found.curvature
-        estimate, constant = bend.slopes(theta)
-        squared = bend.vectors**2
-        errors = np.sqrt(squared @ variance[:-1])
-        # The intercept is where the fitted line meets zero in the table's units.
-        d, K = errors.shape
-        unit = rows.features.scale[:, None] / rows.labels.scale[None, :]
-        zero = bend.mean + rows.features.middle * rows.features.scale / GRID_NORM
-        leans = (bend.vectors.T @ zero) ** 2
-        at_zero = np.sqrt(variance[-1] + leans @ variance[:-1]) * GRID_NORM / rows.labels.scale
-        placed = _in_units(estimate, constant, rows, self)
-        informed = squared @ resolved > _MOST
-        estimate, errors = np.reshape(placed["coef"], (K, d)), (errors * unit).T
-        coef = np.reshape(self.coef_, (K, d))
+        if self._solution is None:
+            self._solution = self._found(self.release_.arrays, self.noise_scale_, rows)
+        bend, found = self._solution.curvature, known(self._solution)
+        d, K = len(rows.features.names), len(rows.labels.names)
+        slopes, constants = bend.slopes(found.theta)
+        placed = _in_units(slopes, constants, rows, self)
+        estimate = np.reshape(placed["coef"], (K, d))
+        weights = np.column_stack([bend.vectors, np.zeros(d)]) * rows.features.scale[:, None]
         names = rows.features.names
         if self.fit_intercept:
-            names = ("intercept", *names)
+            # The intercept is where the fitted line meets zero in the table's units.
+            zero = bend.mean + rows.features.middle * rows.features.scale / GRID_NORM
+            constant = np.append(-bend.vectors.T @ zero, 1.0) * GRID_NORM
             estimate = np.column_stack([np.reshape(placed["intercept"], K), estimate])
-            errors = np.column_stack([at_zero, errors])
-            coef = np.column_stack([np.reshape(self.intercept_, K), coef])
-            informed = np.append(bool(leans @ resolved >= _MOST * leans.sum()), informed)
-        errors = np.where(informed, errors, math.inf)
-        reach = float(norm.isf(0.5 * (1.0 - share))) * errors
-        one: Any = 0 if K == 1 else slice(None)
-        return Inference(
+            weights, names = np.vstack([constant, weights]), ("intercept", *names)
+        variance = found.variances(weights, of == "population")
+        return Intervals.of_normal(
             names,
-            estimate[one],
-            errors[one],
-            (estimate - reach)[one],
-            (estimate + reach)[one],
-            coef[one],
-            informed,
+            estimate,
+            np.sqrt(variance) / rows.labels.scale[:, None],
+            found.known_share(weights) > _MOST,
+            level=level,
+            of=of,
+            labels=rows.labels.names,
         )
 
     def _found(self, arrays: Mapping[str, Any], noise: Mapping[str, float], rows: Rows) -> Any:
@@ -451,8 +349,7 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     # -- parts -------------------------------------------------------------------------------
 
     def _method(self) -> str:
-        name = _validate.one_of("method", self.method, ["auto", *METHODS])
-        return "newton" if name == "auto" else name
+        return "newton" if self.method == "auto" else self.method
 
     def _setting(self, rows: Rows) -> newton.Setting:
         """What "newton" knows beforehand."""
@@ -493,7 +390,7 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         # A constant is added to the sums themselves, where it costs next to nothing; but a sketch
         # is of whole rows.
         centred = bool(self.fit_intercept)
-        return centred and self.method in SKETCHES, centred
+        return centred and getattr(self._other, "whole_rows", False), centred
 
     def _labels(self, names: Sequence[str]) -> Columns:
         limits = self._label_limits(names)
@@ -510,15 +407,13 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     def _public(self, data: Table) -> dict[str, Any]:
         return {**super()._public(data), "label": list(data.rows.labels.columns)}
 
-    @classmethod
-    def from_public(cls, parameters: Mapping[str, Any], delta: float) -> Plan:
-        """The plan that the parameters of a certificate imply, at the noise that they state."""
-        return cls.from_certificate(parameters, delta).plan(label=parameters.get("label"))
+    def _plan_certified(self, parameters: Mapping[str, Any]) -> Plan:
+        return self.plan(label=parameters.get("label"))
 
 
 def _in_units(
     slopes: FloatArray, constants: FloatArray, rows: Rows, model: PrivateLeastSquares
-) -> Arrays:
+) -> dict[str, FloatArray]:
     """Coefficients and intercept in the table's own units, from those of the grid."""
     features, labels = rows.features, rows.labels
     coef = slopes * features.scale[:, None] / labels.scale[None, :]
@@ -527,33 +422,3 @@ def _in_units(
         intercept = np.zeros_like(intercept)
     one = len(labels.names) == 1
     return {"coef": coef[:, 0] if one else coef.T, "intercept": intercept[0] if one else intercept}
-
-
-def _unshrunk(found: Any, population: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Coefficients along eigenvectors without shrinkage, their variances, and where both hold."""
-    bend = found.curvature
-    edge = bend.scale * math.sqrt(2 * len(bend.mean))
-    resolved = np.append(bend.noisy_values > _KNOWN * edge, True)[:, None]
-    values = np.where(resolved, bend.values[:, None], np.maximum(bend.values, bend.scale)[:, None])
-    theta = found.theta
-    for _ in range(2):
-        here, _ = found.known(theta)
-        theta = np.where(resolved, theta + here / values, theta)
-    _, variance = found.known(theta)
-    # Clipping is chosen to bias gradients by as much as the noise, and the Hessian is of cut rows.
-    moved = theta - found.points.mean(axis=0)
-    errors = 2.0 * variance / values**2 + (found.growth * moved) ** 2
-    if population:
-        errors = errors + found.residual_variance / theta.shape[1] / values
-    # Coefficients that nobody knows: each explains as much of the label as those that are fitted do
-    # on average, or as much as would if they explained a tenth of it.
-    d, slopes = len(bend.mean), slice(None, -1)
-    fitted = np.sum(bend.values[slopes, None] * found.theta[slopes] ** 2) / bend.rows
-    explained = min(max(float(fitted), 0.1 * found.label_square), found.label_square)
-    hidden = np.where(resolved, 0.0, explained * bend.rows / d / values)[slopes]
-    # Through the Hessian's noise they lean on the others.
-    errors = errors + bend.errors[:, None] * hidden.sum(axis=0) / values**2
-    errors[slopes] += hidden
-    if not bend.constant:
-        errors[-1] = 0.0
-    return theta, errors, resolved[:-1, 0].astype(np.float64)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.mechanisms.base import Forecast, Noise, Plan
+from ndis.mechanisms.run import Forecast, Method, Run
 from ndis.tables import Columns, Rows, Table, track
 
 if TYPE_CHECKING:
@@ -31,15 +31,18 @@ _EASY, _HARD = (0.5, 0.4, 0.0), (0.04, 0.1, 0.95)
 
 
 def forecast(
-    model: PrivateLeastSquares, plan: Plan, rows: Rows, n_rows: int, explained: tuple[float, float]
+    model: PrivateLeastSquares,
+    method: Method,
+    rows: Rows,
+    n_rows: int,
+    explained: tuple[float, float],
 ) -> Forecast:
     """The range of what R^2 loses, over imagined tables."""
+    plan = method._plan(rows)
     n = min(n_rows, _ROWS)
-    if isinstance(plan.noise_scale, Mapping):
-        noise: Noise = {name: scale * n / n_rows for name, scale in plan.noise_scale.items()}
-    else:  # the root of a ridge
-        noise = plan.noise_scale * math.sqrt(n / n_rows)
-    quiet = Plan(plan.method, noise, plan.guarantee, plan.shapes, plan.reason)
+    share = n / n_rows
+    # Noise on sums counts as much less as rows are fewer, the root of a ridge as the root of that.
+    quiet = plan.with_noise(share if isinstance(plan.noise_scale, Mapping) else math.sqrt(share))
     first = rows.features.intercept
     d, K = len(rows.features.names) - first, len(rows.labels.names)
     features = [f"x{index}" for index in range(d)]
@@ -48,14 +51,14 @@ def forecast(
     recipe = Rows(Columns(features, norm=norm, intercept=first), Columns(labels, norm=1.0))
     rng, lost = np.random.default_rng(0), []
     cases = list(itertools.product((_EASY, _HARD), explained))
-    for kind, share in track(cases, "Imagining tables"):
-        X, Y = imagined(d, K, n, *kind, share, rng)
+    for kind, told in track(cases, "Imagining tables"):
+        X, Y = imagined(d, K, n, *kind, told, rng)
         table = Table.open(X, [*features, *labels], labels=Y, label="y").with_rows(recipe)
         ones = np.column_stack([X, np.ones(n)]) if model.fit_intercept else X
         best = _left(ones, Y, np.linalg.lstsq(ones, Y, rcond=None)[0])
-        runs = []
+        run, runs = Run(model, table, quiet, method), []
         for _ in range(_RUNS):
-            drawn = model._draw(model._study(table, quiet), quiet, table, rng)
+            drawn = run.draw(rng)
             coef, constant = np.reshape(drawn["coef"], (K, d)), np.reshape(drawn["intercept"], K)
             runs.append(_left(X, Y, coef.T, constant))
         lost.append(max(float(np.mean(runs)) - best, 0.0))

@@ -15,9 +15,15 @@ Noise is drawn and rounded exactly: what `add_noise` and its kin return is the i
 output, a real number, rounded to a public grid. docs/threat-model.md says what this defends.
 """
 
-from ndis.randomness.functions import draw_exactly, draw_limit, draw_solution
+from ndis.randomness.functions import (
+    add_spherical_noise,
+    draw_exactly,
+    draw_limit,
+    draw_solution,
+)
 from ndis.randomness.noise import (
     GRID_BITS,
+    add_discrete_laplace_noise,
     add_laplace_noise,
     add_noise,
     add_symmetric_noise,
@@ -41,8 +47,10 @@ from ndis.randomness.sources import (
 __all__ = [
     "GRID_BITS",
     "RandomState",
+    "add_discrete_laplace_noise",
     "add_laplace_noise",
     "add_noise",
+    "add_spherical_noise",
     "add_symmetric_noise",
     "draw_bits",
     "draw_combinations",

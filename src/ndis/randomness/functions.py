@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import flint
 import numpy as np
@@ -17,7 +18,7 @@ from flint import arb
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.randomness.listening import audible
-from ndis.randomness.noise import Exact, grid_spacing, joined, parts_of
+from ndis.randomness.noise import Exact, exact_rest, grid_spacing, joined, parts_of, split
 from ndis.randomness.reals import NORMAL, Reals, ball
 
 Balls = list[list[arb]]
@@ -71,15 +72,69 @@ def draw_exactly(
     >>> draw_exactly(lambda z: [z[0] / (1 + z[1] ** 2)], 2, 1.0, generator()).shape
     (1,)
     """
-    reals, spacing = NORMAL.draw(n_normals, rng), grid_spacing(scale)
+    spacing = grid_spacing(scale)
+    steps = _steps(lambda z: [y / spacing for y in compute(z)], n_normals, rng)
+    return joined([np.zeros(steps.size)], steps, spacing)
+
+
+def _steps(
+    compute: Callable[[Normals], Sequence[arb]], n_normals: int, rng: np.random.Generator
+) -> FloatArray:
+    """The integers nearest to a function of real normals."""
+    reals = NORMAL.draw(n_normals, rng)
     for bits in (NORMAL.bits, *(2**k for k in range(7, 15))):
         with flint.ctx.workprec(2 * bits):
-            outputs = compute(Normals(reals, bits))
-            steps = [(y / spacing + arb(0.5)).floor().unique_fmpz() for y in outputs]
+            steps = [(y + arb(0.5)).floor().unique_fmpz() for y in compute(Normals(reals, bits))]
         known = [float(int(step)) for step in steps if step is not None]
         if len(known) == len(steps):
-            return joined([np.zeros(len(known))], np.array(known), spacing)
+            return np.array(known)
     raise ArithmeticError("Expected balls that shrink as the precision grows, got others.")
+
+
+@audible
+def add_spherical_noise(values: Exact, scale: float, rng: np.random.Generator) -> FloatArray:
+    """Return `values` plus noise of density e^{-|n|/scale} over all of them, correctly rounded.
+
+    A direction is a vector of normals over its length, and |n|/scale of M numbers has the gamma law
+    of order M: half the sum of 2M squared normals.
+
+    Parameters
+    ----------
+    values : array_like, or pairs of integers
+        As in `add_noise`; the norm is over all entries.
+    scale : float
+        Public. Each number's noise has the standard deviation scale sqrt(M + 1).
+    rng : numpy.random.Generator
+        From `generator`.
+
+    Returns
+    -------
+    ndarray of float64, of the shape of `values`
+        Multiples of `grid_spacing(scale)`, or the doubles nearest to them.
+
+    Examples
+    --------
+    >>> from ndis.randomness import add_spherical_noise, generator
+    >>> add_spherical_noise([10.0, 20.0], scale=0.5, rng=generator()).shape
+    (2,)
+    """
+    parts, spacing = parts_of(values), grid_spacing(scale)
+    flat = [part.reshape(-1) for part in parts]
+    bases, _ = split(flat, spacing)
+    rests = [exact_rest(flat, bases, i, spacing) for i in range(flat[0].size)]
+    m = len(rests)
+
+    def compute(z: Normals) -> list[arb]:
+        length = z.energy(m, 3 * m) * (arb(scale) / (2 * spacing)) / z.energy(0, m).sqrt()
+        return [_exactly(rest) + length * z[i] for i, rest in enumerate(rests)]
+
+    steps = _steps(compute, 3 * m, rng)
+    return joined(bases, steps, spacing).reshape(parts[0].shape)
+
+
+def _exactly(rest: Fraction) -> arb:
+    """A fraction as a ball; dyadic, hence exact but for a last bit that the ball holds."""
+    return arb(rest.numerator) / rest.denominator
 
 
 @audible

@@ -129,6 +129,55 @@ def add_laplace_noise(values: Exact, scale: float, rng: np.random.Generator) -> 
 
 
 @audible
+def add_discrete_laplace_noise(values: Exact, scale: float, rng: np.random.Generator) -> FloatArray:
+    """Return integers plus independent integers n of probability proportional to e^{-|n|/scale}.
+
+    Each is the difference of two geometric draws, and the integer part of a real exponential draw
+    of mean `scale` is one, with ratio e^{-1/scale} exactly.
+
+    Parameters
+    ----------
+    values : array_like of integers, or pairs of integers
+        What to hide, exact.
+    scale : float
+        The public scale.
+    rng : numpy.random.Generator
+        From `generator`.
+
+    Returns
+    -------
+    ndarray of float64, of the shape of `values`
+        Integers; beyond 2^53 the doubles nearest to them.
+
+    Examples
+    --------
+    >>> from ndis.randomness import add_discrete_laplace_noise, generator
+    >>> noisy = add_discrete_laplace_noise([10, 20], scale=2.0, rng=generator())
+    >>> bool((noisy % 1 == 0).all())
+    True
+    """
+    parts, scale = parts_of(values), _validate.positive("scale", scale)
+    if any(np.any(part != np.rint(part)) for part in parts):
+        raise ValueError("Expected integers, got other numbers; use add_laplace_noise.")
+    size = parts[0].size
+    draws = LAPLACE.draw(2 * size, rng)
+    wholes = np.array([_whole(draws, i, scale) for i in range(2 * size)], dtype=np.float64)
+    steps = (wholes[:size] - wholes[size:]).reshape(parts[0].shape)
+    return joined(parts, steps, 1.0)
+
+
+def _whole(draws: Reals, index: int, scale: float) -> int:
+    """The integer part of scale |x|, by as many digits of x as it takes."""
+    bits, ratio = draws.bits, Fraction(scale)
+    while True:
+        floor = draws.floor(index, bits)
+        low, high = (abs(end) * ratio / (1 << bits) for end in (floor, floor + 1))
+        if math.floor(low) == math.floor(high):
+            return math.floor(low)
+        bits += 64
+
+
+@audible
 def add_symmetric_noise(values: Any, scale: float, rng: np.random.Generator) -> FloatArray:
     """Add symmetric noise: standard deviation scale on the diagonal, scale/sqrt(2) off it.
 

@@ -96,7 +96,7 @@ def write_audit(
     if command:
         again = f"<pre>{escape(command)}</pre>"
         parts.append(section("How to reproduce", again, _sentence(f"ndis {version('ndis')}")))
-    return write_page(Path(path), "Privacy audit", parts)
+    return write_page(Path(path), "Privacy audit", parts, owner=audience == "owner")
 
 
 def _sentence(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import os
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
@@ -39,9 +40,20 @@ def picture(figure: Any, alternative: str) -> str:
     return f'<img alt="{escape(alternative)}" src="data:image/png;base64,{data}">'
 
 
-def write_page(path: Path, title: str, sections: Iterable[str]) -> Path:
-    """Write the page and return its path."""
+def new_page(path: Path) -> Path:
+    """The path of a page for the owner of the data alone; refuses what is there already."""
+    if path.suffix.lower() != ".html":
+        raise ValueError(f"Expected an owner's page that ends in .html, got {path}; rename it.")
+    if os.path.lexists(path):
+        raise FileExistsError(f"Expected a new file, got {path}, which exists; choose another.")
+    return path
+
+
+def write_page(path: Path, title: str, sections: Iterable[str], *, owner: bool = False) -> Path:
+    """Write the page and return its path; an owner's is new, and nobody else can read it."""
     style = resources.files("ndis.report").joinpath("page.css").read_text()
+    if owner:
+        os.close(os.open(new_page(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     path.write_text(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

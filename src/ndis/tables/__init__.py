@@ -1,12 +1,14 @@
 """Tables of any kind and size, summed exactly, in one pass each. Nothing here knows of privacy."""
 
+from ndis.tables.arrays import on_host
 from ndis.tables.blocks import Block
 from ndis.tables.edges import Edges, read_edges
 from ndis.tables.exact import GRID_NORM, MOST_ROWS, ExactSum
 from ndis.tables.leverage import joint_gram, leverage_error, leverages
 from ndis.tables.progress import track
-from ndis.tables.rows import PRIVATE, Columns, Rows
+from ndis.tables.rows import PRIVATE, Columns, Rows, known_levels
 from ndis.tables.sums import (
+    FINER,
     Below,
     Scores,
     Together,
@@ -16,10 +18,11 @@ from ndis.tables.sums import (
     moments,
     unclassified,
 )
-from ndis.tables.table import Table
+from ndis.tables.table import Table, require_names
 from ndis.tables.threads import few_threads
 
 __all__ = [
+    "FINER",
     "GRID_NORM",
     "MOST_ROWS",
     "PRIVATE",
@@ -37,10 +40,13 @@ __all__ = [
     "contrasts",
     "few_threads",
     "joint_gram",
+    "known_levels",
     "leverage_error",
     "leverages",
     "moments",
+    "on_host",
     "read_edges",
+    "require_names",
     "track",
     "unclassified",
 ]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ndis._validate import FloatArray, count
 from ndis.tables.sources import Request, open_source, package_of
+from ndis.tables.values import NUMBER, Kind, numbers
 
 IntArray = NDArray[np.int64]
 Node = int | str
@@ -233,8 +234,10 @@ def _from_table(table: Any, nodes: Sequence[Node], weight: str | None) -> Edges:
             f"{', '.join(map(repr, names))}; rename the columns that hold the ends of an edge."
         )
     columns = ["source", "target", *([weight] if weight in names else [])]
+    ends: Kind = NUMBER if isinstance(nodes, range) else tuple(nodes)
+    kinds = dict(zip(columns, (ends, ends, NUMBER), strict=False))
     parts: list[list[NDArray[Any]]] = [[], [], []]
-    for batch in opened.read(Request(tuple(columns), {}, len(columns))):
+    for batch in opened.read(Request(tuple(columns), kinds, len(columns))):
         for part, name in zip(parts, ("source", "target"), strict=False):
             part.append(_positions(batch, name, nodes))
         parts[2].append(_weights(batch, weight if weight in names else None))
@@ -248,6 +251,8 @@ def _positions(batch: Any, name: str, nodes: Sequence[Node]) -> NDArray[Any]:
     import pyarrow.compute as pc
 
     column = batch.column(name)
+    if isinstance(column, np.ndarray):
+        return _positions_of_objects(column, nodes)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     try:
@@ -266,16 +271,33 @@ def _positions(batch: Any, name: str, nodes: Sequence[Node]) -> NDArray[Any]:
     return ends
 
 
+def _positions_of_objects(ends: NDArray[Any], nodes: Sequence[Node]) -> NDArray[Any]:
+    """The same where ends have no type in common: each by itself, 7 and 7.0 and "7" alike."""
+    numbered = isinstance(nodes, range)
+    known = {} if numbered else {str(node): index for index, node in enumerate(nodes)}
+    found = []
+    for end in ends:
+        whole = isinstance(end, float | np.floating) and end == np.floor(end)
+        text = str(int(end) if whole else end)
+        inside = text.isdecimal() and int(text) < len(nodes) if numbered else text in known
+        if not inside:
+            raise _unknown_node()
+        found.append(int(text) if numbered else known[text])
+    return np.array(found, dtype=np.int64)
+
+
 def _weights(batch: Any, weight: str | None) -> FloatArray:
     import pyarrow as pa
 
     if weight is None:
         return np.ones(batch.num_rows)
+    column = batch.column(weight)
     try:
-        column = batch.column(weight).cast(pa.float64())
-    except pa.ArrowException:
+        if isinstance(column, np.ndarray):
+            return numbers(weight, column)
+        return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    except (pa.ArrowException, ValueError):
         raise _bad_weight() from None
-    return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 def labels(nodes: int | Iterable[Node]) -> Sequence[Node]:

@@ -18,9 +18,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-from ndis._validate import installed
+import numpy as np
+
+from ndis._validate import installed, without_secrets
 from ndis.tables.sources import Request, Source, arrow_source, open_parquet
+from ndis.tables.values import NotNumbers, Records, parsed, parsed_numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,13 +67,18 @@ class TextFormat:
                 f"header={self.header} and names={self.names}; pass both or neither."
             )
 
+    def separator(self, file: str) -> str:
+        """What separates two values in a file of this name."""
+        tabs = re.search(r"\.(tsv|tab)(\.|$)", file.lower()) is not None
+        return self.delimiter or ("\t" if tabs else ",")
+
 
 def open_files(paths: Sequence[str | os.PathLike[str]], **options: Any) -> Source:
     """Open files, folders and patterns as one table.
 
     What Spark and others leave in a folder (names that begin with ``_`` or ``.``) is skipped, a
-    file that is reached in two ways is read once, and formats are not mixed: nobody is counted
-    twice.
+    file that is reached in two ways is read once, and neither formats are mixed nor two ways of
+    writing one file, such as a.csv and a.csv.gz: nobody is counted twice.
     """
     written = TextFormat(**options)
     files = _distinct([file for path in paths for file in _matching(path)])
@@ -85,6 +94,7 @@ def open_files(paths: Sequence[str | os.PathLike[str]], **options: Any) -> Sourc
             f"Expected files of one format, got {' and '.join(sorted(map(str, formats)))} in "
             f"{str(paths[0])!r}: the same people may be in both; name the files to read."
         )
+    require_different(files)
     kind = formats.pop()
     if options and kind != "text":
         raise ValueError(
@@ -121,9 +131,10 @@ def open_files(paths: Sequence[str | os.PathLike[str]], **options: Any) -> Sourc
 
 def _matching(path: str | os.PathLike[str]) -> list[Any]:
     """The files that a path, folder, pattern or address stands for, in order."""
-    if "://" in str(path):
+    scheme, _, local = str(path).rpartition("://")
+    if scheme not in ("", "file", "local"):
         return _remote(str(path))
-    place = Path(path)
+    place = Path(local if scheme else path)
     if place.is_dir():
         _refuse_table_formats(place)
         inside = (file for file in place.rglob("*") if file.is_file())
@@ -133,10 +144,10 @@ def _matching(path: str | os.PathLike[str]) -> list[Any]:
             if not any(part.startswith(("_", ".")) for part in file.relative_to(place).parts)
             and _format_of(file) is not None
         )
-    elif place.exists() or not glob.has_magic(str(path)):
+    elif place.exists() or not glob.has_magic(str(place)):
         found = [place]
     else:
-        found = sorted(map(Path, glob.glob(str(path), recursive=True)))
+        found = sorted(map(Path, glob.glob(str(place), recursive=True)))
     if not found:
         raise FileNotFoundError(f"No file matches {str(path)!r}; check the path.")
     return found
@@ -166,9 +177,39 @@ def _distinct(files: Sequence[Any]) -> list[Any]:
             except OSError:
                 key = file.absolute()
         else:
-            key = file.path
+            key = file.key
         seen.setdefault(key, file)
     return list(seen.values())
+
+
+def require_different(files: Sequence[Any]) -> None:
+    """Refuse files that may be one, written twice: that differ in ending or scheme alone."""
+    seen: dict[str, Any] = {}
+    for file in files:
+        place = str(file.parent.resolve() / file.name if isinstance(file, Path) else file)
+        for ending in _FORMATS:
+            place = re.sub(ending, "", place, flags=re.IGNORECASE)
+        other = seen.setdefault(re.sub(r"^.*://+", "/", place), file)
+        if other is not file:
+            raise ValueError(
+                f"Expected each file once, got {str(other)!r} and {str(file)!r}: the same people "
+                "may be in both; name the files to read."
+            )
+
+
+def require_once(addresses: Sequence[str]) -> None:
+    """Refuse files that another program is about to read, if one of them is reached twice."""
+    files = [
+        Path(unquote(address.partition(":")[2])) if address.startswith("file:/") else address
+        for address in addresses
+    ]
+    local = [file for file in files if isinstance(file, Path)]
+    if len(_distinct(local)) < len(local):
+        raise ValueError(
+            f"Expected each file once, got {str(local[0].parent)!r} with links to files that are "
+            "there, too; name the files to read."
+        )
+    require_different(files)
 
 
 @dataclass(frozen=True)
@@ -177,6 +218,7 @@ class Remote:
 
     path: str
     open: Callable[[], Any]
+    key: Any  # equal for two addresses of one file
 
     @property
     def name(self) -> str:
@@ -184,22 +226,30 @@ class Remote:
         return self.path.rpartition("/")[2]
 
     def __str__(self) -> str:
-        return self.path
+        return without_secrets(self.path)
+
+    def __repr__(self) -> str:
+        return f"Remote({str(self)!r})"
 
 
 def _remote(address: str) -> list[Remote]:
-    with installed(f"fsspec to read {address}", "'ndis[remote]'"):
+    shown = without_secrets(address)
+    with installed(f"fsspec to read {shown}", "'ndis[remote]'"):
         import fsspec
     try:
         found = fsspec.open_files(address, mode="rb")
         if not found:
             raise FileNotFoundError(address)
         scheme = address.partition("://")[0]
-        return [Remote(f"{scheme}://{f.path.partition('://')[2] or f.path}", f.open) for f in found]
+        return [
+            Remote(f"{scheme}://{f.path.partition('://')[2] or f.path}", f.open, (f.fs, f.path))
+            for f in found
+        ]
     except (ImportError, ValueError) as error:
-        raise ValueError(f"Address {address!r} cannot be read ({error}); check it.") from None
+        why = without_secrets(str(error))
+        raise ValueError(f"Address {shown!r} cannot be read ({why}); check it.") from None
     except OSError:
-        raise FileNotFoundError(f"No file matches {address!r}; check the address.") from None
+        raise FileNotFoundError(f"No file matches {shown!r}; check the address.") from None
 
 
 def _format_of(file: Any) -> str | None:
@@ -313,21 +363,21 @@ def _open_arrow_file(handle: _Handle) -> Source:
 def _open_xlsx(handle: _Handle) -> Source:
     with installed("openpyxl to read .xlsx files", "'ndis[xlsx]'"):
         import openpyxl
-    import pyarrow as pa
 
     sheet = openpyxl.load_workbook(handle.start(), read_only=True, data_only=True).active
     lines = list(sheet.iter_rows(values_only=True))
     if not lines:
         raise ValueError(f"File {str(handle.file)!r} has no rows; check it.")
     names = [str(cell) for cell in lines[0]]
-    columns = [pa.array([line[i] for line in lines[1:]]) for i in range(len(names))]
-    whole = pa.Table.from_arrays(columns, names=names)
-    return arrow_source(
-        whole.schema,
-        lambda request: iter(whole.select(list(request.columns)).to_batches()),
-        n_rows=whole.num_rows,
-        header=True,
-    )
+    cells = np.full((len(lines) - 1, len(names)), None, dtype=object)
+    for row, line in zip(cells, lines[1:], strict=True):
+        row[: len(line)] = line[: len(names)]
+
+    def read(request: Request) -> Iterator[Any]:
+        if len(cells):
+            yield Records({name: cells[:, names.index(name)] for name in request.columns})
+
+    return Source(tuple(names), read, len(cells), header=True)
 
 
 # --- text -------------------------------------------------------------------------------------
@@ -338,8 +388,7 @@ def _open_text(handle: _Handle, written: TextFormat) -> Source:
     from pyarrow import csv
 
     file = handle.file.name.lower()
-    tabs = re.search(r"\.(tsv|tab)(\.|$)", file) is not None
-    delimiter = written.delimiter or ("\t" if tabs else ",")
+    delimiter = written.separator(file)
     parse = csv.ParseOptions(delimiter=delimiter)
     given = None if written.names is None else list(written.names)
     options = csv.ReadOptions(encoding=written.encoding, column_names=given)
@@ -371,12 +420,10 @@ def _open_text(handle: _Handle, written: TextFormat) -> Source:
         )
 
     def read(request: Request) -> Iterator[Any]:
-        # Types are inferred from the file's beginning, where a column of measurements may well
-        # show integers only: read numbers as double, and levels as they were declared.
+        # Where types are inferred, one line decides for all: what has a kind is read as text, and
+        # every value by itself. Only the owner is shown columns of types that Arrow found.
         types = {
-            column: pa.array(request.levels[column]).type
-            if column in request.levels
-            else _csv_type(inferred.field(column).type)
+            column: pa.string() if column in request.kinds else _shown_type(inferred.field(column))
             for column in request.columns
         }
         convert = csv.ConvertOptions(include_columns=list(request.columns), column_types=types)
@@ -384,7 +431,15 @@ def _open_text(handle: _Handle, written: TextFormat) -> Source:
             with csv.open_csv(
                 stream(), read_options=options, parse_options=parse, convert_options=convert
             ) as reader:
-                yield from reader
+                for index, batch in enumerate(reader):
+                    try:
+                        records = parsed(batch, request.kinds)
+                    except NotNumbers as error:
+                        if index == 0 and not _reads(str(batch.column(error.name)[0])):
+                            raise
+                        place = names.index(error.name)  # text after numbers: in which line?
+                        raise pa.ArrowInvalid(f"In CSV column #{place}") from None
+                    yield records
         except (pa.ArrowInvalid, UnicodeError) as error:
             raise explained(error) from None
 
@@ -405,13 +460,12 @@ class _Lasting(io.RawIOBase):
         return self._stream.read(size)
 
 
-def _csv_type(inferred: pa.DataType) -> pa.DataType:
+def _shown_type(field: pa.Field) -> pa.DataType:
+    """The type that a file's beginning shows; there measurements may well be integers only."""
     import pyarrow as pa
 
-    keep = pa.types.is_boolean(inferred) or not (
-        pa.types.is_integer(inferred) or pa.types.is_null(inferred)
-    )
-    return inferred if keep else pa.float64()
+    widened = pa.types.is_integer(field.type) or pa.types.is_null(field.type)
+    return pa.float64() if widened else field.type
 
 
 def _explain(
@@ -445,13 +499,26 @@ def _explain(
                 f"Line {lines.line_num} of {name} has {len(line)} values where the first has "
                 f"{width}; mend that line, or pass the delimiter that separates values."
             )
-        if column is not None and lines.line_num > 1 and not _is_number(line[int(column[1])]):
+        if column is not None and lines.line_num > 1 and not _reads(line[int(column[1])]):
             return ValueError(
                 f"Line {lines.line_num} of {name} holds text in column number "
                 f"{int(column[1]) + 1} where earlier lines hold numbers; mend it, leave the "
                 "column out, or list its levels in levels."
             )
     return ValueError(f"File {name} cannot be read as a table ({said.splitlines()[0]}); check it.")
+
+
+def _reads(cell: str) -> bool:
+    """Whether a cell is read as a number, or as missing."""
+    import pyarrow as pa
+
+    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", cell):
+        return True
+    try:
+        parsed_numbers(pa.array([cell]))
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _is_number(cell: str) -> bool:

@@ -1,9 +1,10 @@
 """How the records of a table become rows of integers, the same way everywhere.
 
 A record passes public gates, each fixed by parameters alone: categories become indicators through
-a public list of levels, numbers are clipped to their public limits, centred and scaled by them, an
-intercept is put in front, a row that is too long is scaled down to the public bound, and the result
-is rounded to a grid on which its norm is at most 2^20. Each step is an elementwise operation that
+a public list of levels, numbers are centred and scaled by their public limits and clipped to them,
+an intercept is put in front, a row that is too long is scaled down to the public bound, and the
+result is rounded to a grid on which its norm is at most 2^20. The bound holds for the integers,
+whatever was rounded on the way to them. Each step is an elementwise operation that
 IEEE arithmetic rounds correctly, or an exact sum: what becomes of a record depends on that record
 alone, not on its place in the table nor on the hardware. Every record costs the same work, so that
 the time taken does not tell how many were too long.
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +25,7 @@ from ndis._validate import FloatArray, positive
 from ndis.tables.arrays import beside, fused, namespace, on_host
 from ndis.tables.blocks import Block, SparseBlock, Stack, squared
 from ndis.tables.exact import BLOCK_ROWS, GRID_NORM, STACK_ROWS
-from ndis.tables.values import level_positions, missing_values, numbers
+from ndis.tables.values import NUMBER, Kind, days, level_positions, missing_values, numbers
 
 INTERCEPT = "intercept"
 # Between these, products of four bounds neither overflow nor lose digits to underflow.
@@ -35,6 +37,9 @@ _UP = 1.0 + 2.0**-23
 # Without limits a number is cut to so many grid units: squares of more would overflow, and one
 # giant row would turn the sums of all others into nonsense.
 _GIANT = 2.0**400
+# Half the width of limits, at the least, as a share of their distance from zero: doubles are then
+# as fine as the grid between them, and so is their middle.
+_RESOLVED = 2.0**-32
 # Rows of a block in memory: columns a multiple of 4096 bytes apart get in each other's way.
 _STEP = BLOCK_ROWS - 8
 # Rows of fewer numbers are turned into columns, which are then treated one by one.
@@ -100,7 +105,7 @@ class Columns:
     def __post_init__(self) -> None:
         set_ = object.__setattr__
         set_(self, "columns", tuple(self.columns))
-        set_(self, "levels", {name: tuple(known) for name, known in (self.levels or {}).items()})
+        set_(self, "levels", known_levels(self.levels))
         _check_levels(self.levels, self.columns)
         if self.limits is not None:
             set_(self, "limits", self._checked_limits(self.limits))
@@ -273,36 +278,58 @@ class Columns:
 
     def grid(self, array: Any) -> Grid:
         """The numbers that `whole` needs, where an array is."""
-        low, high, middle, scale = (
-            beside(vector[:, None], array)
-            for vector in (self.low, self.high, self.middle, self.scale)
+        centred = self.limits is not None and self.centred
+        middle, scale, *ends = (
+            beside(vector[:, None], array) for vector in (self.middle, self.scale, *self._ends())
         )
-        if self.limits is None:
-            return Grid(None, None, scale, self.boxed)
-        return Grid((low, high), middle if self.centred else None, scale, self.boxed)
+        return Grid(middle if centred else None, scale, (ends[0], ends[1]), self.boxed)
+
+    def _ends(self) -> tuple[FloatArray, FloatArray]:
+        """What limits become on the grid: within the bound, however they were rounded."""
+        most = self.units if self.boxed else _GIANT
+        ends = ((end - self.middle) * self.scale for end in (self.low, self.high))
+        low, high = (np.clip(end, -most, most) for end in ends)
+        return low, high
+
+    def stored_ends(self) -> tuple[FloatArray, FloatArray]:
+        """The same for entries that are centred later, when a whole number is subtracted."""
+        shift = self.shift
+        # Two roundings are one more than one, for which `units` has room.
+        most = self.units + 1.0 if self.boxed else _GIANT
+        low = np.maximum(np.round(self.low * self.scale), shift - most)
+        high = np.minimum(np.round(self.high * self.scale), shift + most)
+        return low, high
+
+    @property
+    def shift(self) -> FloatArray:
+        """The middle of the limits on the grid: whole numbers."""
+        return np.asarray(np.round(self.middle * self.scale))
 
 
 class Grid(NamedTuple):
-    """The public numbers by which records are put on the grid; None where there is no such step."""
+    """The public numbers by which records are put on the grid; None where nothing is subtracted."""
 
-    limits: tuple[Any, Any] | None
     middle: Any
     scale: Any
+    ends: tuple[Any, Any]
     boxed: bool
 
 
 def whole(xp: Any, values: Any, shrink: Any, grid: Grid) -> Any:
-    """Clip, centre and scale records, and round them to integers."""
-    if grid.limits is not None and xp is np and values.flags.f_contiguous:  # a row after the other
-        low, high = grid.limits
-        np.minimum(np.maximum(values, low, out=values), high, out=values)
-    elif grid.limits is not None:
-        values = _into(xp.clip, values, *grid.limits)
+    """Centre, scale and clip records, and round them to integers.
+
+    Centring and scaling are monotone as doubles round them, so that to clip their results to those
+    of the limits is to clip the records to the limits. It comes last, so that no entry is beyond
+    the ends, which are public, whatever happened before: rounding keeps within whole numbers.
+    """
     if grid.middle is not None:
         values = _into(xp.subtract, values, grid.middle)
     values = _into(xp.multiply, values, grid.scale)
-    if grid.limits is None and not grid.boxed:
-        values = _into(xp.clip, values, -_GIANT, _GIANT)
+    if xp is np and values.flags.f_contiguous:  # a row after the other
+        low, high = grid.ends
+        np.minimum(np.maximum(values, low, out=values), high, out=values)
+    else:
+        values = _into(xp.clip, values, *grid.ends)
     if shrink is not None:
         values = _into(xp.multiply, values, shrink)
     return _into(xp.round, values)
@@ -429,9 +456,14 @@ class Rows:
         return tuple(name for group in self.groups for name in group.columns)
 
     @property
-    def levels(self) -> Mapping[str, Sequence[Any]]:
+    def levels(self) -> Mapping[str, tuple[Any, ...]]:
         """Public levels of all categorical columns."""
-        return {name: known for group in self.groups for name, known in group.levels.items()}
+        return {name: tuple(known) for group in self.groups for name, known in group.levels.items()}
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """What each column that is read holds: numbers, or some of its public levels."""
+        return {name: self.levels.get(name, NUMBER) for name in self.columns}
 
     @property
     def widths(self) -> Mapping[str, int]:
@@ -515,12 +547,13 @@ class Rows:
         def measure(group: Columns, values: Any, intercept: bool, shrink: Any) -> Any:
             n, more = len(group.names), (values, intercept, shrink, group.grid(records))
             weights = beside(mark_weights(n), records)
-            *found, doubtful = fused(_measured, records)(xp, None, weights, *more)
-            if not group.boxed and bool(xp.any(doubtful)):
-                whole_rows = _checked(xp, *more)[0]
-                squares = squared(xp, whole_rows)
-                factors = shortening(xp, squares, n, lambda index: whole_rows[:, index])
-                *found, _ = fused(_measured, records)(xp, factors, weights, *more)
+            with np.errstate(over="ignore"):  # of libraries that are made of numpy
+                *found, doubtful = fused(_measured, records)(xp, None, weights, *more)
+                if not group.boxed and bool(xp.any(doubtful)):
+                    whole_rows = _checked(xp, *more)[0]
+                    squares = squared(xp, whole_rows)
+                    factors = shortening(xp, squares, n, lambda index: whole_rows[:, index])
+                    *found, _ = fused(_measured, records)(xp, factors, weights, *more)
             return found
 
         shrink, integers, squares, marks, finite = measure(self.features, records, intercept, None)
@@ -568,10 +601,9 @@ class Rows:
         raw = [_raw(self.labels, part) for part in more] if self.labels is not None else []
         self._complete([records.data[None, :], *raw], stored=records)
         place = records.indices + first
-        # The gates of `whole`, in its order: to the limits, and what has none to a giant's length.
-        data = np.clip(records.data, group.low[place], group.high[place])
+        low, high = group.stored_ends()
         with np.errstate(over="ignore"):
-            data = np.round(np.clip(data * group.scale[place], -_GIANT, _GIANT))
+            data = np.clip(np.round(records.data * group.scale[place]), low[place], high[place])
         parts = (data, records.indices, records.indptr)
         rows = sparse.csr_array(parts, shape=records.shape)
         if first:
@@ -584,8 +616,7 @@ class Rows:
             squares = np.bincount(row, rows.data * rows.data, n_rows)
             shrink = shortening(np, squares, n, lambda index: rows.data[row == index])
             rows.data = np.round(rows.data * shrink[row])
-        shift = np.round(group.middle * group.scale)
-        return SparseBlock(rows, shift, self._labels(raw, shrink))
+        return SparseBlock(rows, group.shift, self._labels(raw, shrink))
 
 
 class Batch:
@@ -617,16 +648,17 @@ class Batch:
                     "An array of numbers has no categorical columns; hand over a data frame to use "
                     "levels."
                 )
+            for array in (data, records.labels):
+                require_numbers(array)
             return cls(stored_once(data) if records.sparse else data, records.labels)
         if rows.drop_missing:
             data = data.drop_null()
-        place = {name: index for index, name in enumerate(data.schema.names)}
 
         def read(name: str) -> Any:
-            array = data.column(place[name])
+            column = data.column(name)
             if name in rows.levels:
-                return level_positions(name, array, rows.levels[name])
-            return numbers(name, array, rows.widths.get(name))
+                return level_positions(name, column, rows.levels[name])
+            return numbers(name, column, rows.widths.get(name))
 
         content: Any = {name: read(name) for name in rows.columns}
         labelled = rows.labels is not None and records.labels is None
@@ -657,6 +689,15 @@ def _part(values: Any, start: int, stop: int) -> Any:
     if isinstance(values, Mapping):
         return {name: column[start:stop] for name, column in values.items()}
     return rows_between(values, start, stop)
+
+
+def require_numbers(array: Any) -> None:
+    """Refuse an array of numpy that holds something else than numbers."""
+    if isinstance(array, np.ndarray) and array.dtype.kind not in "buif":
+        raise ValueError(
+            f"Expected an array of numbers, got dtype {array.dtype}; "
+            "hand over categories as a data frame and list their levels."
+        )
 
 
 def stored_once(matrix: Any) -> Any:
@@ -745,15 +786,21 @@ def _pair(name: str, limits: Any, centred: bool) -> tuple[float, float]:
             f"Expected limits of {name!r} to be finite with low < high, got ({low:g}, {high:g}); "
             "pass the least and the largest value it can have."
         )
-    _usable(f"limits of {name!r}", 0.5 * (high - low) if centred else max(abs(low), abs(high)))
+    half, far = 0.5 * (high - low), max(abs(low), abs(high))
+    _usable(f"limits of {name!r}", half if centred else far)
+    if centred and half < _RESOLVED * far:
+        raise ValueError(
+            f"Expected limits of {name!r} between which doubles are fine enough, got "
+            f"({low!r}, {high!r}); subtract a public number from the column."
+        )
     return low, high
 
 
 def _as_number(limit: Any) -> float:
     """A limit; a date counts in days."""
-    if isinstance(limit, str) or hasattr(limit, "isoformat"):
-        return float(np.datetime64(limit, "us").astype(np.int64)) / 86_400e6
-    return float(limit)
+    if isinstance(limit, str):
+        limit = np.datetime64(limit, "us")
+    return days(limit) if isinstance(limit, date | np.datetime64) else float(limit)
 
 
 def _usable(name: str, value: Any) -> float:
@@ -763,6 +810,24 @@ def _usable(name: str, value: Any) -> float:
             f"Expected {name} between {low:g} and {high:g}, got {bound:g}; measure in other units."
         )
     return bound
+
+
+def known_levels(levels: Any) -> dict[str, tuple[Any, ...]]:
+    """The public levels of categorical columns, by name."""
+    if not levels:
+        return {}
+    if not isinstance(levels, Mapping):
+        raise TypeError(
+            f"Expected levels to be a dict of columns and their levels, got {levels!r}; pass "
+            '{"column": ["a", "b"]}.'
+        )
+    for name, known in levels.items():
+        if isinstance(known, str) or not isinstance(known, Iterable):
+            raise TypeError(
+                f"Expected levels of column {name!r} to be a list, got {known!r}; list the levels "
+                "that are public."
+            )
+    return {name: tuple(known) for name, known in levels.items()}
 
 
 def _check_levels(levels: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> None:

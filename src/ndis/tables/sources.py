@@ -8,7 +8,7 @@ not already use; a subclass is opened like its parent.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndis.tables.arrays import free_memory
-from ndis.tables.rows import Batch, default_names, rows_between, stored_once
-from ndis.tables.values import list_width
+from ndis.tables.rows import Batch, default_names, require_numbers, rows_between, stored_once
+from ndis.tables.values import Kind, Records, list_width
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,10 +36,14 @@ _SHARE = 8
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a source: which columns, and the public levels of some of them."""
+    """What is asked of a source: which columns, and of which kind public parameters say they are.
+
+    A source that knows types hands them on; one that does not, such as text, reads each value as
+    its column's kind. Columns without a kind are only looked at, by the owner of the data.
+    """
 
     columns: tuple[str, ...]
-    levels: Mapping[str, Sequence[Any]]
+    kinds: Mapping[str, Kind]
     n_numbers: int  # in a row: an embedding is one column of many numbers
 
     @property
@@ -105,6 +109,8 @@ def open_source(source: Any, **options: Any) -> Source:
     """
     from ndis.tables import files
 
+    if isinstance(source, Source):
+        return source
     if isinstance(source, str | os.PathLike):
         return files.open_files([source], **options)
     if isinstance(source, list | tuple) and source:
@@ -157,11 +163,7 @@ def _open_array(array: Any, labels: Any = None) -> Source:
             f"Expected an array with rows and columns, got shape {tuple(array.shape)}; "
             "reshape a single column with array.reshape(-1, 1)."
         )
-    if isinstance(array, np.ndarray) and array.dtype.kind not in "buif":
-        raise ValueError(
-            f"Expected an array of numbers, got dtype {array.dtype}; "
-            "hand over categories as a data frame and list their levels."
-        )
+    require_numbers(array)
 
     def read(request: Request) -> Iterator[Any]:
         values = array if device else np.asarray(array)
@@ -211,28 +213,30 @@ def _open_pandas(frame: Any) -> Source:
     names = tuple(map(str, frame.columns))
 
     def read(request: Request) -> Iterator[Any]:
-        import pyarrow as pa
-
         place = {name: index for index, name in enumerate(names)}
         chosen = frame.iloc[:, [place[name] for name in request.columns]]
         for start in range(0, len(chosen), request.batch_rows):
             part = chosen.iloc[start : start + request.batch_rows]
-            arrays = [
-                _series_to_arrow(name, part.iloc[:, i]) for i, name in enumerate(request.columns)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, names=list(request.columns))
+            yield Records(
+                {name: _column(name, part.iloc[:, i]) for i, name in enumerate(request.columns)}
+            )
 
     return Source(names, read, len(frame))
 
 
-def _series_to_arrow(name: str, series: Any) -> pa.Array:
+def _column(name: str, series: Any) -> Any:
+    """A column of pandas with its own type as Arrow; one that has none as its objects."""
     import pyarrow as pa
 
+    if object in (series.dtype, getattr(getattr(series.dtype, "categories", None), "dtype", None)):
+        objects = series.astype(object).to_numpy(copy=True)
+        objects[series.isna().to_numpy()] = None
+        return objects
     try:
         array = pa.array(series, from_pandas=True)
     except pa.ArrowException:
         raise ValueError(
-            f"Column {name!r} mixes values of several types; make them all numbers or all text."
+            f"Column {name!r} holds {series.dtype}, not numbers; leave it out or convert it."
         ) from None
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 

@@ -9,16 +9,21 @@ one result for each, so nothing is lost or counted twice.
 
 from __future__ import annotations
 
+import codecs
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndis._validate import without_secrets
 from ndis.tables.exact import Accumulator
+from ndis.tables.files import TextFormat, require_once
 from ndis.tables.sources import Request, Source, Work
+from ndis.tables.values import Kind, parsed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,8 +36,11 @@ _TASKS_OF_A_CORE = 2
 BatchFunction = Callable[["Iterator[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
 
 
-def open_frame(frame: Any) -> Source:
-    """A Spark DataFrame. Its rows stay on the cluster: it is summed there, never read here."""
+def open_frame(frame: Any, *, text: bool = False) -> Source:
+    """A Spark DataFrame. Its rows stay on the cluster: it is summed there, never read here.
+
+    One of `text` has no types: executors read each value as its column's kind.
+    """
 
     def read(request: Request) -> Iterator[Any]:
         raise TypeError(
@@ -45,16 +53,58 @@ def open_frame(frame: Any) -> Source:
         tuple(frame.columns),
         read,
         widths=widths,
-        reduce=lambda request, work: reduce(frame, request, work),
+        reduce=lambda request, work: reduce(frame, request, work, text),
     )
 
 
-def reduce(frame: Any, request: Request, work: Work) -> Accumulator:
+def open_parquet(session: Any, path: str) -> Source:
+    """Parquet files, read through Spark."""
+    frame = session.read.parquet(path)
+    require_once(frame.inputFiles())
+    return open_frame(frame)
+
+
+def open_text(session: Any, path: str, **written: Any) -> Source:
+    """Text files, read through Spark as text: it would infer types from all lines.
+
+    `written` says how (see `ndis.tables.files.TextFormat`).
+    """
+    form = TextFormat(**written)
+    frame = session.read.csv(
+        path,
+        sep=form.separator(path),
+        encoding=codecs.lookup(form.encoding).name.replace("iso8859", "iso-8859"),
+        header=form.header is not False,
+        inferSchema=False,
+        enforceSchema=False,  # every file has the names of the first
+        escape='"',
+    )
+    require_once(frame.inputFiles())
+    if form.names is not None:
+        frame = frame.toDF(*form.names)
+    source = open_frame(frame, text=True)
+
+    def summed(request: Request, work: Work) -> Accumulator:
+        try:
+            return reduce(frame, request, work, text=True)
+        except Exception as error:  # Java's
+            if "FAILED_READ_FILE" not in str(error):
+                raise
+        raise ValueError(
+            f"Expected files at {without_secrets(path)!r} that all have the columns of the first, "
+            "got one that cannot be read like that; name the files to read."
+        )
+
+    return replace(source, reduce=summed, header=form.header is None)
+
+
+def reduce(frame: Any, request: Request, work: Work, text: bool = False) -> Accumulator:
     """The sums of all rows, added up on the executors."""
     n_tasks = _n_tasks(frame)
     chosen = _select(frame, request.columns).coalesce(n_tasks)
     with pickled_by_value(work):
-        parts = chosen.mapInArrow(_summing(request.columns, work), _SCHEMA)
+        kinds = request.kinds if text else {}
+        parts = chosen.mapInArrow(_summing(request.columns, kinds, work), _SCHEMA)
         whole = parts.repartition(n_tasks, "sum", "piece").mapInArrow(_merging(), _SCHEMA)
         pieces = whole.collect()
     problem = next((piece.problem for piece in pieces if piece.problem is not None), None)
@@ -66,14 +116,14 @@ def reduce(frame: Any, request: Request, work: Work) -> Accumulator:
 _SCHEMA = "sum string, piece int, n_pieces int, shape array<int>, content binary, problem string"
 
 
-def _summing(columns: Sequence[str], work: Work) -> BatchFunction:
+def _summing(columns: Sequence[str], kinds: Mapping[str, Kind], work: Work) -> BatchFunction:
     """Return the task that sums its partitions; an error in the data comes back as a sentence."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         total, problem = Accumulator(), None
         try:
             for batch in batches:
-                total.merge(work(batch.rename_columns(list(columns))))
+                total.merge(work(parsed(batch.rename_columns(list(columns)), kinds)))
         except ValueError as error:
             problem = str(error)
             # Spark ends a Python process that leaves part of its input unread.
@@ -111,9 +161,9 @@ def _pieces(total: Accumulator, problem: str | None) -> Iterator[pa.RecordBatch]
         yield _record(blank)
         return
     for name, parts in total.state().items():
-        shape = parts[0].shape
-        packed = np.concatenate([_packed(part).reshape(-1) for part in parts]).tobytes()
-        n_pieces = -(-len(packed) // PIECE_BYTES)
+        # Whole: no engine knows what is in a sum, not even that a square one is its own mirror.
+        shape, packed = parts[0].shape, np.stack(parts).tobytes()
+        n_pieces = max(1, -(-len(packed) // PIECE_BYTES))
         for piece in range(n_pieces):
             content = packed[piece * PIECE_BYTES : (piece + 1) * PIECE_BYTES]
             yield _record(
@@ -130,27 +180,8 @@ def _assembled(pieces: Sequence[Any]) -> Accumulator:
         if [p["piece"] for p in own] != list(range(own[0]["n_pieces"])):
             raise RuntimeError("Spark returned sums that are not complete; run the job again.")
         numbers = np.frombuffer(b"".join(bytes(p["content"]) for p in own), np.int64)
-        shape = tuple(own[0]["shape"])
-        state[name] = [_unpacked(part, shape) for part in np.split(numbers, 2)]
+        state[name] = list(numbers.reshape(2, *own[0]["shape"]).copy())
     return Accumulator.from_state(state)
-
-
-def _packed(part: Any) -> Any:
-    """One triangle of a matrix that is symmetric, as all Gram matrices are; all of another."""
-    return part[np.tril_indices(len(part))] if _symmetric(part.shape) else part
-
-
-def _unpacked(numbers: Any, shape: tuple[int, ...]) -> Any:
-    if not _symmetric(shape):
-        return numbers.reshape(shape).copy()
-    matrix = np.zeros(shape, np.int64)
-    matrix[np.tril_indices(shape[0])] = numbers
-    return matrix + np.tril(matrix, -1).T
-
-
-def _symmetric(shape: tuple[int, ...]) -> bool:
-    # The only square sums of this library are Gram matrices; a test holds it to that.
-    return len(shape) == 2 and shape[0] == shape[1] and shape[0] > 1
 
 
 def _record(row: dict[str, Any]) -> pa.RecordBatch:

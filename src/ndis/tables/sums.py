@@ -37,17 +37,11 @@ def totals(block: Block) -> Mapping[str, Any]:
     return {"sums": block.sums(), "count": np.array(float(block.n_rows))}
 
 
-def class_totals(block: Block) -> Mapping[str, Any]:
-    """The same, and the labels' squares: as many as rows, if each has one class."""
-    return {**totals(block), "squares": block.xp.sum(block.total(block.labels * block.labels))}
-
-
 def read_moments(table: Table) -> dict[str, ExactSum]:
     """The moments of a table in one pass; sparse ones are centred here, in integers."""
     sums = table.sum(moments)
     if "raw_gram" in sums:
-        features = table.rows.features
-        shift = np.round(features.middle * features.scale).astype(np.int64)
+        shift = table.rows.features.shift.astype(np.int64)
         if not shift.any():
             return {"gram" if name == "raw_gram" else name: total for name, total in sums.items()}
         # With r = x + shift: sum x x^T = sum r r^T - s shift^T - shift s^T - n shift shift^T,
@@ -351,6 +345,45 @@ def _clipped(xp: Any, left: Any, size: Any, length: Any, clips: Any, unit: Any) 
 
 
 @dataclass(frozen=True)
+class PullGrams:
+    """Second moments of rows in a metric, as they are and times each residual.
+
+    A row is z = factors * (vectors x) - shifts, then a constant, and w = z r^T gain; both are cut
+    to norm 2^20 and rounded, all residuals' w together. So one row moves the sum of z z^T by 2^40
+    at most, and those of w_k w_k^T, side by side, too.
+
+    Parameters
+    ----------
+    pull : Pull
+        For residuals.
+    vectors : ndarray of shape (n_features, n_features)
+        Integers, of norm at most 2^32, so that their products with rows are exact.
+    factors, shifts : ndarray of shape (n_features,)
+    constant, gain : float
+    """
+
+    pull: Pull
+    vectors: FloatArray
+    factors: FloatArray
+    shifts: FloatArray
+    constant: float
+    gain: float
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """Terms: "spread", the sum of z z^T and one of w_k w_k^T for each label."""
+        xp = block.xp
+        left, _, _ = self.pull.measure(block)
+        affine = [block.beside(each[:, None]) for each in (self.factors, self.shifts)]
+        z = block.times(block.beside(self.vectors)) * affine[0] - affine[1]
+        z = xp.concat([z, block.ones() * self.constant], axis=0)
+        left = left * self.gain
+        w = bounded(xp, xp.concat([z * left[k : k + 1, :] for k in range(left.shape[0])], axis=0))
+        d = z.shape[0]
+        parts = [w[start : start + d, :] for start in range(0, w.shape[0], d)]
+        return {"spread": xp.stack([block.like(part).gram() for part in (bounded(xp, z), *parts)])}
+
+
+@dataclass(frozen=True)
 class JointGram:
     """Sum of (x, c, y)(x, c, y)^T for features x, a whole number c of at most 2^20 and labels y."""
 
@@ -499,7 +532,7 @@ def _residuals(
 
 
 def unclassified(block: Block) -> Mapping[str, Any]:
-    """How many rows of a raw block belong to none of the classes."""
+    """How many rows belong to none of the classes, or to several: each row is looked at."""
     xp = block.xp
     classes = xp.sum(xp.astype(block.labels > 0, xp.float64), axis=0)
     return {"unclassified": xp.sum(xp.astype(classes != 1.0, xp.float64))}

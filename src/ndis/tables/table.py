@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,6 +21,7 @@ from ndis.tables.progress import track
 from ndis.tables.rows import Rows, mark_weights, residue
 from ndis.tables.sources import Request, Source, open_source, with_labels
 from ndis.tables.threads import map_in_order
+from ndis.tables.values import TEXT, Records
 
 # What a function makes of a block: doubles that hold integers of at most 2^53, by name.
 Terms = Mapping[str, Any]
@@ -306,7 +307,8 @@ class Table:
 
     def records(self) -> Iterator[Any]:
         """Batches of records as the source gives them, for the owner of the data."""
-        return self._source.read(Request(self.columns, {}, len(self.columns)))
+        for batch in self._source.read(Request(self.columns, {}, len(self.columns))):
+            yield batch.to_arrow() if isinstance(batch, Records) else batch
 
     def batches(self, *more: str, what: str = "Reading") -> Iterator[Any]:
         """The records as they are read, in the table's order; with further columns, such as keys.
@@ -318,7 +320,8 @@ class Table:
 
     def _request(self, more: tuple[str, ...] = ()) -> Request:
         n_numbers = len(self.rows.features.names)
-        return Request((*self.rows.columns, *more), self.rows.levels, n_numbers)
+        kinds = {**dict.fromkeys(more, TEXT), **self.rows.kinds}
+        return Request((*self.rows.columns, *more), kinds, n_numbers)
 
     def _n_threads(self) -> int | None:
         """One thread where something else has threads: the product of wide rows, and a card."""
@@ -364,12 +367,14 @@ def _chosen(
                 f"{len(wanted)}; name every column in order."
             )
         return wanted
-    values = [name for name in source.names if looks_like_a_value(name)]
-    if not confirmed and values and (source.header or not typed.issuperset(values)):
-        raise ValueError(
-            "Expected names of columns in the first line, got something that looks like a record; "
-            "pass header=False and names if it is one, or header=True if these are names."
-        )
+    if not confirmed:
+        if source.header and any(map(looks_like_a_value, source.names)):
+            raise ValueError(
+                "Expected names of columns in the first line, got something that looks like a "
+                "record; pass header=False and names if it is one, or header=True if these are "
+                "names."
+            )
+        require_names(source.names, typed)
     if columns is None:
         wanted = tuple(name for name in source.names if name not in _INDEX_COLUMNS)
         if source.header and not confirmed and not typed.issuperset(wanted):
@@ -387,6 +392,22 @@ def _chosen(
                 f"{', '.join(map(repr, source.names))}; name the columns to read."
             )
     return wanted
+
+
+def require_names(names: Iterable[str], typed: Collection[str] = (), labels: Any = None) -> None:
+    """Refuse names that may be somebody's values, unless they have been typed.
+
+    They become part of the release. A data frame that was read from a file without a header line
+    has the first record for names; `labels` that were taken from it have their part of it.
+    """
+    beside = getattr(labels, "columns", [getattr(labels, "name", None)])
+    found = [*names, *(name for name in beside if isinstance(name, str))]
+    if any(looks_like_a_value(name) and name not in typed for name in found):
+        raise ValueError(
+            "Expected names of columns, got something that looks like a record; if it is one, read "
+            "the file again without a header line and name its columns, or else list these names "
+            "in columns or limits."
+        )
 
 
 def _checked_labels(labels: Any, source: Source) -> Any:

@@ -1,9 +1,19 @@
-"""Columns of an Arrow record batch as numbers, or as positions in a public list of levels."""
+"""Columns as numbers, or as positions in a public list of levels: each value by itself.
+
+What a value becomes depends on that value and on its column's kind, which public parameters fix. A
+source that knows types, such as Arrow, is read by them. Where values have no type in common, as
+the objects of a data frame or the cells of a spreadsheet, or are text, none is inferred from the
+others: one record would change what becomes of them.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +22,15 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_MICROSECONDS_OF_A_DAY = 86_400e6
+# The kind of a column: numbers, among which dates count in days, text, or the levels it may have.
+NUMBER, TEXT = "number", "text"
+Kind = str | tuple[Any, ...]
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_MICROSECONDS_OF_A_DAY = 86_400 * 10**6
+_PARTS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+# Integers up to this, and powers of ten up to 10^22, are doubles: their quotient is rounded once.
+_EXACT, _EXACT_POWER = 2**53, 22
 _REMEDIES = {
     r"[+-]?[0-9.]+,[0-9]+$": "write its numbers with decimal points, 1.5 instead of 1,5",
     r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]": "write its dates as 2024-12-31; they count in days",
@@ -27,6 +45,70 @@ def missing_values(name: str) -> ValueError:
     )
 
 
+class Records:
+    """Some records of a source that does not know the types of all its columns.
+
+    Parameters
+    ----------
+    columns : mapping of str to pyarrow.Array or ndarray of object
+        Columns by name. Objects that are missing are None.
+    """
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self.columns = columns
+
+    @property
+    def num_rows(self) -> int:
+        """How many records."""
+        return len(next(iter(self.columns.values())))
+
+    def column(self, name: str) -> Any:
+        """One column."""
+        return self.columns[name]
+
+    def drop_null(self) -> Records:
+        """The records of which no value is missing."""
+        kept = np.ones(self.num_rows, dtype=bool)
+        for column in self.columns.values():
+            kept &= _present(column)
+        where = np.flatnonzero(kept)
+        return Records({name: column.take(where) for name, column in self.columns.items()})
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """The records with types that suit all of them, for the owner of the data to look at."""
+        import pyarrow as pa
+
+        return pa.RecordBatch.from_pydict(
+            {name: _shown(column) for name, column in self.columns.items()}
+        )
+
+
+def _present(column: Any) -> Any:
+    if isinstance(column, np.ndarray):
+        return np.array([value is not None for value in column], dtype=bool)
+    return column.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _shown(column: Any) -> pa.Array:
+    """Objects as an Arrow column: of one type as they are, else as numbers, else as text."""
+    import pyarrow as pa
+
+    if not isinstance(column, np.ndarray):
+        return column
+    kinds = set(map(type, column)) - {type(None)}
+    readers: dict[type, Any] = {kind: _reader(kind) or str for kind in kinds}
+    if len(kinds) > 1:
+        common = str if str in readers.values() else float
+        column = [each if each is None else common(readers[type(each)](each)) for each in column]
+    try:
+        return pa.array(column)
+    except (pa.ArrowException, OverflowError):
+        return pa.array([each if each is None else str(each) for each in column], pa.string())
+
+
+# --- numbers ----------------------------------------------------------------------------------
+
+
 def list_width(kind: pa.DataType) -> int | None:
     """The length of the lists in a column of fixed-size lists; None for other columns."""
     import pyarrow as pa
@@ -36,43 +118,132 @@ def list_width(kind: pa.DataType) -> int | None:
     return int(kind.list_size) if pa.types.is_fixed_size_list(kind) else None
 
 
-def numbers(name: str, array: pa.Array, width: int | None = None) -> NDArray[Any]:
-    """An Arrow column as numbers, without a copy where there is one; dates count in days.
+def numbers(name: str, column: Any, width: int | None = None) -> NDArray[Any]:
+    """A column as numbers, without a copy where there is one; dates count in days.
 
     A column of lists of `width` numbers becomes a matrix with one row for each record.
     """
     import pyarrow.types as types
 
-    if array.null_count:
+    if isinstance(column, np.ndarray):
+        return _numbers_of_objects(name, column)
+    if column.null_count:
         raise missing_values(name)
-    kind = array.type
+    kind = column.type
     if types.is_dictionary(kind):
-        return numbers(name, array.dictionary_decode())
+        return numbers(name, column.dictionary_decode())
     if width is not None:
-        storage = array.storage if hasattr(array, "storage") else array
+        storage = column.storage if hasattr(column, "storage") else column
         flat = numbers(name, storage.flatten())
-        if len(flat) != len(array) * width:
+        if len(flat) != len(column) * width:
             raise _ragged(name)
-        return flat.reshape(len(array), width)
+        return flat.reshape(len(column), width)
     if types.is_date(kind) or types.is_timestamp(kind):
-        moments = array.cast("timestamp[us]").cast("int64")
-        days: NDArray[Any] = moments.to_numpy(zero_copy_only=False) / _MICROSECONDS_OF_A_DAY
-        return days
+        return _days(column)
     if types.is_decimal(kind):
-        array = array.cast("float64")
-    elif types.is_list(kind) or types.is_large_list(kind):
+        return _nearest_doubles(column)
+    if types.is_list(kind) or types.is_large_list(kind):
         raise _ragged(name)
-    elif not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-        raise ValueError(f"Column {name!r} holds {kind}, not numbers; {_remedy(array)}.")
-    values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+        raise _not_numbers(name, str(kind), str(column[0]) if len(column) else "")
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return values
 
 
-def _remedy(array: pa.Array) -> str:
-    """What to do with a column of text, by what its first value looks like."""
-    first = str(array[0]) if len(array) else ""
+def _days(array: pa.Array) -> NDArray[Any]:
+    """Days since 1970 of dates and moments, those with a time zone in UTC; never overflows."""
+    import pyarrow as pa
+
+    if pa.types.is_date32(array.type):
+        days: NDArray[Any] = array.cast(pa.int32()).to_numpy(zero_copy_only=False)
+        return days.astype(np.float64)
+    unit = "ms" if pa.types.is_date64(array.type) else array.type.unit
+    ticks = array.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    whole, rest = np.divmod(ticks, 86_400 * _PARTS_OF_A_SECOND[unit])
+    if unit == "ns":
+        rest //= 1000
+    else:
+        rest *= 10**6 // _PARTS_OF_A_SECOND[unit]
+    return np.asarray(whole + rest / _MICROSECONDS_OF_A_DAY)
+
+
+def days(moment: Any) -> float:
+    """Days since 1970 of one date or moment; one with a time zone in UTC.
+
+    Examples
+    --------
+    >>> import datetime
+    >>> from ndis.tables.values import days
+    >>> days(datetime.date(1970, 1, 3)), days(datetime.datetime(1970, 1, 3, 12))
+    (2.0, 2.5)
+    """
+    if isinstance(moment, np.datetime64):
+        if np.isnat(moment):
+            return math.nan
+        ticks = int(moment.astype("datetime64[us]").astype(np.int64))
+        whole, rest = divmod(ticks, _MICROSECONDS_OF_A_DAY)
+    elif isinstance(moment, dt.datetime):
+        since = moment - (_EPOCH if moment.tzinfo is None else _EPOCH.replace(tzinfo=dt.UTC))
+        whole, rest = since.days, since.seconds * 10**6 + since.microseconds
+    else:
+        whole, rest = moment.toordinal() - _EPOCH.toordinal(), 0
+    return whole + rest / _MICROSECONDS_OF_A_DAY
+
+
+def _nearest_doubles(array: pa.Array) -> NDArray[Any]:
+    """The doubles nearest to decimals, whatever the column's number of digits."""
+    import pyarrow as pa
+
+    scale = array.type.scale
+    if not (pa.types.is_decimal128(array.type) and 0 <= scale <= _EXACT_POWER):
+        return np.array([_double(value) for value in array.to_pylist()], dtype=np.float64)
+    words = np.frombuffer(array.buffers()[1], np.dtype("<i8")).reshape(-1, 2)
+    low, high = words[array.offset : array.offset + len(array)].T
+    small = (high == low >> 63) & (low >= -_EXACT) & (low <= _EXACT)
+    doubles = low / 10.0**scale
+    for index in np.flatnonzero(~small):
+        doubles[index] = _double(array[int(index)].as_py())
+    return np.asarray(doubles)
+
+
+def _double(value: Any) -> float:
+    """The double nearest to a number."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except ValueError:  # a decimal that signals that it is not a number
+        return math.nan
+
+
+def _reader(kind: type) -> Callable[[Any], float] | None:
+    """What makes a number of objects of a type; None if they are none."""
+    if issubclass(kind, Real | Decimal | np.bool_):
+        return _double
+    return days if issubclass(kind, dt.date | np.datetime64) else None
+
+
+def _numbers_of_objects(name: str, objects: NDArray[Any]) -> NDArray[Any]:
+    kinds = set(map(type, objects))
+    if type(None) in kinds:
+        raise missing_values(name)
+    readers = {kind: _reader(kind) for kind in kinds}
+    others = [kind for kind, reader in readers.items() if reader is None]
+    if others and len(kinds) > 1:
+        raise ValueError(
+            f"Column {name!r} mixes values of several types; make them all numbers or all text."
+        )
+    if others:
+        raise _not_numbers(name, others[0].__name__, str(objects[0]))
+    doubles = [readers[type(value)](value) for value in objects]  # type: ignore[misc]
+    return np.array(doubles, dtype=np.float64)
+
+
+def _not_numbers(name: str, kind: str, first: str = "") -> ValueError:
+    """The error for a column of something else; what to do is told by what its first value is."""
     looks = (remedy for pattern, remedy in _REMEDIES.items() if re.match(pattern, first))
-    return next(looks, "leave it out or list its levels")
+    remedy = next(looks, "leave it out or list its levels")
+    return ValueError(f"Column {name!r} holds {kind}, not numbers; {remedy}.")
 
 
 def _ragged(name: str) -> ValueError:
@@ -81,24 +252,186 @@ def _ragged(name: str) -> ValueError:
     )
 
 
-def level_positions(name: str, array: pa.Array, known: Sequence[Any]) -> NDArray[Any]:
+# --- levels -----------------------------------------------------------------------------------
+
+
+def level_positions(name: str, column: Any, known: Sequence[Any]) -> NDArray[Any]:
     """For each value its position in the public list, or -1."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if array.null_count:
+    if isinstance(column, np.ndarray):
+        return _positions_of_objects(name, column, known)
+    if column.null_count:
         raise missing_values(name)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_large_string(array.type) or array.type == pa.string_view():
-        array = array.cast(pa.string())
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_large_string(column.type) or column.type == pa.string_view():
+        column = column.cast(pa.string())
     try:
-        value_set = pa.array(known, type=array.type)
-    except (pa.ArrowException, TypeError):
-        raise ValueError(
-            f"Expected levels of column {name!r} to be of its type {array.type}, "
-            f"got {list(known)!r}; list them as they are written in the table."
-        ) from None
-    positions = pc.index_in(array, value_set=value_set)
+        value_set = pa.array(known, type=column.type)
+    except (pa.ArrowException, TypeError, OverflowError):
+        raise _other_levels(name, str(column.type), known) from None
+    positions = pc.index_in(column, value_set=value_set)
     values: NDArray[Any] = np.asarray(pc.fill_null(positions, -1).to_numpy(zero_copy_only=False))
     return values
+
+
+def _positions_of_objects(name: str, objects: NDArray[Any], known: Sequence[Any]) -> NDArray[Any]:
+    """Numbers are compared as numbers and dates as days, whatever the types of the others are."""
+    kinds = set(map(type, objects))
+    if type(None) in kinds:
+        raise missing_values(name)
+    families = [_family(type(level)) for level in known]
+    lookups = {}
+    for kind in kinds:
+        alike = [place for place, family in enumerate(families) if family == _family(kind)]
+        if not alike:
+            raise _other_levels(name, kind.__name__, known)
+        key = _key(kind)
+        # Of levels that are one number in single precision the first counts.
+        lookups[kind] = key, {key(known[place]): place for place in reversed(alike)}
+    found = np.empty(len(objects), dtype=np.int64)
+    for index, value in enumerate(objects):
+        key, places = lookups[type(value)]
+        found[index] = places.get(key(value), -1)
+    return found
+
+
+def _family(kind: type) -> Any:
+    """What values of a type can be compared with: numbers, dates, or others of the type."""
+    reader = _reader(kind)
+    return reader if reader is not None else str if issubclass(kind, str | bytes) else kind
+
+
+def _key(kind: type) -> Callable[[Any], Any]:
+    """What is equal for a level and for an object of this type that is that level."""
+    if issubclass(kind, np.float16 | np.float32):
+        return lambda value: float(kind(value))
+    if _reader(kind) is days:
+        return days
+    return lambda value: value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _level_type(name: str, known: Sequence[Any]) -> pa.DataType:
+    """The Arrow type by which text is compared with levels."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(known).type
+    except (pa.ArrowException, OverflowError):
+        raise ValueError(
+            f"Expected levels of column {name!r} of one type, got {list(known)!r}; write all of "
+            "them as text, or all as numbers."
+        ) from None
+
+
+def _other_levels(name: str, kind: str, known: Sequence[Any]) -> ValueError:
+    return ValueError(
+        f"Expected levels of column {name!r} to be of its type {kind}, "
+        f"got {list(known)!r}; list them as they are written in the table."
+    )
+
+
+# --- text -------------------------------------------------------------------------------------
+
+# How text files say that a value is missing, where numbers are expected.
+_MISSING = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+    *("N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"),
+)
+_MOMENT = r"^\d{4}-\d{2}-\d{2}"
+
+
+class NotNumbers(ValueError):
+    """The error for a column in which text stands where numbers are expected."""
+
+    def __init__(self, name: str, first: str) -> None:
+        super().__init__(str(_not_numbers(name, "string", first)))
+        self.name = name
+
+
+def parsed(batch: pa.RecordBatch, kinds: Mapping[str, Kind]) -> pa.RecordBatch:
+    """Columns of text as what public parameters say that they are, each value read by itself.
+
+    Numbers are written 1.5 or 1e3, dates 2024-12-31, moments 2024-12-31 12:30:00, with a time zone
+    or in UTC; true and false are one and zero.
+    """
+    import pyarrow as pa
+
+    columns = (
+        _parsed(name, column, kinds[name]) if name in kinds else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    )
+    return pa.RecordBatch.from_arrays([*columns], names=batch.schema.names)
+
+
+def _parsed(name: str, text: pa.Array, kind: Kind) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if kind == TEXT:
+        return pc.if_else(pc.equal(text, ""), pa.scalar(None, text.type), text)
+    if isinstance(kind, str):
+        try:
+            return parsed_numbers(text)
+        except pa.ArrowInvalid:
+            raise NotNumbers(name, str(text[0])) from None
+    wanted = _level_type(name, kind)
+    if pa.types.is_string(wanted):
+        return text
+    small = pa.types.is_integer(wanted) and all(abs(level) < _EXACT for level in kind)
+    try:
+        if small or pa.types.is_floating(wanted):
+            return parsed_numbers(text).cast(pa.float64() if small else wanted)
+        return _without_gaps(text).cast(wanted)
+    except pa.ArrowInvalid:
+        raise _other_levels(name, "string", kind) from None
+
+
+def _without_gaps(text: pa.Array) -> pa.Array:
+    """Text without spaces around it; what says that a value is missing becomes null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    text = pc.utf8_trim_whitespace(text)
+    missing = pc.is_in(text, value_set=pa.array(_MISSING))
+    return pc.if_else(missing, pa.scalar(None, text.type), text)
+
+
+def parsed_numbers(text: pa.Array) -> pa.Array:
+    """Text as numbers, each value read by itself; Arrow's error where one is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:  # almost always; what is read here is read alike below
+        return text.cast(pa.float64())
+    except pa.ArrowInvalid:
+        text = _without_gaps(text)
+    doubles = np.full(len(text), np.nan)
+    left = text.is_valid().to_numpy(zero_copy_only=False)
+    for pattern, read in _READERS:
+        matches = pc.fill_null(pc.match_substring_regex(text, pattern), False)
+        where = left & matches.to_numpy(zero_copy_only=False)
+        if where.any():
+            doubles[where] = read(text.take(np.flatnonzero(where)))
+        left &= ~where
+    return pa.array(doubles)
+
+
+def _parsed_moments(text: pa.Array, zone: str | None = None) -> NDArray[Any]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    microseconds = pc.replace_substring_regex(text, r"(\.\d{6})\d+", r"\1")
+    return _days(microseconds.cast(pa.timestamp("us", zone)))
+
+
+# How text is read, by what it looks like; the first that fits.
+_READERS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+    (rf"{_MOMENT}[ T].*(Z|[+-]\d{{2}}(:?\d{{2}})?)$", lambda text: _parsed_moments(text, "UTC")),
+    (_MOMENT, _parsed_moments),
+    ("^(?i:true)$", lambda text: 1.0),
+    ("^(?i:false)$", lambda text: 0.0),
+    ("", lambda text: text.cast("float64").to_numpy(zero_copy_only=False)),
+)

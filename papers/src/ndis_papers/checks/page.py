@@ -9,10 +9,11 @@ from ndis_papers.checks.registry import Evidence, Paper, PublishedClaim
 
 _INTRODUCTION = """# What the papers claim, and what recomputing shows
 
-Every checkable claim of the five papers behind this library that we found, in our words, with a
-verdict and the evidence: a number that a function of `ndis-papers` computes anew. `ndis claims`
-prints this table, `ndis claims --check` recomputes all of it and fails if any evidence
-contradicts its verdict.
+What the five papers behind this library claim, in our words, with a verdict and the evidence: a
+number that a function of `ndis-papers` computes anew. Every theorem, lemma, proposition,
+corollary, table, figure and abstract has a row here, or is drawn again by `ndis reproduce`, or
+both; a test lists those that do not. `ndis claims` prints this table, `ndis claims --check`
+recomputes all of it and fails if any evidence contradicts its verdict.
 
 | Verdict | means |
 |---|---|
@@ -21,12 +22,13 @@ contradicts its verdict.
 | loose by a factor | true, with that much more noise or error than is needed |
 | vacuous | a theorem whose hypothesis fails: it is not wrong, and promises nothing |
 | refuted | false; every such verdict has a second route in `papers/tests/test_second_routes.py` |
-| open | a question that the paper leaves open, with what we can say about it |
+| open, answered since | a question that the paper leaves open, and our answer |
 | not checkable here | what it would take is not available |
 
 A refuted step of a proof need not refute its theorem; where it does, the theorem has an entry of
 its own. *Proven* numbers are lower ends of ball-arithmetic enclosures. The formulas of ndis-2026
 are lost in the copy that we have: its claims are stated as its text and its proofs imply them.
+A slip in print may also be one of our copies. We have not told the authors of any of this yet.
 
 This page is generated: `python -m ndis_papers.checks --write docs/claims.md`.
 """
@@ -36,10 +38,10 @@ def page(papers: Sequence[Paper], evidence: dict[str, Evidence]) -> str:
     """The whole page in Markdown."""
     everything = [claim for paper in papers for claim in paper.claims]
     counts = Counter(claim.verdict for claim in everything)
-    tally = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
+    tally = "; ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
     parts = [_INTRODUCTION, f"{len(everything)} claims: {tally}.\n"]
     for paper in papers:
-        parts.append(f"## {paper.name}\n\n{paper.title}.\n")
+        parts.append(f"## {paper.name}\n\n{paper.authors}. *{paper.title}*. {paper.published}.\n")
         parts.append("| Place | Claim | Verdict | Evidence |\n|---|---|---|---|")
         parts.append("\n".join(row(claim, evidence[claim.computed_by]) for claim in paper.claims))
         parts.append("")

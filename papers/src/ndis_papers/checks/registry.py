@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ndis_papers import _validate
@@ -13,10 +13,10 @@ CORRECTED = "confirmed with correction"
 LOOSE = "loose by a factor"
 VACUOUS = "vacuous"
 REFUTED = "refuted"
-OPEN = "open"
+ANSWERED = "open, answered since"
 UNCHECKABLE = "not checkable here"
 
-VERDICTS = (CONFIRMED, CORRECTED, LOOSE, VACUOUS, REFUTED, OPEN, UNCHECKABLE)
+VERDICTS = (CONFIRMED, CORRECTED, LOOSE, VACUOUS, REFUTED, ANSWERED, UNCHECKABLE)
 
 
 class Evidence(NamedTuple):
@@ -76,11 +76,19 @@ class PublishedClaim:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper and the claims of it that were looked at."""
+    """A paper and the claims of it that were looked at.
+
+    Attributes
+    ----------
+    name, title, authors, published : str
+    claims : list of PublishedClaim
+    """
 
     name: str
     title: str
-    claims: list[PublishedClaim]
+    authors: str
+    published: str
+    claims: list[PublishedClaim] = field(default_factory=list)
 
     def claim(
         self, place: str, claim: str, verdict: str

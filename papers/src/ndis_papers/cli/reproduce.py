@@ -108,12 +108,19 @@ def _list_items(as_json: bool) -> None:
     if as_json:
         print_json([item.to_dict() for item in ITEMS])
         return
-    print_table(
-        "Tables and figures with numbers",
-        ["paper", "place", "shows", "experiment", "state"],
-        [[i.paper, i.place, i.shows, i.experiment, i.state] for i in ITEMS],
-        wrap=True,
-    )
+    for paper in dict.fromkeys(item.paper for item in ITEMS):
+        print_table(
+            paper,
+            ["place", "shows", "experiment", "files"],
+            [
+                [i.place, i.shows, i.experiment, ", ".join(i.files) or "-"]
+                for i in ITEMS
+                if i.paper == paper
+            ],
+            wrap=True,
+        )
+    echo("Without its files (--file NAME=PATH) an experiment runs on other data;")
+    echo("--list --json says on which.")
 
 
 def _list(as_json: bool) -> None:

@@ -95,21 +95,21 @@ EXPERIMENTS = {
     ),
     "ndis-2026": Experiment("Figure 2: allowed leverage, exact over LSV", "ndis_2026", 0.2, 0.05),
     "rank-one-constants": Experiment(
-        "Table 1 and figure 9: constants of the expected loss", "rank_one_constants", 0.4, 0.1
+        "Table 1 and figure 9: constants of the expected loss", "rank_one_constants", 0.8, 0.1
     ),
     "rank-one-counts": Experiment(
         "Figures 4 and 5: counts of locations", "location_counts", 0.2, 0.15, ("uber",)
     ),
     "rank-one-pca": Experiment(
-        "Figure 6: principal components", "private_pca", 0.6, 0.1, ("swarm",)
+        "Figure 6: principal components", "private_pca", 1.0, 0.1, ("swarm",)
     ),
     "rank-one-sgd": Experiment(
-        "Figures 7 and 8: private gradient descent; with --full the paper's networks (Opacus)",
+        "Figures 7 and 8: private gradient descent; with --full the paper's networks (on a card)",
         "private_sgd",
         1.0,
         0.15,
         ("mnist", "cifar"),
-        2.5,
+        900.0,
     ),
     "jl-transform": Experiment(
         "Tables I and II: cuts and directional variances, with rivals", "jl_transform", 0.4, 0.05
@@ -120,7 +120,7 @@ EXPERIMENTS = {
         2.5,
         0.3,
         ("insurance", "bike", "superconductor", "gpu", "songs"),
-        7.0,
+        15.0,
     ),
 }
 

@@ -20,11 +20,12 @@ def write_rows(folder: str | Path, name: str, rows: Sequence[Mapping[str, Any]])
     return copies
 
 
-def save(figure: Any, folder: str | Path, name: str) -> Path:
-    """Save a figure as a picture into the folder."""
+def save(figure: Any, folder: str | Path, name: str, about: str) -> Path:
+    """Save a figure as a picture into the folder, with a line above it that names its data."""
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     path = target / f"{name}.png"
+    figure.suptitle(about, fontsize=10)
     figure.savefig(path)
     return path
 

@@ -83,7 +83,12 @@ def figure_7(folder: str | Path, quick: bool = False) -> list[Row]:
         for axes in (left, right):
             axes.set_xlabel("epsilon")
             axes.legend()
-        save(figure, folder, "figure_7")
+        save(
+            figure,
+            folder,
+            "figure_7",
+            "Figure 7: Gaussian noise, sensitivity 1 (formulas, no data)",
+        )
     return write_rows(folder, "figure_7", rows)
 
 
@@ -185,9 +190,9 @@ def price(folder: str | Path, quick: bool = False) -> list[Row]:
             axes.loglog([row["dimension"] for row in some], ratio, "o-", label=f"delta = {delta:g}")
         axes.set_xlabel("dimension M")
         axes.set_ylabel("expected loss, rank-one over analytic")
-        axes.set_title(f"Both truly ({epsilon:g}, delta)-private")
         figure.legend(loc="outside lower center", ncols=4)
-        save(figure, folder, "rank_one_price")
+        about = f"Both truly ({epsilon:g}, delta)-private (formulas, no data)"
+        save(figure, folder, "rank_one_price", about)
     return write_rows(folder, "rank_one_price", rows)
 
 

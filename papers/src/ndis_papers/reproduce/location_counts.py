@@ -173,62 +173,81 @@ def run(folder: str | Path, quick: bool = False, uber: str | Path | None = None)
                 "remark": "made for counts",
             }
         )
-    _draw_maps(folder, maps, valid)
-    _draw_losses(folder, losses)
-    return write_rows(folder, "location_counts", rows)
+    shown = "stops of the police in Minneapolis, 2017" if uber is None else "Uber pickups, New York"
+    about = (
+        f"{shown} ({len(points):,}), {CELLS} x {CELLS} cells, {int(valid.sum()):,} of them valid"
+    )
+    _draw_maps(folder, maps, valid, f"Figure 4: {about}")
+    _draw_losses(folder, losses, f"Figure 5: {about}; {n_draws} draws")
+    return write_rows(folder, "figures_4_and_5", rows)
 
 
-def _draw_maps(folder: str | Path, maps: dict[str, FloatArray], valid: Any) -> None:
+def _draw_maps(folder: str | Path, maps: dict[str, FloatArray], valid: Any, about: str) -> None:
     from matplotlib.figure import Figure
 
     # One busy cell would hide all others.
     top = float(np.quantile(maps["exact counts"][valid], 0.99))
     with plots.style():
-        figure = Figure(figsize=(14.0, 6.6), layout="constrained")
+        figure = Figure(figsize=(10.0, 6.0), layout="constrained")
         axes = figure.subplots(2, -(-len(maps) // 2)).reshape(-1)
         for ax, (label, cells) in zip(axes, maps.items(), strict=False):
             shown = np.where(valid, cells, np.nan)
             picture = ax.imshow(shown, origin="lower", vmin=0.0, vmax=top, cmap="viridis")
-            ax.set_title(
-                label.replace(", true (", "\ntrue (").replace(", eps", "\neps"), fontsize=8
-            )
+            lines = label.replace(", true (", "\ntrue (").replace(", eps", "\neps")
+            ax.set_title(lines.replace(", as private as", ",\nas private as"), fontsize=8)
         for ax in axes:
             ax.set_axis_off()
-        figure.colorbar(picture, ax=axes, shrink=0.6, extend="both", label="count")
-        save(figure, folder, "figure_4")
+        figure.colorbar(
+            picture, ax=axes, location="bottom", shrink=0.5, extend="both", label="count"
+        )
+        save(figure, folder, "figure_4", about)
 
 
-def _draw_losses(folder: str | Path, losses: dict[str, FloatArray]) -> None:
+def _draw_losses(folder: str | Path, losses: dict[str, FloatArray], about: str) -> None:
     """Histograms and densities on one axis, and each density on its own."""
     from matplotlib.figure import Figure
     from scipy.stats import gaussian_kde
 
     logs = {label: np.log10(sample) for label, sample in losses.items()}
-    # The matrix-variate mechanism would need an axis ten orders longer: it has its own panel.
+    # The matrix-variate mechanism would need an axis ten orders longer: an arrow points to it.
     near = [values for label, values in logs.items() if not label.startswith("matrix")]
     ends = min(v.min() for v in near) - 0.2, max(v.max() for v in near) + 0.2
+    columns = 4
     with plots.style():
-        figure = Figure(figsize=(14.0, 8.0), layout="constrained")
-        grid = figure.add_gridspec(3, max(len(logs), 2))
-        half = len(logs) // 2
-        left, right = figure.add_subplot(grid[:2, :half]), figure.add_subplot(grid[:2, half:])
+        figure = Figure(figsize=(10.0, 10.0), layout="constrained")
+        grid = figure.add_gridspec(4, columns, height_ratios=[1, 1, 0.8, 0.8])
+        left, right = figure.add_subplot(grid[:2, :2]), figure.add_subplot(grid[:2, 2:])
         x = np.linspace(*ends, 600)
         for place, (label, sample) in enumerate(logs.items()):
             color, mean = f"C{place % 7}", float(np.log10(losses[label].mean()))
             look: dict[str, Any] = {"color": color, "linestyle": "-" if place < 7 else "--"}
             density = gaussian_kde(sample)
-            if not label.startswith("matrix"):
+            if label.startswith("matrix"):
+                for axes in (left, right):
+                    axes.plot([], [], label=label, **look)
+                    axes.text(
+                        0.98,
+                        0.5,
+                        f"10^{mean:.1f} \u2192",
+                        color=color,
+                        fontsize=8,
+                        ha="right",
+                        transform=axes.transAxes,
+                    )
+            else:
                 left.hist(sample, bins=80, range=ends, histtype="step", linewidth=1.8, **look)
                 right.axvline(mean, color=color, linestyle=":", linewidth=1.0)
-            right.plot(x, density(x), label=label, **look)
-            small = figure.add_subplot(grid[2, place])
+                right.plot(x, density(x), label=label, **look)
+            small = figure.add_subplot(grid[2 + place // columns, place % columns])
             own = np.linspace(sample.min() - 0.05, sample.max() + 0.05, 200)
             small.plot(10**own, density(own), **look)
             small.axvline(10**mean, color=color, linestyle=":")
-            small.set_title(label.split(", epsilon")[0].split(", true")[0], fontsize=7)
-            small.tick_params(labelsize=6)
+            title = label.split(", epsilon")[0].split(", true")[0]
+            small.set_title(title.replace(", ", ",\n"), fontsize=8)
+            small.tick_params(labelsize=8)
+            small.locator_params(axis="x", nbins=3)
             small.ticklabel_format(axis="x", style="sci", scilimits=(0, 0))
-            small.xaxis.get_offset_text().set_fontsize(6)
+            small.xaxis.get_offset_text().set_fontsize(8)
         left.set_ylabel("draws")
         right.set_ylabel("density")
         for axes in (left, right):
@@ -236,5 +255,6 @@ def _draw_losses(folder: str | Path, losses: dict[str, FloatArray]) -> None:
             axes.set_xlim(*ends)
         right.set_yscale("symlog", linthresh=1.0)
         right.set_ylim(bottom=0.0)
-        figure.legend(*right.get_legend_handles_labels(), loc="outside upper center", ncols=3)
-        save(figure, folder, "figure_5")
+        handles = right.get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", ncols=2, fontsize=8)
+        save(figure, folder, "figure_5", about)

@@ -21,7 +21,7 @@ from ndis import MultiPartyRegression, Release, plots
 from ndis.mechanisms.multiparty import Agreement, train
 from ndis.tables import track
 from ndis_papers._validate import FloatArray
-from ndis_papers.parties import METHODS, PUBLISHED_RIDGE, PublishedParties
+from ndis_papers.parties import METHODS, PUBLISHED_RIDGE, PublishedParties, signed_sums
 from ndis_papers.reproduce._output import Row, save, write_rows
 from ndis_papers.reproduce.data import YEAR_PREDICTION, OfficialFile, read_year_prediction
 
@@ -46,6 +46,9 @@ SHAPES = {
     "gpu": (193_280, 14, 5, 0.007),
     "songs": (412_276, 90, 10, 0.011),
 }
+# About what least squares explains of the labels of these sets, and where stand-ins have theirs.
+EXPLAINED = {"insurance": 0.75, "bike": 0.39, "superconductor": 0.73, "gpu": 0.41, "songs": 0.24}
+MEAN_LABEL = 0.4
 PRINTED = {
     ("insurance", 1.0): (0.7015, 0.0791, 0.0805),
     ("insurance", 0.3): (0.7550, 0.0782, 0.0850),
@@ -192,8 +195,9 @@ def table_1(
     """
     rows = []
     for name, problem in track(problems.items(), "Fitting tables", len(problems)):
+        by_seed = [_errors(problem, epsilons, seed, tried) for seed in range(n_seeds)]
         for epsilon in epsilons:
-            runs = [_errors(problem, epsilon, seed, tried) for seed in range(n_seeds)]
+            runs = [errors[epsilon] for errors in by_seed]
             means = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
             sizes = {"n": math.ceil(0.8 * len(problem.table)), "d": problem.table.shape[1] - 1}
             best = {k: means.pop(f"rmgm_{k}") for k in tried}
@@ -214,17 +218,34 @@ def printed_errors(name: str, epsilon: float) -> Row:
     return {f"published_{how}": value for how, value in {"ols": SHAPES[name][3], **cells}.items()}
 
 
-def _errors(problem: Problem, epsilon: float, seed: int, tried: Sequence[int]) -> dict[str, float]:
-    """Test errors of all methods under one seed."""
+def _errors(
+    problem: Problem, epsilons: Sequence[float], seed: int, tried: Sequence[int]
+) -> dict[float, dict[str, float]]:
+    """Test errors of all methods under one seed, by epsilon."""
     table = problem.table[np.random.default_rng(seed).permutation(len(problem.table))]
     cut = math.ceil(0.8 * len(table))
-    X, y, X_test, y_test = table[:cut, :-1], table[:cut, -1], table[cut:, :-1], table[cut:, -1]
+    rng = np.random.default_rng(seed)
+    mixed = {k: signed_sums(table[:cut], k, rng) for k in tried}
+    return {e: _errors_at(problem, table, cut, e, seed, mixed, rng) for e in epsilons}
 
-    widest, rng = math.ceil(table.shape[1] / problem.n_parties), np.random.default_rng(seed)
+
+def _errors_at(
+    problem: Problem,
+    table: FloatArray,
+    cut: int,
+    epsilon: float,
+    seed: int,
+    mixed: Mapping[int, FloatArray],
+    rng: np.random.Generator,
+) -> dict[str, float]:
+    X, y, X_test, y_test = table[:cut, :-1], table[:cut, -1], table[cut:, :-1], table[cut:, -1]
+    widest = math.ceil(table.shape[1] / problem.n_parties)
 
     def error(method: str, half_width: float = 0.5, **how: Any) -> float:
         parties = PublishedParties(method, epsilon, DELTA, cut, widest, **{"analytic": True} | how)
-        rows = parties.release(table[:cut] / half_width, rng)
+        known = mixed.get(parties.n_components or 0)
+        sums = None if known is None else known / half_width
+        rows = parties.release(table[:cut] / half_width, rng, sums)
         return float(np.mean((y_test - X_test @ parties.coefficients(rows)) ** 2))
 
     ours = MultiPartyRegression(
@@ -244,7 +265,7 @@ def _errors(problem: Problem, epsilon: float, seed: int, tried: Sequence[int]) -
         "ours": float(np.mean((y_test - ours.predict(X_test)) ** 2)),
     }
     errors |= {method: error(method) for method in METHODS}
-    return errors | {f"rmgm_{k}": error("rmgm", n_components=k) for k in tried}
+    return errors | {f"rmgm_{k}": error("rmgm", n_components=k) for k in mixed}
 
 
 def wins(rows: Sequence[Row], rival: str = "rmgm") -> float:
@@ -400,7 +421,8 @@ def draw_figure_2(rows: Sequence[Row], folder: str | Path) -> Path:
             ax.set_xlabel("people n")
         handles = axes[0][0].get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=len(SHOWN))
-    return save(figure, folder, "figure_2")
+        about = f"Figure 2: synthetic data, {FEATURES} features, {PARTIES} parties"
+        return save(figure, folder, "figure_2", about)
 
 
 # --- figure 3 ---------------------------------------------------------------------------------
@@ -447,33 +469,40 @@ def draw_figure_3(rows: Sequence[Row], folder: str | Path) -> Path:
     with plots.style():
         figure = Figure(figsize=(9.0, 3.8), layout="constrained")
         for ax, name in zip(figure.subplots(1, len(names)), names, strict=True):
-            for method, mark in (("dgm", "o"), ("rmgm", "x")):
+            for method, mark, color in (("dgm", "o", "C1"), ("rmgm", "x", "C2")):
                 some = [r for r in rows if (r["data"], r["method"]) == (name, method)]
                 x, y = ([r[key] for r in some] for key in ("least_eigenvalue", "error"))
-                ax.loglog(x, y, mark, markersize=4, alpha=0.6, label=method)
+                ax.loglog(x, y, mark, color=color, markersize=4, alpha=0.6, label=method)
             ax.set_title(name)
             ax.set_xlabel("least absolute eigenvalue of the Hessian")
             ax.legend()
             ax.set_ylabel("|w - w*|")
-    return save(figure, folder, "figure_3")
+        about = f"Figure 3: {len(rows) // (2 * len(names))} runs each, epsilon = 1"
+        return save(figure, folder, "figure_3", about)
 
 
 # --- all of it --------------------------------------------------------------------------------
 
 
-def stand_in(name: str, most: int = 5_000) -> Problem:
+def stand_in(name: str, most: int | None = 5_000) -> Problem:
     """A made-up table of a published set's columns and parties, and at most so many of its rows.
 
-    Uniform features in [0, 1], a linear label and noise, so that least squares has about the error
-    that the paper prints for it.
+    Uniform features in [0, 1], a label that is linear in them without an intercept, as the paper's
+    models have none, and noise: least squares has about the error that the paper prints for it, and
+    explains about as much of the label as in the published set.
     """
     n, d, m, ols = SHAPES[name]
     rng = np.random.default_rng(d)
-    X = rng.uniform(size=(min(n, most) * 5 // 4, d))
-    label = X @ rng.uniform(-1.0, 1.0, d) / math.sqrt(d / 3.0) * 0.15
-    label = 0.5 + label - label.mean() + math.sqrt(ols) * rng.standard_normal(len(X))
+    X = rng.uniform(size=(min(n, most or n) * 5 // 4, d))
+    tilt = rng.standard_normal(d)
+    tilt -= tilt.mean()
+    # Of the label's variance so much is that of X weights: |weights|^2/12.
+    square = 12.0 * ols * EXPLAINED[name] / (1.0 - EXPLAINED[name]) - (2 * MEAN_LABEL) ** 2 / d
+    weights = 2 * MEAN_LABEL / d + math.sqrt(max(square, 0.0)) * tilt / np.linalg.norm(tilt)
+    label = X @ weights + math.sqrt(ols) * rng.standard_normal(len(X))
     table = np.column_stack([X, np.clip(label, 0.0, 1.0)])
-    return Problem(table, m, f"made up, of the shape of {name}")
+    cut = "" if most is None or n <= most else f", {most:,} of {n:,} rows"
+    return Problem(table, m, f"stand-in for {name} (made up{cut})")
 
 
 def run(
@@ -492,19 +521,21 @@ def run(
     files : mapping of str to path, optional
         Published sets by name.
     quick, full : bool
-        Five seeds, or the paper's 1,000, instead of 100.
+        Five seeds, or the paper's 1,000, instead of 100; for table 1 one seed and made-up tables of
+        at most 500 rows, or two and as many rows as the published sets have, instead of five and
+        5,000.
     """
     sizes = SIZES[2::3] if quick else SIZES
     rows = figure_2(sizes, EPSILONS, n_seeds=5 if quick else 1000 if full else 100)
     draw_figure_2(rows, folder)
     given = {name: READERS[name](path) for name, path in (files or {}).items()}
     given = {name: replace(problem, name=name) for name, problem in given.items()}
-    small = 500 if quick else 5_000
+    small = 500 if quick else None if full else 5_000
     problems = {name: given.get(name) or stand_in(name, small) for name in SHAPES}
     scatter = figure_3(problems["insurance"], n_seeds=20 if quick else 1000 if full else 200)
     draw_figure_3(scatter, folder)
     tried = TRIED_COMPONENTS[:2] if quick else TRIED_COMPONENTS
-    table = table_1(problems, EPSILONS, n_seeds=1 if quick else 5, tried=tried)
+    table = table_1(problems, EPSILONS, n_seeds=1 if quick else 2 if full else 5, tried=tried)
     return {
         "figure_2": write_rows(folder, "figure_2", rows),
         "figure_3": write_rows(folder, "figure_3", scatter),

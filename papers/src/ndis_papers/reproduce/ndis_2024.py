@@ -18,6 +18,7 @@ from ndis_papers._validate import FloatArray
 from ndis_papers.reproduce._output import Row, save, write_rows
 from ndis_papers.reproduce.ndis_2024_data import (
     EPSILON,
+    NAMES,
     PRINTED_ROWS,
     components,
     longest,
@@ -37,6 +38,8 @@ from ndis_papers.sketches import (
 
 # The data of figures 6 and 10.
 IN_FIGURES = ("flight", "songs")
+# What the tables are written as.
+PROJECTED, SOLVED = "tables_1_and_3", "tables_2_and_4"
 # Printed values of tables 1 and 3: ratio of distances and (mis)defined correlation. "none" is a
 # random projection without a mechanism.
 PROJECTION = {
@@ -151,8 +154,10 @@ def draw_inherent(
                 grid = np.linspace(0.0, 1.3 * enough, 101)
                 axes.semilogy(grid, loss.delta(grid))
                 axes.axhline(goal, color="#888888", linestyle="--", linewidth=1.0)
-                made_up = "" if source(name, files) == "official" else " (made up)"
-                axes.set_title(f"{name}{made_up}, r = {r}")
+                official = source(name, files) == "official"
+                shown = NAMES[name] if official else f"made-up stand-in for {NAMES[name]}"
+                axes.set_title(f"{shown}, {len(rows):,} rows, r = {r}")
+                axes.locator_params(axis="x", nbins=5)
                 axes.set_xlabel("epsilon (dashed: delta = 1/n)")
                 result.append(
                     {
@@ -165,7 +170,8 @@ def draw_inherent(
                     }
                 )
             panels[0].set_ylabel("delta")
-            save(picture, folder, figure_name)
+            about = f"{figure_name.replace('_', ' ').capitalize()}: no noise is added"
+            save(picture, folder, figure_name, about)
     return result
 
 
@@ -190,15 +196,15 @@ def run(
     """
     known = tables(files)
     n_trials = 20 if quick else 100
-    results: dict[str, list[Row]] = {"projection": [], "regression": []}
+    results: dict[str, list[Row]] = {PROJECTED: [], SOLVED: []}
     for name, rows in track(known.items(), "Repeating", len(known)):
-        results["projection"] += projection_table(name, rows, n_trials)
-        results["regression"] += regression_table(name, rows, n_trials)
-    for row in results["projection"] + results["regression"]:
+        results[PROJECTED] += projection_table(name, rows, n_trials)
+        results[SOLVED] += regression_table(name, rows, n_trials)
+    for row in results[PROJECTED] + results[SOLVED]:
         row["source"] = source(row["data"], files)
         if row["source"] != "official":
             row["remark"] = "not to be compared: the table is made up"
-    results["inherent"] = draw_inherent(folder, known, files)
+    results["figures_6_and_10"] = draw_inherent(folder, known, files)
     results["printed_consistency"] = printed_consistency()
     for name, table in results.items():
         write_rows(folder, name, table)
@@ -211,12 +217,12 @@ _MARKS = {1: "o", 2: "o", 3: "x", 4: "x"}
 
 def _label(row: Row) -> str:
     delta = f" at {row['published_delta']:g}" if row.get("published_delta") else ""
-    return f"{row['table']}: {row['data']}, {row['method']}{delta}"
+    return f"table {row['table']}, {NAMES[row['data']]}: {row['method']}{delta}"
 
 
 def _draw(folder: str | Path, results: Mapping[str, list[Row]]) -> None:
     """What was found against what was printed; on the line they agree."""
-    pairs = [("projection", "distance_ratio"), ("regression", "relative_error")]
+    pairs = [(PROJECTED, "distance_ratio"), (SOLVED, "relative_error")]
     with plots.style():
         figure, first = plots.figure()
         first.remove()
@@ -228,11 +234,13 @@ def _draw(folder: str | Path, results: Mapping[str, list[Row]]) -> None:
                 x, y = row[f"published_{quantity}"], row[quantity]
                 if x is None or row["source"] != "official":
                     continue
-                axes.loglog([x], [y], _MARKS[row["table"]], label=_label(row))
+                mark = _MARKS[row["table"]]
+                axes.loglog([x], [y], mark, markersize=8, fillstyle="none", label=_label(row))
                 ends += [x, y]
             line = [0.8 * min(ends), 1.25 * max(ends)]
             axes.loglog(line, line, color="#888888", linestyle="--", linewidth=1.0)
             axes.set_xlabel(f"{quantity.replace('_', ' ')}, published")
             axes.set_ylabel(f"{quantity.replace('_', ' ')}, here")
             axes.legend(fontsize=7, loc="upper left")
-        save(figure, folder, "published_and_here")
+        about = "Tables 1 to 4, on the tables that are the paper's own: on the line both agree"
+        save(figure, folder, "tables_1_to_4", about)

@@ -21,6 +21,7 @@ from ndis_papers.reproduce.data import read_cancer, read_flights, read_year_pred
 EPSILON = 1.0
 # Rows of the tables, and rows that the paper's own tables print: it swaps two of them.
 ROWS = {"cancer": 2_809, "songs": 515_345, "flight": 327_346}
+NAMES = {"cancer": "Cancer", "songs": "Song", "flight": "Flight"}
 # Features and label, as far as the paper tells.
 COLUMNS = {"cancer": 21, "songs": 91}
 PRINTED_ROWS = {"cancer": 2_809, "songs": 327_346, "flight": 515_345}

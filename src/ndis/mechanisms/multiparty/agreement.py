@@ -229,10 +229,11 @@ class Agreement:
     @classmethod
     def load(cls, path: str | Path) -> Agreement:
         """Read an agreement; refuses one that does not match its fingerprint."""
+        text = _validate.read_text(path)
         try:
-            stored = json.loads(Path(path).read_text())
+            stored = json.loads(text)
             claimed = stored.pop("fingerprint")
-        except (ValueError, KeyError, AttributeError, TypeError):
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
             raise ValueError(
                 f"Expected an agreement written by `ndis party init`, got {path}; check the file."
             ) from None

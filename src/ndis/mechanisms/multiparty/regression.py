@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,20 +16,54 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import shift_profile
 from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.mechanisms.base import Forecast, Plan, PrivateEstimator
+from ndis.mechanisms.base import PrivateEstimator, validated
 from ndis.mechanisms.multiparty.agreement import SPREAD, Agreement
 from ndis.mechanisms.multiparty.releasing import (
     PART,
     Mixed,
     mix,
     noisy,
+    part_parameters,
     shapes,
     whole_parameters,
 )
 from ndis.mechanisms.multiparty.training import LinearModel, train
+from ndis.mechanisms.run import Contradiction, Forecast, Method, Plan, Run
+from ndis.mechanisms.target import Part
 from ndis.randomness import generator
+from ndis.release import Release, plain
+from ndis.tables import require_names
 
 LABEL = "y"
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The columns of all parties, and what these have agreed on."""
+
+    agreement: Agreement
+    names: list[str]
+    table: FloatArray
+
+    def held(self, party: str) -> FloatArray:
+        """The columns of one party."""
+        columns = self.agreement.party_columns(party)
+        return self.table[:, [self.names.index(name) for name in columns]]
+
+
+class _Mixing(Method):
+    """Every party mixes its rows and adds its noise."""
+
+    def _study(self, data: Shared, plan: Plan) -> dict[str, Mixed]:
+        agreed = data.agreement
+        return {party: mix(agreed, party, data.held(party)) for party in agreed.parties}
+
+    def _draw(
+        self, studied: dict[str, Mixed], plan: Plan, data: Shared, rng: np.random.Generator
+    ) -> dict[str, FloatArray]:
+        parts = [noisy(data.agreement, party, mixed, rng) for party, mixed in studied.items()]
+        rows = np.concatenate([part["rows"] for part in parts], axis=1)
+        return {"rows": rows, "ones": parts[0]["ones"]}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -203,6 +238,12 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         shares = np.array_split(np.array(names), n_parties)
         return {f"party-{i}": share.tolist() for i, share in enumerate(shares, 1)}
 
+    def _typed(self) -> list[str]:
+        """Names that the caller has typed."""
+        held = self.parties.values() if isinstance(self.parties, Mapping) else ()
+        bounded = self.limits if isinstance(self.limits, Mapping) else ()
+        return [*bounded, *(name for columns in held for name in columns)]
+
     def _limits(self, names: list[str]) -> dict[str, tuple[float, float]]:
         if not isinstance(self.limits, Mapping):
             low, high = self.limits
@@ -216,8 +257,8 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
 
     # -- with the data -----------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> MultiPartyRegression:
-        """Release the columns of all parties, then train on the release.
+    def prepare(self, X: Any, y: Any = None, *, plan: Plan | None = None) -> Run:
+        """Agree on public parameters for the columns of all parties; spends nothing.
 
         Parameters
         ----------
@@ -225,29 +266,28 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
             Features; a data frame brings their names.
         y : array_like of shape (n_rows,)
             The label.
+        plan : Plan, optional
+            Not used: the number of rows is public here, and part of the agreement.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        labels = y
+        X, y = validated(self, X, y, dtype=np.float64, y_numeric=True)
+        require_names(self._names(), self._typed(), labels)
         seed = int.from_bytes(generator(self.random_state).bytes(16), "little")
-        self.agreement_ = self.agreement(len(X), self._names(), seed)
-        self._release(np.column_stack([X, y]), _plan(self.agreement_))
+        agreed = self.agreement(len(X), self._names(), seed)
+        data = Shared(agreed, [*self._names(), LABEL], np.column_stack([X, y]))
+        return Run(self, data, _plan(agreed), _Mixing())
+
+    def _adopt(self, release: Release, data: Any, found: Any = None) -> None:
+        super()._adopt(release, data, found)
+        self.agreement_ = Agreement.from_dict(release.parameters["agreement"])
         model = self.with_label(LABEL)
+        if data is None:
+            return
         order = [model.features.index(name) for name in self._names()]
         self.coef_, self.intercept_ = model.coef[order], model.intercept
-        return self
 
-    def _study(self, data: FloatArray, plan: Plan) -> dict[str, Mixed]:
-        agreed = self.agreement_
-        return {party: mix(agreed, party, self._held(party, data)) for party in agreed.parties}
-
-    def _draw(
-        self, studied: dict[str, Mixed], plan: Plan, data: FloatArray, rng: np.random.Generator
-    ) -> dict[str, FloatArray]:
-        parts = [noisy(self.agreement_, party, mixed, rng) for party, mixed in studied.items()]
-        rows = np.concatenate([part["rows"] for part in parts], axis=1)
-        return {"rows": rows, "ones": parts[0]["ones"]}
-
-    def _public(self, data: FloatArray) -> dict[str, Any]:
-        return whole_parameters(self.agreement_)
+    def _public(self, data: Shared) -> dict[str, Any]:
+        return whole_parameters(data.agreement)
 
     def predict(self, X: Any) -> FloatArray:
         """Predict the label."""
@@ -271,10 +311,6 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         names = getattr(self, "feature_names_in_", None)
         return _named(self.n_features_in_) if names is None else list(names)
 
-    def _held(self, party: str, table: FloatArray) -> FloatArray:
-        names = [*self._names(), LABEL]
-        return table[:, [names.index(name) for name in self.agreement_.party_columns(party)]]
-
     def _repr_html_(self) -> str:
         """Parameters and, after fitting, both guarantees as sentences."""
         from html import escape
@@ -293,9 +329,29 @@ def _named(n_features: int) -> list[str]:
 def recompute(mechanism: str, parameters: Mapping[str, Any]) -> Plan:
     """What the agreement of a part, or of all parts together, implies."""
     agreement = Agreement.from_dict(parameters["agreement"])
-    if agreement.fingerprint != parameters["fingerprint"]:
-        raise ValueError("Expected an agreement that matches its fingerprint, got another.")
-    return _plan(agreement, parameters["party"] if mechanism == PART else None)
+    party = parameters["party"] if mechanism == PART else None
+    stated, own = dict(parameters), whole_parameters(agreement)
+    if party is not None:
+        own = part_parameters(agreement, party, stated["key_order"])
+        _check_digest("key_order", stated["key_order"], agreement.key is not None)
+    elif "parts" in stated:  # which only the parties can compare
+        parts = stated.pop("parts")
+        if parts.keys() != agreement.parties.keys():
+            raise Contradiction("they name other parties than the agreement")
+        for digest in parts.values():
+            _check_digest("parts", digest)
+    else:
+        own |= {name: stated[name] for name in ("method", "noise_scale")}
+    if stated != plain(own):
+        raise Contradiction("they are others than the agreement implies")
+    return _plan(agreement, party)
+
+
+def _check_digest(name: str, value: Any, expected: bool = True) -> None:
+    """Refuse what is no SHA-256 where there must be one, and one where there is none."""
+    found = isinstance(value, str) and bool(re.fullmatch("[0-9a-f]{64}", value))
+    if found != expected or not (found or value is None):
+        raise Contradiction(f"{name} is no SHA-256, or there should be none")
 
 
 def _plan(agreement: Agreement, party: str | None = None) -> Plan:
@@ -303,7 +359,7 @@ def _plan(agreement: Agreement, party: str | None = None) -> Plan:
     parties = agreement.parties if party is None else [party]
     return Plan(
         method="mixed rows",
-        noise_scale={name: agreement.noise_scale(name) for name in parties},
+        parts=tuple(Part(name, noise=agreement.noise_scale(name)) for name in parties),
         guarantee=agreement.joint_guarantee() if party is None else agreement.guarantee(party),
         shapes=shapes(agreement, [c for name in parties for c in agreement.party_columns(name)]),
         reason="Rows that are mixed by public signs need as little noise as one row.",

@@ -17,7 +17,7 @@ from ndis.guarantee import Guarantee
 from ndis.mechanisms.multiparty.agreement import Agreement
 from ndis.mechanisms.publish import ask, publish
 from ndis.randomness import RandomState, add_noise, sign_product
-from ndis.release import Release, Shapes
+from ndis.release import NewFile, Release, Shapes
 from ndis.tables import Rows, Table
 from ndis.tables.arrays import on_host
 
@@ -90,6 +90,7 @@ def release_party(
     secret: str | None = None,
     random_state: RandomState = None,
     ledger: Ledger | None = None,
+    file: NewFile | None = None,
 ) -> Release:
     """Publish one party's columns, mixed and with noise.
 
@@ -107,6 +108,8 @@ def release_party(
         None is secret; everything else is repeatable and hence NOT private.
     ledger : Ledger, optional
         The party's budget, for the relation "party".
+    file : NewFile, optional
+        Where the release goes; it is made before anything is paid.
 
     Returns
     -------
@@ -126,16 +129,11 @@ def release_party(
         lambda rng: noisy(agreement, party, mixed, rng),
         agreement.guarantee(party),
         PART,
-        {
-            "agreement": agreement.to_dict(),
-            "fingerprint": agreement.fingerprint,
-            "party": party,
-            "columns": list(agreement.party_columns(party)),
-            "key_order": mixed.key_order,
-        },
+        part_parameters(agreement, party, mixed.key_order),
         shapes(agreement, agreement.party_columns(party)),
         random_state=random_state,
         ledger=ledger,
+        file=file,
     )
 
 
@@ -206,6 +204,17 @@ def combine(
     )
 
 
+def part_parameters(agreement: Agreement, party: str, key_order: str | None) -> dict[str, Any]:
+    """What the release of one party says about itself."""
+    return {
+        "agreement": agreement.to_dict(),
+        "fingerprint": agreement.fingerprint,
+        "party": party,
+        "columns": list(agreement.party_columns(party)),
+        "key_order": key_order,
+    }
+
+
 def whole_parameters(agreement: Agreement) -> dict[str, Any]:
     """What the release of all parties together says about itself."""
     return {
@@ -256,7 +265,7 @@ class _Keys:
         """Take note of the keys of a batch."""
         if self.name is None:
             return
-        column = _key_text(self.name, batch.column(batch.schema.names.index(self.name)))
+        column = _key_text(self.name, batch.column(self.name))
         self.chunks.append(column)
         for text in column.to_pylist():
             content = text.encode()
@@ -278,10 +287,13 @@ class _Keys:
         return self.hash.hexdigest()
 
 
-def _key_text(name: str, column: pa.Array) -> pa.Array:
+def _key_text(name: str, column: Any) -> pa.Array:
     """Keys as text, the same whether a file stores them as integers, floats or strings."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
+    if isinstance(column, np.ndarray):  # objects, each as it is written
+        column = pa.array([key if key is None else str(key) for key in column], pa.large_string())
     if column.null_count:
         raise ValueError(f"Column {name!r} has missing values; give every row its key.")
     if pa.types.is_dictionary(column.type):
@@ -289,7 +301,8 @@ def _key_text(name: str, column: pa.Array) -> pa.Array:
     try:
         if pa.types.is_floating(column.type):
             column = column.cast(pa.int64())  # refuses fractions and what a double cannot count
-        return column.cast(pa.large_string())
+        text = column.cast(pa.large_string())
+        return pc.replace_substring_regex(text, r"^(-?\d+)\.0*$", r"\1")
     except pa.ArrowException:
         raise ValueError(
             f"Expected keys in column {name!r} that are integers or text, got {column.type}; "
@@ -326,6 +339,11 @@ def _check_part(agreement: Agreement, part: Release) -> str:
     if ones is None or ones.shape != shape[:1] or not _same(part.guarantee, agreement, party):
         raise ValueError(
             f"Expected the guarantee that was agreed on from {party!r}, got another; "
+            "ask that party for its file again."
+        )
+    if not (np.all(np.isfinite(rows)) and np.all(np.isfinite(ones))):
+        raise ValueError(
+            f"Expected numbers from {party!r}, got a NaN or an infinite one; "
             "ask that party for its file again."
         )
     return party

@@ -3,8 +3,9 @@
 Features x and labels y are on the grid, each of norm at most 2^20, or 1 in its units.
 
 * *newton* (the default) releases a noisy Hessian and clipped gradients in its metric, in rounds;
-* *moments* releases second moments of features and labels once, with noise;
-* *sketches* add a ridge to the table and release (or solve) Gaussian combinations of its rows.
+* *moments* releases second moments of features and labels once, with noise.
+
+The papers' sketches, which no default chooses, are in ndis-papers.
 
 What is computed from that is post-processing. The proofs are in docs/proofs/least-squares.md.
 """

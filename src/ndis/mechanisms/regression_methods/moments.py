@@ -63,7 +63,7 @@ class Solution:
         own = np.full((d + 1, 1), noise**2 / 2)
         own[-1] /= constant**2
         self.theta = np.zeros((d + 1, n_labels))
-        self.points, self.growth = self.theta[None], 0.0  # nothing was cut
+        self.points, self.growth, self.clipped = self.theta[None], 0.0, 1.0  # nothing was cut
         unit = self.label_square / (total / rows) / n_labels
         for _ in range(_REPEATS):
             away = np.sum(self.theta[:-1] ** 2, axis=0)

@@ -7,6 +7,7 @@ sum with Gaussian noise, and the squared shifts of all of them add up to the tot
     norms      a histogram of |x - m|, m the centre               NORMS D^2
     hessian    sum of (x', c)(x', c)^T, x' = x - m cut to norm L  HESSIAN D^2
     products   histograms of q = |z| |r| at a few rounds          PRODUCTS of the rest each
+    spread     sums of z z^T and r^2 z z^T, if n is large enough  SPREAD of the rest each
     gradients  sum of z r^T min(1, clip/q), T of them             the rest, in equal parts
 
 z is the row in the metric of the Hessian, r its residuals. Limits are rarely centred on the rows:
@@ -41,12 +42,14 @@ from ndis.tables.sums import (
     CutMoments,
     CutNorms,
     Pull,
+    PullGrams,
     PullSum,
+    Together,
     totals,
 )
 
 # Shares of D^2, and of what is left for rounds; a histogram of products stands before these rounds.
-CENTRE, NORMS, HESSIAN, PRODUCTS = 0.03, 0.03, 0.2, 0.025
+CENTRE, NORMS, HESSIAN, PRODUCTS, SPREAD = 0.03, 0.03, 0.2, 0.025, 0.05
 LOOKS = (0, 1, 3, 7, 15)
 MIN_ROUNDS, MAX_ROUNDS = 3, 20
 
@@ -56,8 +59,12 @@ _SEEN = 3.0
 _MORE_CUT = 10.0
 # So many directions have a scale of their own in the metric; a row's length there is cheap then.
 _METRIC_RANK = 8
-# Noise of this share of the residuals is not worth a bias.
-_NEGLIGIBLE = 0.002
+# Noise of this share of the sampling variance is not worth a bias: a share of the residuals' own
+# variance instead would be an error that does not fall with the number of rows.
+_NEGLIGIBLE = 0.1
+# Second moments in the metric are of rows cut to this many times their mean square, or to more if
+# their noise stays below a share; and they are bought where they tell curvatures of this share.
+_SPREADS, _MOST_CUT, _PAYS = ((0.05, 5.0), (0.15, 12.0)), 400.0, 12.0
 # How strong the signal may be, in units of "the columns explain everything".
 _SIGNAL = np.geomspace(1e-4, 1e4, 41)
 # Strengths less likely than this change nothing; and so many numbers stay in a processor's cache.
@@ -65,7 +72,7 @@ _UNLIKELY, _CACHED = 1e-15, 2**16
 _LOG_PRIOR = np.minimum(np.log(_SIGNAL), 0) - 0.5 * np.maximum(np.log(_SIGNAL), 0)
 
 # Ladders, half an octave between rungs; later clips are finer.
-_CUTS, _MOST_SUMS = 24, 2**23
+_CUTS, _MOST_SUMS, _MOST_PULLS = 24, 2**23, 2**12
 _FIRST_CLIPS = 2.0 ** (6.0 - np.arange(32) / 2)
 _LATER_CLIPS = 2.0 ** (-np.arange(16) / 4)
 
@@ -101,7 +108,14 @@ class Setting:
             "hessian": (d, d),
             "products": (len(LOOKS), BINS),
             "gradients": (most, d, self.n_labels),
+            **({"spread": (1 + self.n_labels, d, d)} if self.spreads else {}),
         }
+
+    @property
+    def spreads(self) -> bool:
+        """Whether second moments in the metric may be bought: they must not be too many."""
+        d, K = self.n_features + 1, self.n_labels
+        return (1 + K) * d**2 <= _MOST_SUMS and K * d <= _MOST_PULLS
 
 
 def n_cuts(n_features: int) -> int:
@@ -158,6 +172,15 @@ class Histogram:
             return cap * cap / 4
         squares = np.minimum(_SQUARES * self.top**2, cap * cap)
         return float(squares @ self.counts) / float(self.counts.sum())
+
+    def kept(self, cap: float) -> tuple[float, float]:
+        """The share of values that are not cut, and the sum of what is cut off from the others."""
+        if self.empty:
+            return 1.0, 0.0
+        values = _EDGES[:-1] * 2.0**-0.25 * self.top
+        above = np.maximum(values - cap, 0.0)
+        total = float(self.counts.sum())
+        return 1.0 - float(self.counts[values > cap].sum()) / total, float(above @ self.counts)
 
     def lost(self, cap: float) -> float:
         """By which factor the mean of the values exceeds that of values cut to `cap`."""
@@ -412,9 +435,14 @@ class Noise:
         """The noise of a histogram of products."""
         return self.rounds / math.sqrt(PRODUCTS) * ROUND_UP
 
-    def gradient(self, n_looks: int) -> float:
+    def spread(self) -> float:
+        """The noise of second moments in the metric."""
+        return self.rounds / math.sqrt(SPREAD) * ROUND_UP
+
+    def gradient(self, n_looks: int, spreads: bool) -> float:
         """That of all gradients together."""
-        return self.rounds / math.sqrt(1 - PRODUCTS * n_looks) * ROUND_UP
+        left = 1 - PRODUCTS * n_looks - 2 * SPREAD * spreads
+        return self.rounds / math.sqrt(left) * ROUND_UP
 
 
 class Descent:
@@ -431,6 +459,8 @@ class Descent:
     """
 
     curvature: Curvature
+    # Clips are chosen to bias gradients by about as much as the noise: so many times its variance.
+    clipped = 2.0
     label_square: float  # about the mean square of a vector of labels
     residual_variance: float  # and of residuals
 
@@ -451,7 +481,15 @@ class Descent:
             n_rounds = int(min(max(paying, MIN_ROUNDS), setting.max_rounds))
         self.n_rounds = n_rounds
         self.looks = [t for t in LOOKS if t < n_rounds]
-        self.gradient_scale = noise.gradient(len(self.looks))
+        # In the metric a row's mean square is (d + 1)/n, and a curvature of one must not be hidden.
+        self._reach = rows / (noise.spread() * (d + 1))
+        self.spreads = (
+            setting.spreads
+            and n_rounds >= MIN_ROUNDS
+            and not self._norms.empty
+            and self._reach > _PAYS * math.sqrt(2 * (d + 1))
+        )
+        self.gradient_scale = noise.gradient(len(self.looks), self.spreads)
         # Rows cut to this length: with s sqrt(2 d) rows cut, bias and noise would be equal.
         most = min(_MORE_CUT * noise.hessian * math.sqrt(2 * d), rows / 2)
         wanted = 0.5 if self._norms.empty else self._norms.above(most)
@@ -504,7 +542,7 @@ class Descent:
         That is, if all clipped rows pulled the same way.
         """
         first, ladder = math.isinf(self.clip), self.clips(looking=True)
-        lever, rows, K = self.curvature.lever, self._norms.total, self._K
+        lever, K = self.curvature.lever, self._K
         seen = Histogram(products, self.top, self.noise.look(), math.sqrt(lever))
         if first:
             self.label_square = 0.25 if seen.empty else min(seen.mean_square(self.top) / lever, 1.0)
@@ -516,11 +554,21 @@ class Descent:
         if not seen.empty:
             self.residual_variance = seen.mean_square(self.top) / lever
             found = seen.quantile(self.gradient_scale * math.sqrt((self._d + 1) * K))
-            least = math.sqrt(_NEGLIGIBLE * self.residual_variance * rows / (self._d * K))
+            least = math.sqrt(_NEGLIGIBLE * self.residual_variance / K)
             wanted = max(found, least / self.gradient_scale)
         rung = max(int(np.count_nonzero(ladder >= wanted)) - 1, 0)
         self.clip = float(ladder[rung])
+        self.kept, self.lost = seen.kept(self.clip)
         return rung
+
+    @property
+    def cuts(self) -> tuple[float, float]:
+        """Where rows z, and z r, are cut for their second moments."""
+        if not hasattr(self, "residual_variance"):
+            return math.nan, math.nan
+        wide, wider = (min(max(share * self._reach, least), _MOST_CUT) for share, least in _SPREADS)
+        square = self.curvature.lever
+        return math.sqrt(wide * square), math.sqrt(wider * square * self.residual_variance)
 
     @property
     def scale(self) -> float:
@@ -541,6 +589,11 @@ class Descent:
             self.theta, here, variance + sampling, self._unit, self.label_square / self._K
         )
 
+    def read_spread(self, spread: FloatArray, cuts: tuple[float, float]) -> None:
+        """Noisy second moments in the metric, of rows and of rows times each residual."""
+        self.spread = spread
+        self.spread_scales = self.noise.spread() * np.square(cuts)
+
     def known(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The gradient at some coefficients as far as it is known, and its variance."""
         return self.curvature.combine(self.points, self.gradients, self.variances, theta)
@@ -557,8 +610,11 @@ class Descent:
         descent = cls(setting, noise, released["norms"], centre)
         descent.bend(released["hessian"])
         for t in range(descent.n_rounds):
+            cuts = descent.cuts
             if t in descent.looks:
                 descent.look(released["products"][descent.looks.index(t)])
+            if descent.spreads and t == descent.n_rounds - 1:
+                descent.read_spread(released["spread"], cuts)
             descent.learn(released["gradients"][t])
         return descent
 
@@ -634,13 +690,18 @@ def draw(
     for t in range(descent.n_rounds):
         looking, rung = t in descent.looks, 0
         pulls = gradients_of(descent, looking)
-        sums = table.sum(pulls, what="Reading for a gradient")
+        spreading, cuts = descent.spreads and t == descent.n_rounds - 1, descent.cuts
+        both = Together((pulls, spread_of(descent, pulls.pull))) if spreading else pulls
+        sums = table.sum(both, what="Reading for a gradient")
         if looking:
             index = descent.looks.index(t)
             products[index] = add_noise(sums["products"], noise.look(), rng)
             rung = descent.look(products[index])
         total = sums["gradient"][:, rung * K : (rung + 1) * K]
         gradients[t] = clipped_gradient(descent, total, pulls.unit, rng)
+        if spreading:
+            released["spread"] = noisy_spread(descent, sums["spread"], cuts, rng)
+            descent.read_spread(released["spread"], cuts)
         descent.learn(gradients[t])
     return descent, released
 
@@ -653,6 +714,32 @@ def gradients_of(descent: Descent, looking: bool) -> PullSum:
         GRID_NORM / descent.longest,
         descent.top if looking else None,
     )
+
+
+def spread_of(descent: Descent, pull: Pull) -> PullGrams:
+    """What sums second moments in the metric, along the Hessian's eigenvectors."""
+    bend, (cut, cut_pull) = descent.curvature, descent.cuts
+    unit = VECTOR_NORM - math.sqrt(len(bend.mean))
+    metric = bend.metric[:-1] * GRID_NORM / cut
+    return PullGrams(
+        pull,
+        np.rint(bend.vectors * unit),
+        metric / (unit * GRID_NORM),
+        metric * (bend.vectors.T @ bend.mean),
+        float(bend.metric[-1]) * GRID_NORM / cut,
+        cut / cut_pull,
+    )
+
+
+def noisy_spread(
+    descent: Descent, exact: ExactSum, cuts: tuple[float, float], rng: np.random.Generator
+) -> FloatArray:
+    """Second moments in the metric, noisy; a row moves the first, and all others, by 2^40."""
+    unit = float(GRID_NORM) ** 2
+    noise = descent.noise.spread() * unit * ROUND_UP
+    noisy = [add_symmetric_noise(exact[k], noise, rng) for k in range(exact.high.shape[0])]
+    squares = np.square([cuts[0]] + [cuts[1]] * (len(noisy) - 1))
+    return np.asarray(noisy) * squares[:, None, None] / unit
 
 
 def study(table: Table, intercept: bool) -> dict[str, ExactSum]:

@@ -1,0 +1,263 @@
+"""Which law of noise, and in which coordinates: the least variance for so many planned releases.
+
+Three laws are compared, each calibrated so that all planned releases meet (epsilon, delta):
+
+* the Gaussian, whose squared shifts add up: best for many releases, or many numbers;
+* spherical Laplace noise, density e^{-|n|/scale}: best for few releases of few numbers;
+* independent Laplace noise, where one record moves the numbers by a bounded sum of absolute values.
+  A record may split it over several numbers, and for that only delta = 0 is proven: its loss is the
+  worst of all with that largest value.
+
+`of_group` knows the coordinates for a count, a count and a mean, or these and a standard deviation:
+one record adds (1, t) or (1, t, t^2), |t| <= 1, to one group's sums. docs/proofs/laws.md has the
+proofs, docs/noise.md the figures.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.calibration import ROUND_UP, least_noise, noise_multiplier
+from ndis.guarantee import NeighbourRelation
+from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, SphericalLoss, TabulatedLoss
+from ndis.mechanisms.target import Target
+
+LAWS = ("gaussian", "spherical", "laplace")
+# Above so many numbers spherical noise is hardly better, and takes long to draw.
+_MOST_NUMBERS = 10_000
+# What rounding of an ellipsoid's axes can do, and more.
+_INSIDE = 1.0 - 1e-12
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A law and its scale.
+
+    Attributes
+    ----------
+    law : str
+        One of `LAWS`.
+    scale : float
+        What the drawing function is given.
+    deviation : float
+        The standard deviation of each number's noise.
+    loss : PrivacyLoss
+        The worst case of one release.
+    """
+
+    law: str
+    scale: float
+    deviation: float
+    loss: PrivacyLoss
+
+
+def deviation_over_scale(law: str, n_numbers: int) -> float:
+    """The standard deviation of a number's noise, in units of the law's scale."""
+    return {
+        "gaussian": 1.0,
+        "spherical": math.sqrt(n_numbers + 1.0),
+        "laplace": math.sqrt(2.0),
+    }[law]
+
+
+def pure_loss(epsilon: float) -> TabulatedLoss:
+    """The worst of all losses between -epsilon and epsilon: a truth told with odds e^epsilon.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.laws import pure_loss
+    >>> f"{pure_loss(1.0).epsilon(0.0):g} {pure_loss(1.0).delta(0.0):.4f}"
+    '1 0.4621'
+    """
+    lie = 1.0 / (1.0 + math.exp(epsilon))
+    return TabulatedLoss(epsilon, -1, [lie, 0.0, 1.0 - lie])
+
+
+def loss_of(law: str, distance: float, n_numbers: int) -> PrivacyLoss:
+    """The worst case of one release that moves by `distance` scales of its law, rounded up."""
+    away = distance * ROUND_UP
+    if law == "gaussian":
+        return Profile.both(QuadraticLoss.from_shift(away))
+    if law == "spherical" or n_numbers == 1:
+        return SphericalLoss(away, n_numbers)
+    return pure_loss(away)
+
+
+@functools.lru_cache(maxsize=1024)
+def least_scale(law: str, n_numbers: int, n_releases: int, epsilon: float, delta: float) -> float:
+    """The least scale at which `n_releases` that each move by 1 meet (epsilon, delta).
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.laws import least_scale
+    >>> f"{least_scale('spherical', 3, 1, 1.0, 1e-6):.4f}"
+    '0.9984'
+    """
+    unit = noise_multiplier(epsilon, delta)
+    if law == "gaussian":
+        return unit * math.sqrt(n_releases) * ROUND_UP
+    # Where delta buys nothing the largest losses add up; elsewhere it is like the Gaussian.
+    start = unit * math.sqrt(n_releases) / deviation_over_scale(law, n_numbers)
+    if epsilon > 0:
+        start = min(start, n_releases / epsilon)
+    return least_noise(partial(_together, law, n_numbers, n_releases), epsilon, delta, start=start)
+
+
+def candidates(
+    target: Target,
+    sensitivity: float,
+    sum_sensitivity: float | None,
+    n_numbers: int,
+    n_releases: int = 1,
+    laws: Iterable[str] = LAWS,
+) -> dict[str, Noise]:
+    """Each law at its least noise, the least variance first.
+
+    Parameters
+    ----------
+    target : Target
+        What all releases together are to meet.
+    sensitivity : float
+        How far one record moves the numbers, Euclidean norm.
+    sum_sensitivity : float, optional
+        How far by the sum of absolute values; Laplace noise is a candidate where it is known.
+    n_numbers, n_releases : int
+    laws : iterable of str
+        Those to compare.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.target import Target
+    >>> from ndis.mechanisms.laws import candidates
+    >>> found = candidates(Target(1.0, 1e-6), 1.0, None, 5)
+    >>> {law: f"{noise.deviation:.2f}" for law, noise in found.items()}
+    {'spherical': '2.42', 'gaussian': '4.22'}
+    """
+    known = tuple(laws)
+    if n_numbers == 1 and sum_sensitivity is not None and "laplace" in known:
+        known = tuple(law for law in known if law != "spherical")  # the same law
+    found = []
+    for law in known:
+        moved = sum_sensitivity if law == "laplace" else sensitivity
+        if moved is None or (law == "spherical" and n_numbers > _MOST_NUMBERS):
+            continue
+        scale = target.least(
+            partial(least_scale, law, n_numbers, n_releases),
+            partial(_together, law, n_numbers, n_releases),
+        )
+        scale *= moved * ROUND_UP
+        deviation = scale * deviation_over_scale(law, n_numbers)
+        found.append(Noise(law, scale, deviation, loss_of(law, moved / scale, n_numbers)))
+    return {noise.law: noise for noise in sorted(found, key=lambda noise: noise.deviation)}
+
+
+def _together(law: str, n_numbers: int, n_releases: int, scale: float) -> PrivacyLoss:
+    """All releases, each moving by 1."""
+    total: PrivacyLoss = n_releases * loss_of(law, 1.0 / scale, n_numbers)
+    return total
+
+
+# -- groups ---------------------------------------------------------------------------------------
+
+# One record adds these to its group's sums, |t| <= 1; and an ellipsoid x^T E^-1 x <= 1 around them.
+_ASKED = {
+    "count": ("1",),
+    "count and mean": ("1", "t"),
+    "count, mean and deviation": ("1", "t", "t^2"),
+}
+_ELLIPSOIDS = {
+    1: np.eye(1),
+    2: 2.0 * np.eye(2),
+    3: np.array([[3.0, 0.0, 2.0], [0.0, 2.0, 0.0], [2.0, 0.0, 2.0]]),
+}
+# Coordinates that are never negative and add up to 1: of a segment, and Bernstein's of a parabola.
+_CORNERS = {
+    1: np.eye(1),
+    2: 0.5 * np.array([[1.0, 1.0], [1.0, -1.0]]),
+    3: 0.25 * np.array([[1.0, -2.0, 1.0], [2.0, 0.0, -2.0], [1.0, 2.0, 1.0]]),
+}
+
+
+@dataclass(frozen=True)
+class GroupNoise:
+    """Noise for the sums of one group.
+
+    Attributes
+    ----------
+    noise : Noise
+        Law and scale of the noise on the coordinates.
+    coordinates : ndarray of shape (p, p)
+        What is released: this matrix times the sums of (1, t) or (1, t, t^2).
+    covariance : ndarray of shape (p, p)
+        Of the noise on the sums that are read back.
+    others : dict of str to ndarray
+        The variances of the sums under the laws that were not chosen.
+    """
+
+    noise: Noise
+    coordinates: FloatArray
+    covariance: FloatArray
+    others: dict[str, FloatArray]
+
+
+def of_group(
+    asked: str,
+    epsilon: float,
+    delta: float,
+    relation: NeighbourRelation | str = "add-remove",
+    n_releases: int = 1,
+    weights: Any = None,
+) -> GroupNoise:
+    """Law, coordinates and scale with the least variance for what is asked of each group.
+
+    Under "replace" a record may leave one group and enter another: two releases for each.
+
+    Parameters
+    ----------
+    asked : {"count", "count and mean", "count, mean and deviation"}
+    epsilon, delta : float
+        What all releases together are to meet.
+    relation : {"add-remove", "replace"}
+    n_releases : int
+        How many such releases are planned from the same people.
+    weights : array_like of shape (p,), optional
+        How much each sum's variance counts; alike if not given.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.laws import of_group
+    >>> found = of_group("count and mean", 0.5, 1e-6)
+    >>> found.noise.law, found.covariance.diagonal().round(3).tolist()
+    ('laplace', [16.0, 16.0])
+    >>> {law: f"{variances[1]:.1f}" for law, variances in found.others.items()}
+    {'spherical': '24.0', 'gaussian': '129.9'}
+    """
+    parts = _ASKED[_validate.one_of("asked", asked, _ASKED)]
+    p, kind = len(parts), NeighbourRelation(_validate.one_of("relation", relation, _TWICE))
+    times = _validate.count("n_releases", n_releases) * _TWICE[kind]
+    counts = np.ones(p) if weights is None else _validate.floats("weights", weights, (p,))
+    found = {}
+    for law, noise in candidates(Target(epsilon, delta), 1.0, 1.0, p, times).items():
+        if law == "laplace":
+            forward = _CORNERS[p]
+        else:
+            values, vectors = np.linalg.eigh(_ELLIPSOIDS[p])
+            # A little shorter, so that rounding leaves every row inside.
+            forward = vectors @ np.diag(values**-0.5) @ vectors.T * _INSIDE
+        back = np.linalg.inv(forward)
+        found[law] = noise, forward, noise.deviation**2 * back @ back.T
+    best = min(found, key=lambda law: float(counts @ found[law][2].diagonal()))
+    others = {law: each[2].diagonal() for law, each in found.items() if law != best}
+    return GroupNoise(*found[best], others)
+
+
+_TWICE = {NeighbourRelation.ADD_REMOVE: 1, NeighbourRelation.REPLACE: 2}

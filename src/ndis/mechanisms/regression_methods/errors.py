@@ -1,0 +1,182 @@
+"""What a release tells about the errors of coefficients: noise, sampling, and what nobody knows.
+
+The coefficients that a fit returns are drawn towards zero where little is known. Here they are
+moved by a Newton step without shrinkage wherever the curvature stands out from its noise; elsewhere
+they are kept, and count as unknown. Everything follows from the release.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ndis._validate import FloatArray
+from ndis.mechanisms.regression_methods.newton import Descent, cleaned
+from ndis.tables import few_threads
+
+# An eigenvalue is known if it exceeds the largest that noise alone has by this factor.
+_KNOWN = 1.5
+# Newton steps without shrinkage.
+_STEPS = 2
+# Rows that others stand in for may vary less than equal variances say, but hardly by more than
+# this share.
+_LEAST = 0.2
+
+
+@dataclass(frozen=True)
+class Known:
+    """Coefficients without shrinkage and their errors, along the eigenvectors of the Hessian.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (d + 1, n_labels)
+        The constant's last.
+    noise, sampling : ndarray of shape (n_labels, d + 1, d + 1)
+        Covariances: what privacy adds, and what drawing the rows from a population does.
+    resolved : ndarray of shape (d + 1, d + 1)
+        The projection to what is known, of coefficients in `units`.
+    units : ndarray of shape (d + 1,)
+        Units in which a row is about equally long in every direction.
+    """
+
+    theta: FloatArray
+    noise: FloatArray
+    sampling: FloatArray
+    resolved: FloatArray
+    units: FloatArray
+
+    def variances(self, weights: FloatArray, population: bool) -> FloatArray:
+        """Of combinations of the coefficients, weights of shape (n, d + 1): (n_labels, n)."""
+        covariance = self.noise + self.sampling if population else self.noise
+        return np.asarray(np.einsum("ni,kij,nj->kn", weights, covariance, weights))
+
+    def known_share(self, weights: FloatArray) -> FloatArray:
+        """How much of such combinations lies along what is known."""
+        along = weights * self.units
+        own = np.sum((along @ self.resolved) * along, axis=1)
+        return np.asarray(own / np.maximum(np.sum(along**2, axis=1), 1e-300))
+
+
+def known(found: Any) -> Known:
+    """By second moments in the metric where they were bought, else by the Hessian alone."""
+    if isinstance(found, Descent) and found.spreads:
+        return _by_moments(found)
+    return _by_hessian(found)
+
+
+def _explained(found: Any) -> float:
+    """What a direction that nobody knows may explain, in all rows.
+
+    As much as fitted ones do on average, or as if all of them together explained a tenth.
+    """
+    bend = found.curvature
+    fitted = np.sum(bend.values[:-1, None] * found.theta[:-1] ** 2) / bend.rows
+    explained = min(max(float(fitted), 0.1 * found.label_square), found.label_square)
+    return float(explained * bend.rows / len(bend.mean))
+
+
+def _hidden(left: FloatArray, values: FloatArray, unknown: FloatArray, most: float) -> FloatArray:
+    """Squared errors along directions of unknown curvature, about `values`.
+
+    What is left of the gradient, squared and with its variance, says how far a coefficient has to
+    go; and it explains no more than `most`.
+    """
+    return np.asarray(np.where(unknown, np.minimum(most, left / values) / values, 0.0))
+
+
+def _by_hessian(found: Any) -> Known:
+    """Along the eigenvectors of the noisy Hessian, and for residuals of equal variances."""
+    bend = found.curvature
+    edge = bend.scale * math.sqrt(2 * len(bend.mean))
+    resolved = np.append(bend.noisy_values > _KNOWN * edge, True)[:, None]
+    # Where it is not known, curvature may be half of what is seen.
+    values = np.where(resolved[:, 0], bend.values, np.maximum(bend.values, bend.scale) / 2)[:, None]
+    theta = found.theta
+    for _ in range(_STEPS):
+        here, _ = found.known(theta)
+        theta = np.where(resolved, theta + here / values, theta)
+    here, variance = found.known(theta)
+    # The Hessian is of cut rows.
+    moved = theta - found.points.mean(axis=0)
+    noise = found.clipped * variance / values**2 + (found.growth * moved) ** 2
+    sampling = np.broadcast_to(found.residual_variance / theta.shape[1] / values, noise.shape)
+    asked = np.append(np.ones(len(theta) - 1), float(bend.constant))
+    left, most = here**2 + found.clipped * variance, _explained(found)
+    hidden = _hidden(left, values, ~resolved, most)
+    # Through the Hessian's noise what is hidden leans on all.
+    leaning = bend.errors[:, None] * hidden.sum(axis=0)
+    hidden = _hidden(left + leaning, values, ~resolved, most)
+    noise = np.where(resolved, noise + leaning / values**2, hidden)
+    noise, sampling = (
+        np.stack([np.diag(asked * each) for each in part.T]) for part in (noise, sampling)
+    )
+    return Known(theta, noise, sampling, np.diag(resolved[:, 0].astype(float)), np.ones(len(theta)))
+
+
+def _by_moments(found: Descent) -> Known:
+    """In the metric: rows z and their pulls z r have second moments A and S, and A^-1 S A^-1."""
+    bend = found.curvature
+    d = len(bend.metric) - (not bend.constant)
+    widths, spread = bend.widths[:d], found.spread[:, :d, :d]
+    with few_threads(d):
+        values, vectors = np.linalg.eigh(spread[0])
+    noise, pull_noise = found.spread_scales
+    resolved = values > _KNOWN * noise * math.sqrt(2 * d)
+    values = np.where(resolved, cleaned(values, noise), np.maximum(values, noise))
+    inverse = (vectors * np.where(resolved, 1 / values, 0.0)) @ vectors.T
+    root = (vectors * np.where(resolved, values**-0.5, 0.0)) @ vectors.T
+    projection = vectors[:, resolved] @ vectors[:, resolved].T
+    errors = noise**2 / 2 * (1 + 1 / d)
+    theta = np.zeros_like(found.theta)
+    noises, samplings = np.zeros((2, theta.shape[1], len(theta), len(theta)))
+    outer = np.outer(widths, widths)
+    for k in range(theta.shape[1]):
+        beta = found.theta[:d, k] / widths
+        points = found.points[:, :d, k] / widths
+        gradients = found.gradients[:, :d, k] * widths
+        for _ in range(_STEPS):
+            here, variance = _combined(points - beta, gradients, found.variances, spread[0], errors)
+            beta = beta + inverse @ here
+        variance = found.clipped * variance / found.kept**2
+        left, most = (vectors.T @ here) ** 2 + variance, _explained(found)
+        leaning = errors * _hidden(left, values, ~resolved, most).sum()
+        hidden = _hidden(left + leaning, values, ~resolved, most)
+        unknown, variance = (vectors * hidden) @ vectors.T, variance + leaning
+        theta[:d, k] = widths * beta
+        noises[k, :d, :d] = outer * (variance * inverse @ inverse + unknown)
+        sampled = _shrunk(root @ spread[1 + k] @ root, projection, inverse, pull_noise)
+        samplings[k, :d, :d] = outer * (root @ sampled @ root)
+    known = np.zeros((len(theta), len(theta)))
+    known[:d, :d] = projection
+    return Known(theta, noises, samplings, known, bend.widths)
+
+
+def _combined(
+    away: FloatArray, gradients: FloatArray, variances: FloatArray, A: FloatArray, errors: float
+) -> tuple[FloatArray, float]:
+    """As `Curvature.combine`, where noise is the same in every direction."""
+    matrix = errors * away @ away.T + np.diag(variances)
+    weights = np.linalg.solve(matrix, np.ones(len(matrix)))
+    variance = 1 / float(weights.sum())
+    return variance * (weights @ (gradients + away @ A)), variance
+
+
+def _shrunk(
+    pulls: FloatArray, projection: FloatArray, inverse: FloatArray, noise: float
+) -> FloatArray:
+    """Second moments of pulls, drawn towards those of equal variances by what noise adds to them.
+
+    With A^-1/2 S A^-1/2 = s^2 I + E, the squares of E have the expectation
+    noise^2 (tr(A^-1)^2 + tr A^-2)/2 if there is nothing but noise in them.
+    """
+    n = max(round(float(np.trace(projection))), 1)
+    level = max(float(np.trace(pulls)) / n, noise / n)
+    flat = level * projection
+    expected = noise**2 / 2 * (float(np.trace(inverse)) ** 2 + float(np.sum(inverse**2)))
+    squares = float(np.sum((pulls - flat) ** 2))
+    share = max(0.0, 1.0 - expected / max(squares, 1e-300))
+    values, vectors = np.linalg.eigh(flat + share * (pulls - flat) - _LEAST * flat)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T + _LEAST * flat)

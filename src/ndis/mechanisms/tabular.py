@@ -1,0 +1,312 @@
+"""Estimators of tables: which columns they read, within which public bounds.
+
+A new one writes `_plan` (what is bought), `_study` (what is read before anything is paid), `_draw`
+(what is released, from what was studied and a generator) and `_finish` (what follows from the
+release). Limits that nobody knows are found before all of these (`octaves.FindingLimits`).
+docs/how-to-add-a-mechanism.md has an example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ndis import _validate
+from ndis.mechanisms import octaves
+from ndis.mechanisms.base import PrivateEstimator, validated
+from ndis.mechanisms.plugins import method_named
+from ndis.mechanisms.run import EstimatorMethod, Method, Plan, Run
+from ndis.mechanisms.target import Target, require_rows
+from ndis.release import Release
+from ndis.tables import (
+    PRIVATE,
+    Block,
+    Columns,
+    ExactSum,
+    Rows,
+    Table,
+    known_levels,
+    require_names,
+)
+
+# An estimator cannot see earlier steps of a pipeline.
+EARLIER = "Whatever was done to the array before is not covered."
+
+
+def _is_private(limits: Any) -> bool:
+    return isinstance(limits, str) and limits == PRIVATE
+
+
+def _is_pair(limits: Any) -> bool:
+    """Whether these are the limits of one column, or of all."""
+    return len(limits) == 2 and all(np.ndim(end) == 0 and not _is_private(end) for end in limits)
+
+
+def _by_name(names: Sequence[str], limits: Any, what: str) -> dict[str, Any]:
+    """The limits of columns in order; one pair stands for all."""
+    pairs = [tuple(limits)] * len(names) if _is_pair(limits) else list(limits)
+    if len(pairs) != len(names):
+        raise ValueError(
+            f"Expected one pair of limits for each of {len(names)} {what}, got {len(pairs)}; "
+            "list (low, high) for every column in order."
+        )
+    return dict(zip(names, pairs, strict=True))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TableEstimator(PrivateEstimator):
+    """An estimator that reads a table: which columns, within which public bounds.
+
+    Parameters
+    ----------
+    limits : mapping of str to (low, high), sequence of pairs, one pair, or "private", optional
+        The public limits of every numeric column, in the order of the columns for arrays; one pair
+        stands for all. Values are clipped to them, and everything is computed on columns scaled by
+        them. "private", also instead of a pair: nobody knows them, and a tenth of the squared
+        budget finds them.
+    data_norm : float, optional
+        A public bound on the Euclidean norm of a row; longer rows are scaled down to it. With
+        `limits` it bounds the scaled row, intercept included. One of the two is needed.
+    levels : mapping of str to sequence, optional
+        Public levels of categorical columns; each becomes an indicator column.
+    columns : sequence of str, optional
+        The columns to read, the label among them; all if not given.
+    n_rows : int, optional
+        The number of rows, only where it is public: then it becomes part of the release.
+    """
+
+    limits: Any = None
+    data_norm: float | None = None
+    levels: Mapping[str, Sequence[Any]] | None = None
+    columns: Sequence[str] | None = None
+    n_rows: int | None = None
+    fit_intercept = False
+    needs: ClassVar[tuple[str, ...]] = ("limits|data_norm",)
+    # Whether the table is read again once its limits are known; what else is added up of its raw
+    # rows in the pass that finds them (see `_check_raw`).
+    _reads_again = True
+    _checked: ClassVar[tuple[Callable[[Block], Mapping[str, Any]], ...]] = ()
+
+    def plan(self, size: Any = None) -> Plan:
+        """What `fit` will do; needs no data.
+
+        Parameters
+        ----------
+        size : int, optional
+            How many features there are, where `limits` or `columns` do not name them.
+        """
+        rows = self._rows_declared(size)
+        return self._how(rows)._plan(rows)
+
+    def _how(self, rows: Rows) -> Method:
+        """How a table with this recipe for its rows is treated."""
+        then = self._other or self
+        return octaves.FindingLimits(self, then) if rows.bought else then
+
+    @property
+    def _other(self) -> EstimatorMethod | None:
+        """The method of another package, where one is asked for."""
+        name = getattr(self, "method", "auto")
+        if name == "auto" or name in self.methods:
+            return None
+        made: EstimatorMethod = method_named(type(self), name, ("auto", *self.methods))(self)
+        return made
+
+    def _target(self, rows: Rows | None = None, relation: str = "add-remove") -> Target:
+        """What is asked for, checked; rows whose limits are to be found must be shown."""
+        target = super()._target()
+        if rows is None and _is_private(self.limits):
+            raise ValueError(
+                f'Expected limits of {type(self).__name__} to be public, got "private"; pass the '
+                "least and largest value of every column."
+            )
+        bought = 0 if rows is None else len(rows.bought)
+        return replace(target, limits=octaves.sensitivity(bought, relation))
+
+    def prepare(self, X: Any, y: Any = None, *, plan: Plan | None = None) -> Run:
+        """Open the table, and say what will happen to it; reads no row and spends nothing.
+
+        Parameters
+        ----------
+        X : table
+            Anything that `ndis.tables.Table.open` opens: arrays, data frames, Arrow, Parquet or CSV
+            files, DuckDB, Spark or Dask tables, tensors on a graphics card.
+        y : array_like or str, optional
+            Labels, or the name of the label's column.
+        plan : Plan, optional
+            One that was made before for such a table, as auditors do.
+        """
+        table, labels = self._open(X, y)
+        rows = self._rows(table, labels)
+        method = self._how(rows)
+        plan = method._plan(rows) if plan is None else plan
+        note = plan.guarantee.note
+        if hasattr(X, "shape") and not hasattr(X, "columns") and EARLIER not in note:  # an array
+            earlier = replace(plan.guarantee, note=f"{note} {EARLIER}".strip())
+            plan = replace(plan, guarantee=earlier)
+        return Run(self, table.with_rows(rows), plan, method)
+
+    def _adopt(self, release: Release, data: Any, found: Any = None) -> None:
+        super()._adopt(release, data, found)
+        rows = self._rows_certified() if data is None else data.rows
+        self.n_features_in_ = len(rows.features.columns)
+        self._solution = found
+        rows = octaves.found(rows, release.arrays, self.noise_scale_)
+        self._finish(rows)
+        if self._other is not None:
+            self._other.finish(rows)
+
+    def _finish(self, rows: Rows) -> None:
+        """Set the fitted attributes, from the release and the public recipe."""
+        raise NotImplementedError
+
+    def _rows_certified(self) -> Rows:
+        """The recipe for rows that a certificate implies."""
+        return self._rows_declared(None)
+
+    def _check_raw(self, sums: Mapping[str, ExactSum]) -> None:
+        """Refuse a table by what `_checked` adds up, before anything is paid."""
+
+    def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
+        """The recipe for a table's rows; estimators with labels say more."""
+        return Rows(self._features(table, labels))
+
+    def _rows_declared(self, size: int | None) -> Rows:
+        """The same, as far as parameters declare it."""
+        return Rows(self._declared(size))
+
+    def _open(self, X: Any, y: Any = None) -> tuple[Table, tuple[str, ...]]:
+        """The table, its schema looked at once; and the names of the labels."""
+        typed = [*(self.levels or {}), *(self.limits if isinstance(self.limits, Mapping) else {})]
+        if y is None or isinstance(y, str):
+            names: tuple[str, ...] = () if y is None else (y,)
+            table = Table.open(X, self.columns, typed=[*typed, *names])
+            for name in names:
+                if name not in table.columns:
+                    where = "columns" if self.columns is not None else "the table"
+                    raise ValueError(
+                        f"Expected the label among {where}, got {name!r}, which is not there; "
+                        f"add it, or name one of {', '.join(map(repr, table.columns))}."
+                    )
+            return table, names
+        rows, labels = self._arrays(X, y)
+        features = getattr(self, "feature_names_in_", None)
+        label = "y"
+        n_features = rows.shape[1]
+        if features is None:
+            features = [f"x{index}" for index in range(n_features)]
+        else:
+            require_names(features, [*typed, *(self.columns or ())], y)
+        while label in features:
+            label += "_"
+        n_labels = 1 if labels.ndim == 1 else labels.shape[1]
+        names = (label,) if n_labels == 1 else tuple(f"{label}{i}" for i in range(n_labels))
+        table = Table.open(rows, [*map(str, features), *names], labels=labels, label=label)
+        return table, names
+
+    def _arrays(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Rows and labels as arrays, checked as scikit-learn checks them."""
+        if hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray):
+            self.n_features_in_ = X.shape[1]
+            return X, y
+        numeric = {"dtype": "numeric", "y_numeric": True, "multi_output": True}
+        rows, labels = validated(self, X, y, accept_sparse="csr", **numeric)
+        return rows, labels
+
+    def _limits_of(self, names: Sequence[str], labels: Sequence[str] = ()) -> Any:
+        """The limits of some columns by name; None if only norms are declared."""
+        if self.limits is None:
+            return None
+        if _is_private(self.limits):
+            return {name: PRIVATE for name in names if name not in (self.levels or {})}
+        if isinstance(self.limits, Mapping):
+            wanted = [name for name in names if name not in (self.levels or {})]
+            for name in self.limits:
+                if name not in (*wanted, *labels):
+                    raise ValueError(
+                        f"Expected limits of columns that are read, got {name!r}; correct the "
+                        "name, or add it to columns."
+                    )
+            return {name: self.limits[name] for name in wanted if name in self.limits}
+        return _by_name(names, self.limits, "features")
+
+    def _label_limits(self, labels: Sequence[str]) -> dict[str, Any] | None:
+        """The limits of the labels by name: `label_limits`, those in `limits`, or to be found."""
+        given = getattr(self, "label_limits", None)
+        if given is None and isinstance(self.limits, Mapping):
+            return {name: self.limits[name] for name in labels if name in self.limits} or None
+        if given is None and not _is_private(self.limits):
+            return None
+        if given is None or _is_private(given):
+            return dict.fromkeys(labels, PRIVATE)
+        return _by_name(labels, given, "labels")
+
+    def _features(self, table: Table, labels: Sequence[str] = ()) -> Columns:
+        """How the features of a table become rows on the grid."""
+        if self.labelled and not labels:
+            raise ValueError(
+                "Expected labels, got none; pass them as y, or name their column in y. "
+                "This estimator requires y to be passed, but the target y is None."
+            )
+        names = [name for name in table.columns if name not in labels]
+        return self._recipe(names, self._limits_of(names, labels), table.widths)
+
+    def _recipe(
+        self, names: Sequence[str], limits: Any, widths: Mapping[str, int] | None = None
+    ) -> Columns:
+        return Columns(
+            names,
+            {name: known for name, known in known_levels(self.levels).items() if name in names},
+            limits,
+            self.data_norm,
+            *self._placed(),
+            {name: width for name, width in (widths or {}).items() if name in names},
+        )
+
+    def _placed(self) -> tuple[bool, bool]:
+        """Whether a row begins with a one, and whether limits are moved to be symmetric."""
+        return bool(self.fit_intercept), bool(self.fit_intercept)
+
+    def _declared(self, size: int | None = None) -> Columns:
+        """The recipe of the features as far as parameters declare them, or for so many numbers."""
+        names, by_name = self.columns, isinstance(self.limits, Mapping)
+        if by_name or (self.limits is None and self.levels and size is None):
+            known = [*(self.limits or {}), *(self.levels or {})]
+            if names is None:
+                names = known
+            elif self.labelled:  # the label is among them
+                names = [name for name in names if name in known]
+        if names is None:
+            each = isinstance(self.limits, Sequence) and not _is_private(self.limits)
+            if size is None and each and not _is_pair(self.limits):
+                size = len(self.limits)
+            if size is None:
+                raise ValueError(
+                    "Expected the number of features, got none; pass it, or name the columns in "
+                    "limits, levels or columns."
+                )
+            names = [f"x{index}" for index in range(_validate.count("size", size))]
+        return self._recipe(names, self._limits_of(names))
+
+    def _public(self, data: Table) -> dict[str, Any]:
+        """Names are those that were typed or confirmed (see `Table.open`)."""
+        named = {"columns": list(data.rows.columns)}
+        other = {} if self._other is None else self._other._public(data.rows)
+        return {**super()._public(data), **named, **other}
+
+    def _expected_rows(self, n_rows: int | None) -> int:
+        """How many rows a forecast is for; the declared number if none is given."""
+        return _validate.count("n_rows", self.n_rows if n_rows is None else n_rows)
+
+    def _check_rows(self, n_rows: int) -> None:
+        """Refuse a table whose number of rows is not as declared, before anything is paid."""
+        if (most := getattr(self, "max_rows", None)) is not None:
+            require_rows(n_rows, most)
+        if self.n_rows is not None and n_rows != _validate.count("n_rows", self.n_rows):
+            raise ValueError(
+                f"Expected a table of {self.n_rows} rows, as declared public, got another number; "
+                "correct n_rows, or leave it out to keep it private."
+            )

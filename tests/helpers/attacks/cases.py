@@ -1,0 +1,31 @@
+"""The estimators as attacks make them, with known limits and with limits that are to be found."""
+
+import re
+from typing import Any
+
+from attacks import replay
+from estimators import Case, all_cases
+from ndis.mechanisms import TableEstimator
+
+CASES = all_cases()
+OF_TABLES = [case for case in CASES if isinstance(case.make(), TableEstimator)]
+UNKNOWN = {"limits": "private", "data_norm": None, "label_limits": None, "label_bound": None}
+
+
+def make(case: Case, **more: Any) -> Any:
+    return case.make(**{"epsilon": 1.0, "delta": 1e-6, "random_state": 11, **more})
+
+
+def private_limits(case: Case) -> dict[str, Any]:
+    """Parameters that leave all limits to be found; none where that is refused before the data."""
+    model = make(case)
+    if not isinstance(model, TableEstimator):
+        return {}
+    own = model.get_params()
+    unknown = {name: value for name, value in UNKNOWN.items() if name in own}
+    done = replay.run(make(case, **unknown), case.data())
+    if done.error:
+        assert re.search("public|private limits", done.error)
+        assert not done.passes
+        return {}
+    return unknown

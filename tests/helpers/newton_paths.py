@@ -1,0 +1,55 @@
+"""What private least squares by rounds computes of a table along the path of a given release."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ndis.mechanisms.regression_methods import newton
+from ndis.tables import GRID_NORM, Table
+
+
+def statistics(
+    table: Table,
+    released: Mapping[str, Any],
+    setting: newton.Setting,
+    noise: newton.Noise,
+) -> list[np.ndarray]:
+    """Every exact sum, in units of its noise; clips and coefficients are those of the release."""
+    studied, parts, centre = newton.study(table, setting.intercept), [], 0.0
+    K = setting.n_labels
+    if setting.intercept:
+        half = studied["count"].value * 2.0**19
+        row = np.append(studied["sums"].value, half) / (math.sqrt(1.25) * 2.0**20)
+        parts = [row / noise.centre]
+        centre = newton.centre_of(released["centre"], noise.centre)
+        studied = newton.read_norms(table, centre)
+    path = newton.Descent(setting, noise, released["norms"], centre)
+    parts.append(studied["norms"].value / noise.norms)
+    last = math.floor(path.constant * GRID_NORM / path.cut)
+    cut = newton.moments_of(table, studied, path.rung, None)
+    gram = newton.augmented(cut, last).value / (2.0**40 + last**2)
+    parts.append(gram.ravel() / noise.hessian)  # twice half the variance off the diagonal
+    path.bend(released["hessian"])
+    for t in range(path.n_rounds):
+        looking, rung = t in path.looks, 0
+        pulls = newton.gradients_of(path, looking)
+        spreading, cuts = path.spreads and t == path.n_rounds - 1, path.cuts
+        sums = table.sum(pulls)
+        if spreading:
+            spread = table.sum(newton.spread_of(path, pulls.pull))["spread"].value
+            parts.append(spread.ravel() / 2.0**40 / noise.spread())
+        if looking:
+            parts.append(sums["products"].value / noise.look())
+            rung = path.look(released["products"][path.looks.index(t)])
+        whitener, unit_z = path.curvature.whitener
+        total = sums["gradient"][:, rung * K : (rung + 1) * K]
+        white = total.multiplied(whitener, 2).value * 2.0**26
+        parts.append(white.ravel() / (path.clip * pulls.unit * unit_z) / path.scale)
+        if spreading:
+            path.read_spread(released["spread"], cuts)
+        path.learn(released["gradients"][t])
+    return parts

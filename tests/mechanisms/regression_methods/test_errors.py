@@ -1,0 +1,27 @@
+"""Errors of coefficients: second moments of pulls are believed as far as noise allows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ndis.mechanisms.regression_methods import errors
+
+
+def test_unequal_variances_are_seen_and_noise_is_not() -> None:
+    rng, d = np.random.default_rng(0), 4
+    truth = np.diag([1.0, 1.0, 2.0, 8.0])
+    np.testing.assert_allclose(errors._shrunk(truth, np.eye(d), np.eye(d), 1e-6), truth, atol=1e-6)
+    shares = []
+    for _ in range(200):
+        noise = np.triu(rng.standard_normal((d, d)) * np.sqrt(0.5), 1)
+        noise = 0.2 * (noise + noise.T + np.diag(rng.standard_normal(d)))
+        found = errors._shrunk(np.eye(d) + noise, np.eye(d), np.eye(d), 0.2)
+        shares.append(np.sum((found - np.trace(found) / d * np.eye(d)) ** 2) / np.sum(noise**2))
+    assert np.mean(shares) < 0.25
+
+
+def test_a_hidden_direction_is_bounded_by_its_gradient_and_by_what_it_can_explain() -> None:
+    left, values = np.array([4.0, 4.0, 4.0]), np.array([2.0, 1e-3, 2.0])
+    unknown = np.array([True, True, False])
+    found = errors._hidden(left, values, unknown, most=10.0)
+    np.testing.assert_allclose(found, [1.0, 1e4, 0.0])

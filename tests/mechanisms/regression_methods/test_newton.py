@@ -1,0 +1,35 @@
+"""The public side of rounds: shares and shapes that are fixed beforehand.
+
+`tests/mechanisms/test_regression.py` follows whole paths and adds up what they spend.
+"""
+
+import numpy as np
+import pytest
+
+from ndis import PrivateLeastSquares
+from ndis.mechanisms.regression_methods.newton import Setting, cleaned
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_shares_are_all_of_the_budget_and_shapes_are_those_released(intercept: bool) -> None:
+    setting = Setting(3, 1, intercept)
+    assert sum(setting.shares.values()) == pytest.approx(1.0, abs=1e-15)
+    assert min(setting.shares.values()) > 0.0
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+    model = PrivateLeastSquares(
+        epsilon=1.0, delta=1e-6, method="newton", fit_intercept=intercept,
+        limits=[(-1, 1)] * 3, label_limits=(-1, 1),
+    )  # fmt: skip
+    released = model.fit(X, X[:, 0]).release_.arrays
+    for name, shape in setting.shapes.items():
+        assert len(released[name].shape) == len(shape), name
+        assert all(np.array(released[name].shape) <= shape), name
+
+
+def test_eigenvalues_of_noise_alone_are_cleaned_away_and_large_ones_stay() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal((40, 40))
+    values = np.linalg.eigvalsh((noise + noise.T) / 2)
+    assert cleaned(values, 1.0).sum() < 0.3 * np.maximum(values, 0.0).sum()
+    spread = np.array([10.0, 1e4, 1e6])
+    np.testing.assert_allclose(cleaned(spread, 1.0), spread, rtol=0.03)

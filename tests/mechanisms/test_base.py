@@ -1,0 +1,69 @@
+"""One protocol for every estimator and every method of it (docs/architecture.md)."""
+
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ndis
+from estimators import all_cases, parameters
+from ndis.mechanisms import PrivateEstimator, TableEstimator
+from ndis.testing import ESTIMATOR_CHECKS, Case
+
+CASES = all_cases()
+# Estimators that publish the names of a data frame's columns.
+NAMED = (TableEstimator, ndis.MultiPartyRegression)
+
+
+# An audit of each is in tests/auditing/test_estimators.py.
+CHECKS = [name for name in ESTIMATOR_CHECKS if name != "an audit finds nothing"]
+SLOW = {"a rate in epsilons place"}
+
+
+@pytest.fixture(params=parameters(CASES))
+def case(request: pytest.FixtureRequest) -> Case:
+    return request.param
+
+
+def test_every_estimator_of_the_library_is_here() -> None:
+    public = {
+        name
+        for name in ndis.__all__
+        if inspect.isclass(getattr(ndis, name))
+        and issubclass(getattr(ndis, name), PrivateEstimator)
+    }
+    listed = {type(case.made()).__name__ for case in CASES}
+    assert public <= listed, public - listed
+
+
+def test_few_exceptions_each_with_its_reason() -> None:
+    exceptions = [reason for case in CASES for reason in case.exceptions.values()]
+    assert len(set(exceptions)) <= 4
+    assert all(len(reason) > 20 for reason in exceptions)
+
+
+@pytest.mark.parametrize(
+    "check", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CHECKS]
+)
+def test_protocol(case: Case, check: str, tmp_path: Path) -> None:
+    ESTIMATOR_CHECKS[check](case, tmp_path)
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_record_is_no_name(case: Case, place: int) -> None:
+    """pandas.read_csv of a file without a header line makes names of the first person's values."""
+    pandas = pytest.importorskip("pandas")
+    X, *labels = case.data()
+    if not (isinstance(X, np.ndarray) and X.ndim == 2) or not isinstance(case.made(), NAMED):
+        pytest.skip("reads no data frame")
+    names = [f"name {index}" for index in range(X.shape[1] + 1)]
+    names[place] = "54.0"
+    frame = pandas.DataFrame(X, columns=names[1:] if place and not labels else names[:-1])
+    y = [pandas.Series(label, name=names[-1]) if label.ndim == 1 else label for label in labels]
+    if "54.0" not in (*frame.columns, *(getattr(label, "name", None) for label in y)):
+        pytest.skip("has no label of one column")
+    model = case.made()
+    with pytest.raises(ValueError, match="looks like a record"):
+        model.fit(frame, *y)
+    assert not hasattr(model, "release_")

@@ -1,0 +1,261 @@
+"""The law with the least noise: its choice, its enforcement, its audit; and what is no answer."""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ndis import BudgetExceeded, GaussianMechanism, Ledger, NoiseMechanism, SphericalLoss, audit
+from ndis.auditing.certificates import verify
+from ndis.calibration import meets
+from ndis.mechanisms.laws import LAWS, candidates, loss_of, of_group, pure_loss
+from ndis.mechanisms.target import Target
+from ndis.randomness.listening import listening
+from ndis.randomness.noise import parts_of
+from samplers import LEVEL, accepts_law
+
+EPSILON, DELTA = 1.0, 1e-6
+
+
+def ratio(n_numbers: int, n_releases: int, epsilon: float = EPSILON, delta: float = DELTA) -> float:
+    """Mean square of spherical noise over that of normal noise."""
+    found = candidates(Target(epsilon, delta), 1.0, None, n_numbers, n_releases)
+    return (found["spherical"].deviation / found["gaussian"].deviation) ** 2
+
+
+@pytest.mark.parametrize(
+    ("n_numbers", "n_releases", "least"),
+    [(1, 1, 0.112), (2, 1, 0.168), (5, 1, 0.327), (30, 1, 0.787), (3, 5, 0.856), (10, 2, 0.748)],
+)
+def test_variances_are_those_of_the_table(n_numbers: int, n_releases: int, least: float) -> None:
+    assert ratio(n_numbers, n_releases) == pytest.approx(least, abs=6e-4)
+
+
+@pytest.mark.slow
+def test_many_releases_belong_to_the_gaussian() -> None:
+    assert ratio(2, 7) < 1.0 < ratio(2, 10)
+    assert ratio(10, 7) < 1.0 < ratio(10, 10)
+    assert ratio(1, 100) == pytest.approx(1.93, abs=0.01)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("n_releases", [1, 3])
+def test_all_planned_releases_together_meet_the_promise(law: str, n_releases: int) -> None:
+    for n_numbers in (1, 4):
+        noise = candidates(Target(0.7, 1e-5), 2.0, 3.0, n_numbers, n_releases, [law])[law]
+        assert meets(n_releases * noise.loss, 0.7, 1e-5)
+        moved = 3.0 if law == "laplace" else 2.0
+        assert not meets(
+            n_releases * loss_of(law, 1.001 * moved / noise.scale, n_numbers), 0.7, 1e-5
+        )
+
+
+def test_the_worst_of_bounded_losses_dominates_laplace_noise() -> None:
+    """Split over two numbers in any way, and at every epsilon."""
+    epsilons = np.linspace(-0.95, 0.95, 20)
+    worst = np.asarray(pure_loss(1.0).delta(epsilons))
+    for share in (0.0, 0.2, 0.5):
+        split = SphericalLoss(1.0 - share) + SphericalLoss(share) if share else SphericalLoss(1.0)
+        # A table is above the truth by little.
+        assert np.all(np.asarray(split.delta(epsilons)) <= worst + 1e-4)
+
+
+def test_the_plan_says_which_law_and_why() -> None:
+    plan = NoiseMechanism(1.0, 1e-6, sensitivity=2.0).plan((2, 2))
+    assert plan.method == "spherical"
+    assert plan.reason.startswith("Least variance for 4 numbers and 1 release: spherical ")
+    assert "gaussian" in plan.reason
+    assert plan.guarantee.basis == "declared"
+    counts = NoiseMechanism(1.0, 1e-6, sensitivity=1.0, sum_sensitivity=1.0).plan(8)
+    assert counts.method == "laplace"
+    assert counts.noise_scale == pytest.approx(math.sqrt(2.0), rel=1e-5)
+
+
+def test_a_law_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="sum_sensitivity, which Laplace noise needs"):
+        NoiseMechanism(1.0, 1e-6, sensitivity=1.0, law="laplace").plan(4)
+    with pytest.raises(ValueError, match="Expected law to be one of"):
+        NoiseMechanism(1.0, 1e-6, sensitivity=1.0, law="cauchy").plan(4)
+    given = NoiseMechanism(delta=1e-6, sensitivity=1.0, noise_scale=2.4).plan(4)
+    assert given.method == "spherical"
+    assert given.guarantee.epsilon < 1.0
+    assert NoiseMechanism(1.0, 1e-6, sensitivity=1.0).plan().method == "laplace"
+
+
+def planned(folder: Path, **more: Any) -> Ledger:
+    return Ledger.create(
+        folder / "planned", EPSILON, DELTA, "add-remove", mode="plan", accept=["declared"], **more
+    )
+
+
+def test_a_ledger_of_mode_plan_refuses_one_more(tmp_path: Path) -> None:
+    with planned(tmp_path) as ledger:
+        mechanism = NoiseMechanism(EPSILON, DELTA, 1.0, n_releases=3, ledger=ledger)
+        ledger.plan(3 * [mechanism.guarantee(4)])
+        for _ in range(3):
+            mechanism.release([1.0, 2.0, 3.0, 4.0])
+        with pytest.raises(BudgetExceeded, match="releases left in the plan"):
+            mechanism.release([1.0, 2.0, 3.0, 4.0])
+        assert ledger.verify() == 3
+        wider = NoiseMechanism(EPSILON, DELTA, 1.0, n_releases=2, ledger=ledger)
+        with pytest.raises(BudgetExceeded):
+            wider.release([1.0, 2.0, 3.0, 4.0])
+
+
+def test_a_plan_of_one_more_does_not_fit(tmp_path: Path) -> None:
+    with planned(tmp_path) as ledger:
+        mechanism = NoiseMechanism(EPSILON, DELTA, 1.0, n_releases=3, ledger=ledger)
+        with pytest.raises(BudgetExceeded, match="plan within"):
+            ledger.plan(4 * [mechanism.guarantee(4)])
+
+
+def test_several_releases_need_somebody_who_counts_them(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="mode 'plan' for n_releases=3"):
+        NoiseMechanism(EPSILON, DELTA, 1.0, n_releases=3).plan(4)
+    with Ledger.create(
+        tmp_path / "adaptive", EPSILON, DELTA, "add-remove", accept=["declared"]
+    ) as ledger:
+        with pytest.raises(ValueError, match="mode 'plan' for n_releases=3"):
+            NoiseMechanism(EPSILON, DELTA, 1.0, n_releases=3, ledger=ledger).plan(4)
+        assert NoiseMechanism(0.3, 1e-7, 1.0, ledger=ledger).plan(4).method == "gaussian"
+        named = NoiseMechanism(0.3, 1e-7, 1.0, law="spherical", ledger=ledger)
+        named.release([1.0, 2.0])
+        assert ledger.verify() == 1
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_certificates_are_recomputed(law: str) -> None:
+    mechanism = NoiseMechanism(0.8, 1e-6, 1.0, sum_sensitivity=1.5, law=law)
+    release = mechanism.release([[1.0, 2.0], [3.0, 4.0]])
+    assert verify(release).outcome == "checked"
+    assert release.parameters["law"] == law
+
+
+@pytest.mark.slow
+def test_the_auditor_finds_right_noise_consistent_and_less_refuted() -> None:
+    rng = np.random.default_rng(3)
+    for n_numbers in (1, 2, 5, 30):
+        for law in ("spherical", "gaussian", "laplace"):
+            epsilon = float(np.exp(rng.uniform(-2.0, 1.5)))
+            delta = float(10 ** rng.uniform(-9, -3))
+            answer = np.zeros(n_numbers)
+            mechanism = NoiseMechanism(epsilon, delta, 1.0, sum_sensitivity=1.0, law=law)
+            assert audit(mechanism, answer).outcome == "consistent"
+            less = NoiseMechanism(
+                delta=delta,
+                sensitivity=1.0,
+                sum_sensitivity=1.0,
+                law=law,
+                noise_scale=0.9 * mechanism.calibrate(n_numbers),
+            )
+            assert audit(less, answer, claim=(epsilon, delta)).outcome == "refuted"
+
+
+def test_what_is_released_has_the_planned_law() -> None:
+    rng = np.random.default_rng(8)
+    mechanism = NoiseMechanism(1.0, 1e-6, 1.0, random_state=rng)
+    noise = np.array([mechanism.release(np.zeros(2)).value for _ in range(1500)])
+    scale = mechanism.calibrate(2) / math.sqrt(3.0)
+    radius = np.linalg.norm(noise, axis=1)
+    assert accepts_law(radius, stats.gamma(2, scale=scale).cdf, LEVEL)
+    assert not accepts_law(radius, stats.gamma(2, scale=1.15 * scale).cdf, LEVEL)
+
+
+# -- groups ---------------------------------------------------------------------------------------
+
+
+def test_counts_and_means_by_ward_have_an_eighth_of_the_variance() -> None:
+    found = of_group("count and mean", 0.5, DELTA)
+    assert found.noise.law == "laplace"
+    share = found.covariance.diagonal() / found.others["gaussian"]
+    assert np.all(share <= 0.25)
+    # With a coarse step that is as good as a tenth of the Gaussian's squared budget.
+    coarse = found.others["gaussian"][0] / 0.1
+    left = 0.5 - math.sqrt(4.0 / coarse)
+    fine = of_group("count and mean", left, DELTA)
+    assert np.all(fine.covariance.diagonal() <= 0.4 * found.others["gaussian"] / 0.9)
+
+
+@pytest.mark.parametrize("asked", ["count", "count and mean", "count, mean and deviation"])
+@pytest.mark.parametrize("epsilon", [0.5, 8.0])
+def test_coordinates_keep_every_record_within_the_sensitivity(asked: str, epsilon: float) -> None:
+    t = np.linspace(-1.0, 1.0, 2001)
+    rows = np.array([np.ones_like(t), t, t * t])[: {"count": 1, "count and mean": 2}.get(asked, 3)]
+    for n_releases in (1, 40):
+        found = of_group(asked, epsilon, DELTA, n_releases=n_releases)
+        moved = found.coordinates @ rows
+        size = (
+            np.abs(moved).sum(axis=0)
+            if found.noise.law == "laplace"
+            else np.linalg.norm(moved, axis=0)
+        )
+        assert np.all(size <= 1.0 + 1e-15 * (found.noise.law == "laplace"))  # of this sum
+        assert size.max() > 1.0 - 1e-11
+        back = np.linalg.inv(found.coordinates)
+        spread = found.noise.deviation**2 * back @ back.T
+        np.testing.assert_allclose(found.covariance, spread, rtol=1e-9)
+
+
+def test_figures_of_coordinates() -> None:
+    both = of_group("count and mean", 1.0, DELTA)
+    np.testing.assert_allclose(both.covariance.diagonal(), [4.0, 4.0], rtol=1e-4)
+    np.testing.assert_allclose(both.others["gaussian"], 35.7, rtol=1e-3)
+    np.testing.assert_allclose(both.others["spherical"], 6.0, rtol=2e-3)
+    three = of_group("count, mean and deviation", 1.0, DELTA)
+    np.testing.assert_allclose(three.covariance.diagonal(), [6.0, 4.0, 6.0], rtol=1e-4)
+    np.testing.assert_allclose(three.others["spherical"], [12.0, 8.0, 8.0], rtol=5e-3)
+    np.testing.assert_allclose(three.others["gaussian"], [53.5, 35.7, 35.7], rtol=1e-3)
+
+
+def test_replacing_a_record_is_two_releases() -> None:
+    once = of_group("count", 1.0, DELTA)
+    replaced = of_group("count", 1.0, DELTA, relation="replace")
+    twice = of_group("count", 1.0, DELTA, n_releases=2)
+    assert replaced.covariance == twice.covariance
+    assert replaced.covariance > once.covariance
+    with pytest.raises(ValueError, match="relation"):
+        of_group("count", 1.0, DELTA, relation="edge")
+
+
+# -- what is no answer ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", [GaussianMechanism, NoiseMechanism])
+def test_tables_and_text_are_no_answers(mechanism: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    arrow = pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame({"pay": [1.0, 2.0], "age": [30, 40]})
+    model = mechanism(1.0, 1e-6, 1.0)
+    for table in (frame, arrow.Table.from_pandas(frame)):
+        with pytest.raises(TypeError, match="Expected an answer, got a table"):
+            model.release(table)
+    for wrong in ("5", b"5", ["5"], [[1.0, "x"]], 1j, [None], np.array(["1"]), {"a": 1}):
+        with pytest.raises(TypeError, match=r"Expected (an answer|numbers)"):
+            model.release(wrong)
+    assert model.release(frame["pay"]).value.shape == (2,)
+
+
+@pytest.mark.parametrize("mechanism", [GaussianMechanism, NoiseMechanism])
+def test_integers_are_exact_or_refused(mechanism: Any) -> None:
+    heard = []
+
+    def listener(draw: Any, values: Any, *others: Any, **named: Any) -> Any:
+        heard.append(sum(Fraction(float(part.reshape(-1)[0])) for part in parts_of(values)))
+        return draw(values, *others, **named)
+
+    model = mechanism(1.0, 1e-6, 1.0)
+    for value in (2**60 + 1, -(2**62) - 3, 2**80 + 7, np.uint64(2**64 - 1), 2**53 + 1):
+        with listening(listener):
+            model.release([value])
+        assert heard[-1] == int(value)
+    for wrong in ([2**60 + 1, 0.5], Fraction(1, 3), [Decimal("0.1")]):
+        with pytest.raises(TypeError, match="doubles hold exactly"):
+            model.release(wrong)
+    with pytest.raises(ValueError, match="below 2\\^89"):
+        model.release(2**100)
+    assert model.release([Fraction(1, 4), Decimal("0.5"), 3]).value.shape == (3,)

@@ -1,0 +1,40 @@
+"""Blocks of rows: what they remember, and what they are moved by."""
+
+import numpy as np
+
+from ndis.tables.blocks import Block, Stack
+from ndis.tables.sums import (
+    CutMoments,
+)
+
+
+def test_moments_about_a_centre_are_those_of_shifted_rows() -> None:
+    rng = np.random.default_rng(8)
+    rows, centre = rng.uniform(-1, 1, (3, 500)), np.array([2.0**19, -(2.0**18), 5.0])
+    rows = np.rint(rows * 2.0**20 / np.sqrt(3))
+    shifted = rows - centre[:, None]
+    length = np.linalg.norm(shifted, axis=0)
+    inside, outside = shifted[:, length <= 2**20], shifted[:, length > 2**20]
+    assert 0 < outside.shape[1] < 500
+    found, expected = (
+        CutMoments(8, centre)(Block(rows[:, length <= 2**20])),
+        CutMoments(8)(Block(inside)),
+    )
+    for name, term in expected.items():
+        assert np.array_equal(found[name], term)
+    for row in outside.T:
+        terms = CutMoments(8, centre)(Block((row + centre)[:, None]))
+        assert np.all(np.trace(terms["grams"], axis1=1, axis2=2) <= 2**40)
+        expected = row * 2**20 / np.linalg.norm(row)
+        np.testing.assert_allclose(terms["sums"][0], expected, rtol=0, atol=2.0)
+
+
+def test_a_block_on_a_card_remembers_for_one_centre_only() -> None:
+    rng = np.random.default_rng(8)
+    rows = rng.integers(-(2**18), 2**18, (3, 50)).astype(np.float64)
+    stack, block = Stack(rows), Block(rows)
+    near, far = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 2.0**17])
+    for centre in (None, near, far, far, None, near):
+        assert np.array_equal(stack.distances(centre), block.distances(centre))
+    for _ in range(2):
+        assert np.array_equal(stack.sums(), rows.sum(axis=1))
