@@ -26,8 +26,8 @@ from ndis.mechanisms.multiparty.agreement import Agreement
 from ndis.mechanisms.multiparty.regression import LABEL, Shared
 from ndis.mechanisms.multiparty.releasing import mix
 from ndis.tables import GRID_NORM, Rows
+from ndis.tables.batches import Batch
 from ndis.tables.edges import UNIT
-from ndis.tables.rows import Batch
 from ndis.tables.sums import NORM_BINS, count_norms
 from ndis.tables.table import Pass
 from ndis_papers.least_squares import ridged_law

@@ -2,11 +2,12 @@
 
 from ndis.tables.arrays import on_host
 from ndis.tables.blocks import Block
+from ndis.tables.columns import PRIVATE, Columns, known_levels
 from ndis.tables.edges import Edges, read_edges
 from ndis.tables.exact import GRID_NORM, MOST_ROWS, ExactSum
 from ndis.tables.leverage import joint_gram, leverage_error, leverages
 from ndis.tables.progress import track
-from ndis.tables.rows import PRIVATE, Columns, Rows, known_levels
+from ndis.tables.rows import Rows
 from ndis.tables.sums import (
     FINER,
     Below,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ndis.tables.columns import default_names
 from ndis.tables.exact import Accumulator
-from ndis.tables.rows import default_names
 from ndis.tables.sources import Request, Source, Work
 from ndis.tables.threads import few_threads
 

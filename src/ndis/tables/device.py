@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from ndis._validate import not_installed
-from ndis.tables.rows import Batch, Columns, Rows
+from ndis.tables.batches import Batch
+from ndis.tables.columns import Columns
+from ndis.tables.rows import Rows
 from ndis.tables.threads import map_in_order
 
 

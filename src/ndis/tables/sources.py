@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndis.tables.arrays import free_memory
-from ndis.tables.rows import Batch, default_names, require_numbers, rows_between, stored_once
+from ndis.tables.batches import Batch, require_numbers, rows_between, stored_once
+from ndis.tables.columns import default_names
 from ndis.tables.values import Kind, Records, list_width
 
 if TYPE_CHECKING:

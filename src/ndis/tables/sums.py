@@ -15,7 +15,7 @@ from ndis.tables.arrays import beside, fused
 from ndis.tables.blocks import Block, squared
 from ndis.tables.exact import GRID_NORM, ExactSum
 from ndis.tables.functions import exp_minus, softmax
-from ndis.tables.rows import factors_of, shortened
+from ndis.tables.grid import factors_of, shortened
 
 if TYPE_CHECKING:
     from ndis.tables.table import Table

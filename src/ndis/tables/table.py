@@ -17,8 +17,9 @@ from ndis.tables.blocks import Block, Stack
 from ndis.tables.device import moved, require_device
 from ndis.tables.exact import MOST_ROWS, Accumulator, ExactSum
 from ndis.tables.files import looks_like_a_value
+from ndis.tables.grid import mark_weights, residue
 from ndis.tables.progress import track
-from ndis.tables.rows import Rows, mark_weights, residue
+from ndis.tables.rows import Rows
 from ndis.tables.sources import Request, Source, open_source, with_labels
 from ndis.tables.threads import map_in_order
 from ndis.tables.values import TEXT, Records

@@ -1,0 +1,373 @@
+"""The recipe that turns some columns of a table into integers.
+
+It is fixed by public parameters alone: categories become indicators through a public list of
+levels, numbers are centred and scaled by their public limits and clipped to them, and an intercept
+is put in front. `ndis.tables.grid` then rounds and shortens, and the bound on a row holds for the
+integers, whatever was rounded on the way to them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from ndis._validate import FloatArray, positive
+from ndis.tables.arrays import beside, namespace
+from ndis.tables.exact import GRID_NORM
+from ndis.tables.grid import GIANT, Grid, shortened, whole
+from ndis.tables.values import days
+
+INTERCEPT = "intercept"
+# Between these, products of four bounds neither overflow nor lose digits to underflow.
+BOUND_RANGE = (1e-60, 1e60)
+# Half the width of limits, at the least, as a share of their distance from zero: doubles are then
+# as fine as the grid between them, and so is their middle.
+_RESOLVED = 2.0**-32
+# What stands for limits that are to be found privately.
+PRIVATE = "private"
+Limits = Mapping[str, Any]  # of pairs (low, high), or PRIVATE
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Some columns of a table, and the recipe that turns their values into integers.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Columns of the table, in the order in which they enter the row.
+    levels : mapping of str to sequence, optional
+        For each categorical column its public list of levels. The column becomes one indicator for
+        each level, named ``column=level``; any other value gives zeros in all of them.
+    limits : mapping of str to (low, high), optional
+        For every other column its public limits. Values are clipped to them and scaled to
+        [-1, 1]; without `centred` zero stays zero. ``"private"`` instead of a pair: they are still
+        to be found (see `bought` and `found`), and until then no row is made.
+    norm : float, optional
+        Public bound on the Euclidean norm of a row: of the scaled row, intercept included, where
+        there are limits. Longer rows are scaled down to it. Limits alone bound a row too.
+    intercept : bool, default False
+        Whether a column of ones, named ``intercept``, comes first.
+    centred : bool, default True
+        Whether limits are moved to be symmetric about zero.
+    widths : mapping of str to int, optional
+        Columns that hold a list of numbers in each record, such as embeddings, and its length.
+
+    Examples
+    --------
+    >>> columns = Columns(["height", "weight"], limits={"height": (0, 2), "weight": (0, 200)})
+    >>> columns.names, f"{columns.norm:.4f}"
+    (('height', 'weight'), '1.4142')
+    """
+
+    columns: Sequence[str]
+    levels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    limits: Limits | None = None
+    norm: Any = None  # a float as soon as it is made
+    intercept: bool = False
+    centred: bool = True
+    widths: Mapping[str, int] = field(default_factory=dict)
+    # All of what follows is derived from it: names of the numbers in a row, in order; grid units of
+    # one unit of each number; what is subtracted from it first; its limits.
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    scale: FloatArray = field(init=False, repr=False, compare=False)
+    middle: FloatArray = field(init=False, repr=False, compare=False)
+    low: FloatArray = field(init=False, repr=False, compare=False)
+    high: FloatArray = field(init=False, repr=False, compare=False)
+    # Whether limits alone keep rows within `norm`, so that none is ever scaled down; and columns
+    # whose limits are still to be found, with the places of their numbers in a row.
+    boxed: bool = field(init=False, repr=False, compare=False)
+    bought: dict[str, tuple[int, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "columns", tuple(self.columns))
+        set_(self, "levels", known_levels(self.levels))
+        _check_levels(self.levels, self.columns)
+        if self.limits is not None:
+            set_(self, "limits", self._checked_limits(self.limits))
+        first = (INTERCEPT,) if self.intercept else ()
+        listed = (name for column in self.columns for name in self._names(column))
+        set_(self, "names", (*first, *listed))
+        box = self._box_norm()
+        if self.norm is None:
+            if box is None:
+                raise ValueError(
+                    "Expected a public bound on the rows, got none; pass limits, the least and "
+                    "largest value of every column, or data_norm, a bound on the norm of a row."
+                )
+            set_(self, "norm", box)
+        else:
+            bound = _usable("data_norm", self.norm)
+            set_(self, "norm", bound if box is None else min(bound, box))
+        set_(self, "boxed", box is not None and self.norm == box)
+        limits = self.limits or {}
+        bought = {name: tuple(at) for name, at in self._places() if limits.get(name) == PRIVATE}
+        set_(self, "bought", bought)
+        if not self.names:
+            raise ValueError("Expected at least one column, got none; name the columns to read.")
+        if twice := next((name for name, k in Counter(self.names).items() if k > 1), None):
+            raise ValueError(
+                f"Expected distinct columns, got {twice!r} more than once; rename it or leave it "
+                "out."
+            )
+        for name, value in self._derived().items():
+            set_(self, name, value)
+
+    # -- public facts ------------------------------------------------------------------------
+
+    def _places(self) -> Iterator[tuple[str, range]]:
+        """Columns with the places of their numbers in a row, from left to right."""
+        place = int(self.intercept)
+        for column in self.columns:
+            yield column, range(place, place := place + len(self._names(column)))
+
+    def found(self, limits: Limits) -> Columns:
+        """The same recipe with limits that have been found."""
+        if self.limits is None:
+            return self
+        known = {name: limits.get(name, pair) for name, pair in self.limits.items()}
+        return replace(self, limits=known)
+
+    def _derived(self) -> dict[str, FloatArray]:
+        """Low, high, middle and scale of every number in a row."""
+        n = len(self.names)
+        low, high, bounded = np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n, dtype=bool)
+        for column, places in self._places():
+            if self.limits is not None and column not in self.levels:
+                pair = self.limits[column]
+                low[places], high[places] = (-1.0, 1.0) if pair == PRIVATE else pair
+                bounded[places] = True
+        middle, half = np.zeros(n), np.ones(n)
+        if self.centred:
+            middle[bounded] = 0.5 * (low[bounded] + high[bounded])
+            half[bounded] = 0.5 * (high[bounded] - low[bounded])
+        else:
+            half[bounded] = np.maximum(np.abs(low[bounded]), np.abs(high[bounded]))
+        return {"low": low, "high": high, "middle": middle, "scale": self.units / half}
+
+    @property
+    def units(self) -> float:
+        """Grid units of one scaled unit."""
+        if not self.boxed:
+            return float(GRID_NORM / (self.norm or 1.0))
+        # The grid entries of a row in the box: whole numbers whose squares add up to 2^40 at most,
+        # with room for two roundings to the grid.
+        return float(math.isqrt(GRID_NORM**2 // self._box_columns) - 1)
+
+    def _names(self, column: str) -> tuple[str, ...]:
+        if column in self.levels:
+            return tuple(f"{column}={level}" for level in self.levels[column])
+        if column in self.widths:
+            return tuple(f"{column}[{index}]" for index in range(self.widths[column]))
+        return (column,)
+
+    @property
+    def _box_columns(self) -> int:
+        """How many entries of a scaled row can be one at once."""
+        listed = sum(self.widths.get(name, 1) for name in self.columns)
+        return listed + int(self.intercept)
+
+    def _box_norm(self) -> float | None:
+        if self.limits is None and set(self.columns) - set(self.levels):
+            return None
+        return math.sqrt(self._box_columns)
+
+    def _checked_limits(self, limits: Limits) -> dict[str, Any]:
+        wanted = {name: None for name in self.columns if name not in self.levels}
+        missing = [name for name in wanted if name not in limits]
+        if missing:
+            raise ValueError(
+                f"Expected limits of every column, got none for {_listed(missing)}; "
+                "add their least and largest values, or leave these columns out."
+            )
+        for name in limits:
+            if name not in wanted:
+                raise ValueError(
+                    f"Expected limits of numeric columns that are read, got {name!r}; columns "
+                    "with levels need none."
+                )
+        return {
+            name: PRIVATE if _is_private(limits[name]) else _pair(name, limits[name], self.centred)
+            for name in wanted
+        }
+
+    # -- with the data -----------------------------------------------------------------------
+
+    def fill(self, target: Any, values: Any, scaled: bool = False) -> None:
+        """Write the numbers of a block of records into `target`, one row for each number.
+
+        The intercept is left out where the target has no room for it.
+
+        Parameters
+        ----------
+        target : ndarray of shape (len(names), n)
+        values : ndarray of shape (n, n_columns), or mapping of str to ndarray
+            The records: a matrix with the columns in order, or for each column its numbers, level
+            positions or, for lists of numbers, a matrix with one row for each record.
+        scaled : bool
+            Whether numbers are multiplied by `units` on the way.
+        """
+        place = int(self.intercept and len(target) == len(self.names))
+        factor = np.float64(self.units if scaled else 1.0)
+        target[:place] = factor
+        if not isinstance(values, Mapping):
+            np.multiply(values.T, factor, out=target[place:])
+            return
+        for column in self.columns:
+            numbers = values[column]
+            if column in self.levels:
+                # Every record is compared with every level: the work does not depend on them.
+                numbers = numbers[:, None] == np.arange(len(self.levels[column]))
+            elif numbers.ndim == 1:  # what is called for every column of a block is kept short
+                np.multiply(numbers, factor, out=target[place])
+                place += 1
+                continue
+            part = slice(place, place := place + numbers.shape[1])
+            np.multiply(numbers.T, factor, out=target[part])
+
+    def to_grid(self, values: Any, shrink: Any = None) -> tuple[Any, Any]:
+        """Raw numbers (one row for each number, one column for each record) as grid integers.
+
+        Parameters
+        ----------
+        values : array of shape (len(names), n)
+            Overwritten where it is a numpy array.
+        shrink : array of shape (n,), optional
+            Factors by which other columns of the same records have been scaled down.
+
+        Returns
+        -------
+        integers : array of the same shape
+            Doubles that hold integers; the sum of squares of a column is at most 2^40.
+        shrink : array of shape (n,) or None
+            The factor by which each record has been scaled down; None if none can be.
+        """
+        if self.bought:
+            raise RuntimeError(
+                f"Expected limits of {_listed(list(self.bought))} to have been found, got none; "
+                "please report this fault of ndis."
+            )
+        xp = namespace(values)
+        with np.errstate(over="ignore"):
+            values = whole(xp, values, shrink, self.grid(values))
+        return (values, None) if self.boxed else shortened(xp, values)
+
+    def grid(self, array: Any) -> Grid:
+        """The numbers that `whole` needs, where an array is."""
+        centred = self.limits is not None and self.centred
+        middle, scale, *ends = (
+            beside(vector[:, None], array) for vector in (self.middle, self.scale, *self._ends())
+        )
+        return Grid(middle if centred else None, scale, (ends[0], ends[1]), self.boxed)
+
+    def _ends(self) -> tuple[FloatArray, FloatArray]:
+        """What limits become on the grid: within the bound, however they were rounded."""
+        most = self.units if self.boxed else GIANT
+        ends = ((end - self.middle) * self.scale for end in (self.low, self.high))
+        low, high = (np.clip(end, -most, most) for end in ends)
+        return low, high
+
+    def stored_ends(self) -> tuple[FloatArray, FloatArray]:
+        """The same for entries that are centred later, when a whole number is subtracted."""
+        shift = self.shift
+        # Two roundings are one more than one, for which `units` has room.
+        most = self.units + 1.0 if self.boxed else GIANT
+        low = np.maximum(np.round(self.low * self.scale), shift - most)
+        high = np.minimum(np.round(self.high * self.scale), shift + most)
+        return low, high
+
+    @property
+    def shift(self) -> FloatArray:
+        """The middle of the limits on the grid: whole numbers."""
+        return np.asarray(np.round(self.middle * self.scale))
+
+
+def default_names(n_columns: int) -> tuple[str, ...]:
+    """Return the names ``x0, x1, ...`` of columns that have none."""
+    return tuple(f"x{index}" for index in range(n_columns))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _is_private(limits: Any) -> bool:
+    return isinstance(limits, str) and limits == PRIVATE
+
+
+def _pair(name: str, limits: Any, centred: bool) -> tuple[float, float]:
+    try:
+        low, high = map(_as_number, limits)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"Expected limits of {name!r} to be a pair (low, high), got {limits!r}; "
+            "pass the least and the largest value it can have."
+        ) from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(
+            f"Expected limits of {name!r} to be finite with low < high, got ({low:g}, {high:g}); "
+            "pass the least and the largest value it can have."
+        )
+    half, far = 0.5 * (high - low), max(abs(low), abs(high))
+    _usable(f"limits of {name!r}", half if centred else far)
+    if centred and half < _RESOLVED * far:
+        raise ValueError(
+            f"Expected limits of {name!r} between which doubles are fine enough, got "
+            f"({low!r}, {high!r}); subtract a public number from the column."
+        )
+    return low, high
+
+
+def _as_number(limit: Any) -> float:
+    """A limit; a date counts in days."""
+    if isinstance(limit, str):
+        limit = np.datetime64(limit, "us")
+    return days(limit) if isinstance(limit, date | np.datetime64) else float(limit)
+
+
+def _usable(name: str, value: Any) -> float:
+    bound, (low, high) = positive(name, value), BOUND_RANGE
+    if not low <= bound <= high:
+        raise ValueError(
+            f"Expected {name} between {low:g} and {high:g}, got {bound:g}; measure in other units."
+        )
+    return bound
+
+
+def known_levels(levels: Any) -> dict[str, tuple[Any, ...]]:
+    """The public levels of categorical columns, by name."""
+    if not levels:
+        return {}
+    if not isinstance(levels, Mapping):
+        raise TypeError(
+            f"Expected levels to be a dict of columns and their levels, got {levels!r}; pass "
+            '{"column": ["a", "b"]}.'
+        )
+    for name, known in levels.items():
+        if isinstance(known, str) or not isinstance(known, Iterable):
+            raise TypeError(
+                f"Expected levels of column {name!r} to be a list, got {known!r}; list the levels "
+                "that are public."
+            )
+    return {name: tuple(known) for name, known in levels.items()}
+
+
+def _check_levels(levels: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> None:
+    for name, known in levels.items():
+        if name not in columns:
+            raise ValueError(
+                f"Expected levels for columns of the table, got levels for {name!r}; "
+                "name it in columns too."
+            )
+        if not known or len(set(known)) < len(known):
+            raise ValueError(
+                f"Expected distinct levels of column {name!r}, got {list(known)!r}; "
+                "list each level once."
+            )
