@@ -8,19 +8,18 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import QuadraticLoss
 from ndis.mechanisms.intervals import COVERED, Intervals
+from ndis.mechanisms.labelled import LabelledEstimator
 from ndis.mechanisms.regression_methods import moments, newton
 from ndis.mechanisms.regression_methods.errors import known
 from ndis.mechanisms.regression_methods.newton import MAX_ROUNDS
 from ndis.mechanisms.run import Arrays, Forecast, Plan
-from ndis.mechanisms.tabular import TableEstimator
 from ndis.mechanisms.target import Part
-from ndis.release import Release
 from ndis.tables import GRID_NORM, MOST_ROWS, Columns, Rows, Table
 
 # A coefficient is known if more than this share of it lies where features stand out from noise.
@@ -32,7 +31,7 @@ _REASONS = {
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
+class PrivateLeastSquares(RegressorMixin, LabelledEstimator):  # type: ignore[misc]
     """Linear regression, private for every person with one row in the table.
 
     Parameters
@@ -105,7 +104,6 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     '0.99'
     """
 
-    label_limits: Any = None
     label_bound: float | None = None
     method: str = "auto"
     n_components: int | None = None
@@ -115,23 +113,9 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
     n_rounds: int | str = "auto"
     max_rounds: int = MAX_ROUNDS
     fit_intercept: bool = True
-    labelled, _certified = True, frozenset({"label"})
     methods = ("newton", "noisy-gram")
 
     # -- before the data ---------------------------------------------------------------------
-
-    def plan(self, size: Any = None, label: Any = None) -> Plan:
-        """What `fit` will do; needs no data.
-
-        Parameters
-        ----------
-        size : int, optional
-            How many features there are, where `limits` or `columns` do not name them.
-        label : str or sequence of str, optional
-            The names of the labels, where `limits` or `columns` name them; the last if not given.
-        """
-        rows = self._rows_declared(size, label)
-        return self._how(rows)._plan(rows)
 
     def _plan(self, rows: Rows) -> Plan:
         method, target = self._method(), self._target(rows)
@@ -225,12 +209,6 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         coefficients = _in_units(*found.curvature.slopes(found.theta), table.rows, self)
         return Arrays({**coefficients, **released}, found)
 
-    def _rows_certified(self) -> Rows:
-        known = self.release_.parameters
-        labels = [known["label"]] if isinstance(known["label"], str) else list(known["label"])
-        names = [name for name in known["columns"] if name not in labels]
-        return self._both(self._recipe(names, self._limits_of(names, labels)), labels)
-
     def removal_losses(self, X: Any, y: Any) -> QuadraticLoss:
         """The loss of the coefficients for every row, row present first, in one more pass.
 
@@ -244,19 +222,6 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
             )
         losses: QuadraticLoss = other.removal_losses(self.prepare(X, y).data)
         return losses
-
-    def _finish(self, rows: Rows) -> None:
-        arrays = self.release_.arrays
-        self.coef_ = np.asarray(arrays["coef"], dtype=np.float64)
-        intercept = np.asarray(arrays["intercept"], dtype=np.float64)
-        self.intercept_ = float(intercept) if intercept.ndim == 0 else intercept
-        self.feature_names_ = rows.features.names[int(rows.features.intercept) :]
-        self._recipe_ = rows
-
-    def _adopt(self, release: Release, data: Any, found: Any = None) -> None:
-        super()._adopt(release, data, found)
-        named = not isinstance(self.limits, list) and self.columns is not None
-        self._named_ = named if data is None else not data.nameless
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -272,13 +237,7 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         X : array_like of shape (n_rows, n_features), or a table with the features' columns
         """
         check_is_fitted(self, "release_")
-        features = self._recipe_.features
-        if self._named_ and not isinstance(X, np.ndarray | list):
-            view = Table.open(X, features.columns).with_rows(Rows(features))
-            rows = np.hstack([block.features for block in view.blocks(raw=True)]).T
-        else:
-            rows = validate_data(self, X, reset=False, dtype=np.float64, accept_sparse="csr")
-        return np.asarray(rows @ self.coef_.T + self.intercept_)
+        return np.asarray(self._raw(X) @ self.coef_.T + self.intercept_)
 
     # -- what is known about errors ------------------------------------------------------------
 
@@ -367,21 +326,6 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
             _validate.count("max_rounds", self.max_rounds, newton.MIN_ROUNDS),
         )
 
-    def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
-        return self._both(self._features(table, labels), labels)
-
-    def _rows_declared(self, size: int | None, label: Any = None) -> Rows:
-        labels = [label] if isinstance(label, str) else list(label or [])
-        names = self.columns
-        if names is None and isinstance(self.limits, Mapping):
-            names = [*self.limits, *(self.levels or {})]
-        if names is None:
-            features = self._declared(size)
-            return self._both(features, labels or ["y"])
-        labels = labels or [name for name in names if name not in (self.levels or {})][-1:]
-        left = [name for name in names if name not in labels]
-        return self._both(self._recipe(left, self._limits_of(left, labels)), labels)
-
     def _both(self, features: Columns, labels: Sequence[str]) -> Rows:
         """Features and labels; a record's labels shrink with it if that keeps the relation."""
         return Rows(features, self._labels(labels), weighted=not self.fit_intercept)
@@ -403,12 +347,6 @@ class PrivateLeastSquares(RegressorMixin, TableEstimator):  # type: ignore[misc]
         bound = self.label_bound
         bound = None if bound is None else _validate.positive("label_bound", bound)
         return Columns(names, limits=limits, norm=bound, centred=bool(self.fit_intercept))
-
-    def _public(self, data: Table) -> dict[str, Any]:
-        return {**super()._public(data), "label": list(data.rows.labels.columns)}
-
-    def _plan_certified(self, parameters: Mapping[str, Any]) -> Plan:
-        return self.plan(label=parameters.get("label"))
 
 
 def _in_units(

@@ -1,0 +1,99 @@
+"""Estimators of tables whose rows have labels that are numbers: which columns, within limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from ndis.mechanisms.run import Plan
+from ndis.mechanisms.tabular import TableEstimator
+from ndis.release import Release
+from ndis.tables import Columns, Rows, Table
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LabelledEstimator(TableEstimator):
+    """An estimator that explains one or several columns by others.
+
+    Parameters
+    ----------
+    label_limits : (low, high), or sequence of pairs, optional
+        Public limits of the label, or of each label; or its entry in `limits`, by its name.
+    """
+
+    label_limits: Any = None
+    labelled, _certified = True, frozenset({"label"})
+
+    def plan(self, size: Any = None, label: Any = None) -> Plan:
+        """What `fit` will do; needs no data.
+
+        Parameters
+        ----------
+        size : int, optional
+            How many features there are, where `limits` or `columns` do not name them.
+        label : str or sequence of str, optional
+            The names of the labels, where `limits` or `columns` name them; the last if not given.
+        """
+        rows = self._rows_declared(size, label)
+        return self._how(rows)._plan(rows)
+
+    def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
+        return self._both(self._features(table, labels), labels)
+
+    def _rows_declared(self, size: int | None, label: Any = None) -> Rows:
+        labels = [label] if isinstance(label, str) else list(label or [])
+        names = self.columns
+        if names is None and isinstance(self.limits, Mapping):
+            names = [*self.limits, *(self.levels or {})]
+        if names is None:
+            features = self._declared(size)
+            return self._both(features, labels or ["y"])
+        labels = labels or [name for name in names if name not in (self.levels or {})][-1:]
+        left = [name for name in names if name not in labels]
+        return self._both(self._recipe(left, self._limits_of(left, labels)), labels)
+
+    def _both(self, features: Columns, labels: Sequence[str]) -> Rows:
+        """Features and labels together."""
+        raise NotImplementedError
+
+    def _rows_certified(self) -> Rows:
+        known = self.release_.parameters
+        labels = [known["label"]] if isinstance(known["label"], str) else list(known["label"])
+        names = [name for name in known["columns"] if name not in labels]
+        return self._both(self._recipe(names, self._limits_of(names, labels)), labels)
+
+    def _adopt(self, release: Release, data: Any, found: Any = None) -> None:
+        super()._adopt(release, data, found)
+        named = not isinstance(self.limits, list) and self.columns is not None
+        self._named_ = named if data is None else not data.nameless
+
+    def _finish(self, rows: Rows) -> None:
+        arrays = self.release_.arrays
+        self.coef_ = np.asarray(arrays["coef"], dtype=np.float64)
+        intercept = np.asarray(arrays["intercept"], dtype=np.float64)
+        self.intercept_ = float(intercept) if intercept.ndim == 0 else intercept
+        self.feature_names_ = rows.features.names[int(rows.features.intercept) :]
+        self._recipe_ = rows
+
+    def _public(self, data: Table) -> dict[str, Any]:
+        return {**super()._public(data), "label": list(data.rows.labels.columns)}
+
+    def _plan_certified(self, parameters: Mapping[str, Any]) -> Plan:
+        return self.plan(label=parameters.get("label"))
+
+    def _raw(self, X: Any) -> Any:
+        """The features of new rows as numbers, for predictions.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_rows, n_features), or a table with the features' columns
+        """
+        features = self._recipe_.features
+        if self._named_ and not isinstance(X, np.ndarray | list):
+            view = Table.open(X, features.columns).with_rows(Rows(features))
+            return np.hstack([block.features for block in view.blocks(raw=True)]).T
+        return validate_data(self, X, reset=False, dtype=np.float64, accept_sparse="csr")
