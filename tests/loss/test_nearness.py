@@ -22,3 +22,16 @@ def test_two_laws_a_step_apart_are_as_near_as_the_step_says() -> None:
             )
             for way in (apart, apart.reversed()):
                 assert float(way.log_delta(float(step.a[0]))) <= -rare
+
+
+def test_beyond_the_end_of_a_loss_that_is_bounded_but_for_its_errors() -> None:
+    """Where the numbers' delta is far smaller than any step can tell, the best step counts."""
+    wide, narrow = np.diag([0.276, 0.28, 0.28]), np.diag([0.2755, 0.28, 0.28])
+    loss = privacy_loss(Gaussian(np.array([0.02, 0.0, 0.0]), narrow), Gaussian(np.zeros(3), wide))
+    alone = privacy_loss(Gaussian([0.02], narrow[:1, :1]), Gaussian([0.0], wide[:1, :1]))
+    end = float(alone.supremum())
+    for epsilon in (1.01 * end, 2.0 * end, 20.0 * end):
+        assert alone.log_delta(epsilon) == -np.inf
+        assert float(loss.log_delta_bounds(epsilon)[1]) < -700.0
+        assert float(loss.upper_log_delta(np.array(epsilon))) < -700.0
+    assert float(loss.epsilon(1e-200)) <= 1.01 * end

@@ -145,6 +145,10 @@ class RadialLoss(PrivacyLoss):
         """A table of chords between proven upper bounds."""
         return _table(self)
 
+    def rough_log_delta(self, epsilon: FloatArray) -> FloatArray:
+        """The upper bound itself: the table begins with an epsilon, and cannot help to find it."""
+        return self.upper_log_delta(epsilon)
+
     def upper_profile(self, low: float, high: float) -> Callable[[Any], Any]:
         """A quick upper bound on delta for epsilons from 0 to `high`.
 

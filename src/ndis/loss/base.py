@@ -97,7 +97,8 @@ class PrivacyLoss(ABC):
     def dominating(self) -> TabulatedLoss:
         """A pair that dominates this one at every epsilon: a Gaussian part beside a table.
 
-        It composes, is exported and is stored in place of a loss that has no better way.
+        It composes, is exported and is stored in place of a loss that has no better way. A kind
+        that asks for its own `epsilon` on the way says how to find it: see `rough_log_delta`.
         """
 
     # -- what some kinds know better -----------------------------------------------------------

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from ndis._validate import FloatArray
 
-__all__ = ["Step", "best", "step", "worst"]
+__all__ = ["Step", "best", "step", "tighter", "worst"]
 
 # More than rounding can take away from a few operations.
 _UP = 1.0 + 2.0**-50
@@ -99,6 +99,24 @@ class Step:
             total = log_delta - self.a + np.log1p(-share)
             total = np.where(share < 1.0, total - 1e-15 * np.abs(total), -np.inf)
         return np.where(self.width > 0, total, log_delta)
+
+
+# A step, and the numbers' ln delta before or after it.
+Tried = tuple[Step, FloatArray]
+
+
+def tighter(one: Tried, other: Tried, side: int) -> Tried:
+    """Of two steps the one with the tighter bound, epsilon by epsilon: above (-1) or below (1)."""
+    ends = [s.raised(value) if side < 0 else -s.lowered(value) for s, value in (one, other)]
+    first = ~(ends[1] < ends[0])
+    chosen = (np.where(first, *pair) for pair in zip(*map(_numbers, (one, other)), strict=True))
+    a, b, log_rest, value = chosen
+    return Step(one[0].epsilon, a, b, log_rest), value
+
+
+def _numbers(tried: Tried) -> tuple[FloatArray, ...]:
+    here, value = tried
+    return here.a, here.b, here.log_rest, value
 
 
 def step(epsilon: FloatArray, parts: Parts, log_rare: FloatArray) -> Step:

@@ -411,23 +411,29 @@ class QuadraticLoss(PrivacyLoss):
         """Numbers without errors, the step from them to what is meant, and ln delta before it.
 
         For upper bounds; with side 1 for lower ones, and ln delta after it. What a step leaves out
-        is rare beside that delta; where epsilon moves by more than `tolerance`, not much rarer.
+        should be rare beside that delta, and where epsilon moves by more than `tolerance` not much
+        rarer. Every step is right, and of those that are tried the best is taken: beyond the end of
+        a loss that is bounded but for its errors, delta is smaller than any step can tell.
         """
         parts = (nearness.worst if side < 0 else nearness.best)(self.parts())
         numbers = _raw([*parts[:3], *np.zeros((3, *self.excess.shape))])
         least = _NEGLIGIBLE + np.maximum(eps, 0.0)
         log_rare = least + 750.0
+        found: nearness.Tried | None = None
         for left in range(_ROUNDS if parts[3].any() or parts[4].any() else 1, 0, -1):
             step = nearness.step(eps, parts, log_rare)
             value = numbers._log_delta(step.moved(side), accurate)
             needed = least - value
             poor = needed > log_rare
             poor |= (step.width > tolerance) & (needed < 0.5 * log_rare)
+            tried = (step, value)
+            found = tried if found is None else nearness.tighter(found, tried, side)
             if left == 1 or not poor.any():
                 break
             wanted = np.where(np.isfinite(needed), 1.1 * needed, 4.0 * log_rare)
             log_rare = np.where(poor, wanted, log_rare)
-        return numbers, step, value
+        assert found is not None  # there is one round at least
+        return numbers, *found
 
     def _flat(self, epsilon: ArrayLike) -> tuple[QuadraticLoss, FloatArray, tuple[int, ...]]:
         """Losses and epsilons as one flat batch, each repeated along the other, and its shape."""
