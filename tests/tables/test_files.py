@@ -12,8 +12,9 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
-from ndis.tables import Table
+from ndis.tables import Table, files
 from ndis.tables.files import looks_like_a_value
+from ndis.tables.sums import totals
 from reading import gram_of, opened
 
 N = 1000
@@ -412,3 +413,48 @@ def test_other_content_of_the_same_length_is_noticed() -> None:
     table.sum(lambda block: {})
     with pytest.raises(ValueError, match="changed between two passes"):
         table.sum(lambda block: {})
+
+
+def many_files(folder: Path) -> list[Path]:
+    """More files than are kept open, of one row each."""
+    folder.mkdir()
+    n_files = files._MOST_OPEN + 2
+    for index in range(n_files):
+        (folder / f"{index:03}.csv").write_text(f"x,y\n{index / n_files},1\n")
+    return sorted(folder.iterdir())
+
+
+@pytest.mark.parametrize("place", [0, -1], ids=["kept open", "opened again"])
+@pytest.mark.parametrize("way", ["written to", "replaced", "touched"])
+def test_each_of_many_files_is_looked_at_in_every_pass(
+    place: int, way: str, tmp_path: Path
+) -> None:
+    file = many_files(tmp_path / "many")[place]
+    table = opened(tmp_path / "many", ["x", "y"])
+    first = table.sum(totals)["sums"]
+    if way == "replaced":
+        other = tmp_path / "other.csv"
+        other.write_text("x,y\n0.25,0\n")
+        other.rename(file)
+        if place == 0:  # the file that was opened is still the one that is read
+            assert table.sum(totals)["sums"] == first
+            return
+    elif way == "written to":
+        file.write_text("x,y\n0.25,0\n")
+        os.utime(file, ns=(0, 0))  # clocks may be too coarse for a test
+    else:
+        os.utime(file, ns=(0, 0))
+    with pytest.raises(ValueError, match="changed while it was being read"):
+        table.sum(totals)
+
+
+def test_a_file_of_another_system_that_changes_is_noticed() -> None:
+    import fsspec
+
+    system = fsspec.filesystem("memory")
+    system.pipe("/speed/t.csv", b"x,y\n0.5,1\n")
+    table = opened("memory://speed/t.csv", ["x", "y"])
+    table.sum(totals)
+    system.pipe("/speed/t.csv", b"x,y\n0.25,1\n")
+    with pytest.raises(ValueError, match="changed while it was being read"):
+        table.sum(totals)

@@ -1,7 +1,8 @@
 """Files and folders of them: which are read, how text is written, and what can be wrong with one.
 
 A file is opened once and stays open; every pass starts at its beginning, so that a file which is
-renamed or deleted between two passes does no harm, and one that changes is noticed.
+renamed or deleted between two passes does no harm, and one that changes is noticed. Of many files
+the last are opened again for every pass: one that is no longer the file it was is noticed, too.
 """
 
 from __future__ import annotations
@@ -108,11 +109,12 @@ def open_files(paths: Sequence[str | os.PathLike[str]], **options: Any) -> Sourc
         "xlsx": _open_xlsx,
     }
     opener = openers[str(kind)]
-    sources = [_opened(file, opener) for file in files[:_MOST_OPEN]]
+    seen = [_status(file) for file in files]
+    sources = [_opened(*each, opener) for each in zip(files[:_MOST_OPEN], seen, strict=False)]
 
     def read(request: Request) -> Iterator[Any]:
-        for index, file in enumerate(files):
-            source = sources[index] if index < _MOST_OPEN else _opened(file, opener)
+        for index, (file, status) in enumerate(zip(files, seen, strict=True)):
+            source = sources[index] if index < _MOST_OPEN else _opened(file, status, opener)
             missing = set(request.columns) - set(source.names)
             if missing:
                 raise ValueError(
@@ -218,6 +220,7 @@ class Remote:
 
     path: str
     open: Callable[[], Any]
+    status: Callable[[], Any]  # changes when the file does, as far as its system tells
     key: Any  # equal for two addresses of one file
 
     @property
@@ -242,7 +245,12 @@ def _remote(address: str) -> list[Remote]:
             raise FileNotFoundError(address)
         scheme = address.partition("://")[0]
         return [
-            Remote(f"{scheme}://{f.path.partition('://')[2] or f.path}", f.open, (f.fs, f.path))
+            Remote(
+                f"{scheme}://{f.path.partition('://')[2] or f.path}",
+                f.open,
+                partial(_remote_status, f.fs, f.path),
+                (f.fs, f.path),
+            )
             for f in found
         ]
     except (ImportError, ValueError) as error:
@@ -250,6 +258,12 @@ def _remote(address: str) -> list[Remote]:
         raise ValueError(f"Address {shown!r} cannot be read ({why}); check it.") from None
     except OSError:
         raise FileNotFoundError(f"No file matches {shown!r}; check the address.") from None
+
+
+def _remote_status(system: Any, path: str) -> Any:
+    """What a file system tells of a file: as a rule its size and time."""
+    system.invalidate_cache()
+    return system.ukey(path)
 
 
 def _format_of(file: Any) -> str | None:
@@ -263,10 +277,17 @@ def _format_of(file: Any) -> str | None:
 
 
 class _Handle:
-    """An open file that can be read again from its beginning, and notices when it changes."""
+    """An open file that can be read again from its beginning, and notices when it changes.
 
-    def __init__(self, file: Any) -> None:
-        self.file = file
+    Parameters
+    ----------
+    file : Path or Remote
+    seen : object
+        Its `_status` when it was first looked at.
+    """
+
+    def __init__(self, file: Any, seen: Any) -> None:
+        self.file, self._seen = file, seen
         self._local = isinstance(file, Path)
         if self._local:
             descriptor = os.open(file, os.O_RDONLY)
@@ -274,7 +295,7 @@ class _Handle:
             self._stream: Any = os.fdopen(descriptor, "rb", closefd=False)
         else:
             self._stream = file.open()
-        self._seen = self._status()
+        self.check()
 
     def start(self) -> Any:
         """The file at its beginning."""
@@ -289,23 +310,26 @@ class _Handle:
         return name if os.path.exists(name) else self.start()
 
     def check(self) -> None:
-        """Raise if it is no longer what it was when it was opened."""
-        if self._status() != self._seen:
+        """Raise if it is no longer what it was when it was first looked at."""
+        if _status(self.file, self._stream if self._local else None) != self._seen:
             raise ValueError(
                 f"File {str(self.file)!r} changed while it was being read; start again with a "
                 "file that nobody writes to."
             )
 
-    def _status(self) -> Any:
-        if not self._local:
-            return None
-        status = os.fstat(self._stream.fileno())
-        return status.st_size, status.st_mtime_ns
 
-
-def _opened(file: Any, opener: Callable[[Any], Source]) -> Source:
+def _status(file: Any, stream: Any = None) -> Any:
+    """Which file this is, its size and the time of its last change; of an open one where it is."""
     with _reading(file):
-        handle = _Handle(file)
+        if not isinstance(file, Path):
+            return file.status()
+        status = os.stat(file) if stream is None else os.fstat(stream.fileno())
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _opened(file: Any, seen: Any, opener: Callable[[Any], Source]) -> Source:
+    with _reading(file):
+        handle = _Handle(file, seen)
         source = opener(handle)
 
     def read(request: Request) -> Iterator[Any]:
