@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ndis import GaussianMechanism, Ledger, PrivateProjection, Release
@@ -167,34 +166,6 @@ def test_signatures_survive_the_file_and_name_the_signer(tmp_path: Path) -> None
     stranger = Ed25519PrivateKey.generate().public_key()
     assert failed(again, key=stranger) == {"it is signed with the key": "failed"}
     assert failed(release, key=KEY.public_key()) == {"it is signed with the key": "failed"}
-
-
-def test_a_signature_is_of_this_release_alone() -> None:
-    signed, other = MADE["GaussianMechanism"]().sign(KEY), MADE["GaussianMechanism"]()
-    other.signatures = signed.signatures
-    assert not other.signed_by(KEY.public_key())
-    signed.parameters["sensitivity"] = 1.0
-    assert not signed.signed_by(KEY.public_key())
-
-
-def test_keys_in_files(tmp_path: Path) -> None:
-    form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    pem = serialization.Encoding.PEM
-    (tmp_path / "key").write_bytes(KEY.private_bytes(pem, form, plain))
-    (tmp_path / "pub").write_bytes(
-        KEY.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
-    )
-    signed = MADE["GaussianMechanism"]().sign(tmp_path / "key")
-    assert signed.signed_by(tmp_path / "pub")
-    locked = KEY.private_bytes(pem, form, serialization.BestAvailableEncryption(b"secret"))
-    (tmp_path / "locked").write_bytes(locked)
-    (tmp_path / "text").write_text("no key")
-    for wrong in ("pub", "locked", "text"):
-        with pytest.raises(ValueError, match="Expected an Ed25519 private key"):
-            signed.sign(tmp_path / wrong)
-    for wrong in ("key", "text"):
-        with pytest.raises(ValueError, match="Expected an Ed25519 public key"):
-            signed.signed_by(tmp_path / wrong)
 
 
 def test_parts_forged_as_a_whole_are_recognised_by_their_keys() -> None:
