@@ -201,6 +201,42 @@ def test_a_trespass_is_seen(line: str) -> None:
     assert trespasses(line, {"_study", "_release"})
 
 
+# -- one word, one thing -------------------------------------------------------------------------
+
+
+def defined_twice(homes: list[tuple[str, str]]) -> dict[str, list[str]]:
+    """Names with more than one home."""
+    found: dict[str, list[str]] = {}
+    for name, home in homes:
+        found.setdefault(name, []).append(home)
+    return {name: places for name, places in found.items() if len(places) > 1}
+
+
+def classes_of(file: Path) -> list[str]:
+    nodes = ast.parse(file.read_text()).body
+    return [node.name for node in nodes if isinstance(node, ast.ClassDef)]
+
+
+def test_no_class_is_defined_twice() -> None:
+    homes = [(name, str(file)) for file in SOURCE.rglob("*.py") for name in classes_of(file)]
+    assert len(homes) > 200
+    assert defined_twice(homes) == {}
+
+
+def test_no_module_name_is_used_twice() -> None:
+    """A module of `cli` is named after its command; `release/release.py` is its package's own."""
+    files = [file for file in SOURCE.rglob("*.py") if not file.name.startswith("__")]
+    own = {file.parent.name for file in files if file.stem == file.parent.name}
+    rooms = {file.parent.name for file in SOURCE.rglob("__init__.py")} - own
+    homes = [(file.stem, str(file)) for file in files if file.parent.name != "cli"]
+    homes += [(room, "a room") for room in rooms]
+    assert defined_twice(homes) == {}
+
+
+def test_a_name_defined_twice_is_seen() -> None:
+    assert defined_twice([("a", "x"), ("b", "x"), ("a", "y")]) == {"a": ["x", "y"]}
+
+
 # -- tests are found by guessing -----------------------------------------------------------------
 
 TESTS = Path(__file__).parent

@@ -26,7 +26,7 @@ from ndis.mechanisms.graph import PrivateGraph as PrivateGraph
 from ndis.mechanisms.limits import PrivateLimits as PrivateLimits
 from ndis.mechanisms.moments import PrivateCovariance as PrivateCovariance
 from ndis.mechanisms.moments import PrivatePCA as PrivatePCA
-from ndis.mechanisms.multiparty.regression import MultiPartyRegression as MultiPartyRegression
+from ndis.mechanisms.multiparty.joint_regression import MultiPartyRegression as MultiPartyRegression
 from ndis.mechanisms.posterior import GaussianOutput as GaussianOutput
 from ndis.mechanisms.processes import PrivateGaussianProcess as PrivateGaussianProcess
 from ndis.mechanisms.projection import PrivateProjection as PrivateProjection

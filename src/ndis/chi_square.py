@@ -392,7 +392,7 @@ class _Standard:
     def _certified(self, t: float, poles: tuple[float, ...]) -> float:
         with np.errstate(all="ignore"):
             problem, start = self.cumulant.problem(np.array([t]), poles)
-            low, high = certified.log_integral_bounds(_BallCumulant(self), problem, start, t)
+            low, high = certified.log_integral_bounds(_ChiSquareCumulant(self), problem, start, t)
         enough = _ENOUGH * max(1.0, abs(high) if high < -700.0 else 1.0)
         return 0.5 * (low + high) if high - low <= enough else math.nan
 
@@ -506,7 +506,7 @@ class _Standard:
 
 
 @dataclass(frozen=True)
-class _BallCumulant(certified.Cumulant):
+class _ChiSquareCumulant(certified.BallCumulant):
     """K(s) in ball arithmetic."""
 
     law: _Standard

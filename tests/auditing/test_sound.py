@@ -29,7 +29,7 @@ from ndis.auditing import audit_loss
 from ndis.calibration import noise_multiplier
 from ndis.mechanisms.multiparty import Agreement
 from ndis.mechanisms.projection_methods import least_ratio
-from ndis.mechanisms.regression_methods import moments, newton
+from ndis.mechanisms.regression_methods import newton, noisy_moments
 from ndis.tables import GRID_NORM, Table
 from newton_paths import statistics
 
@@ -153,10 +153,10 @@ def regression_moments(rng: np.random.Generator, asked: Claimed) -> Iterator[Con
         def law(rows: FloatArray, path: dict[str, FloatArray] = path) -> Gaussian:
             table = opened(rows)
             if kind == "noisy-gram":
-                parts = [moments.study(table).value.ravel() / GRID_NORM**2 / noise["moments"]]
+                parts = [noisy_moments.study(table).value.ravel() / GRID_NORM**2 / noise["moments"]]
             else:
                 setting = newton.Setting(d, 1, model.fit_intercept, model.n_rounds)
-                parts = statistics(table, path, setting, newton.Noise(**noise))
+                parts = statistics(table, path, setting, newton.Scales(**noise))
             # A symmetric matrix counts twice off the diagonal, where the variance is half.
             return moments_law([(part, 1.0) for part in parts])
 
@@ -252,7 +252,7 @@ def test_drawn_moments_have_the_noise_that_is_audited(kind: str) -> None:
     else:
         counts = np.array([draw["norms"] for draw in draws]).std(axis=0)
         np.testing.assert_allclose(counts, noise["norms"], rtol=0.25)
-        own = newton.Noise(**noise)
+        own = newton.Scales(**noise)
         seen, spreads, slopes = [], [], []
         for draw in draws:
             path = newton.Descent.again(newton.Setting(2, 1, False, 2), own, draw)

@@ -23,7 +23,7 @@ from ndis.loss import TabulatedLoss
 from ndis.mechanisms import Plan
 from ndis.mechanisms.moments import SecondMoments
 from ndis.mechanisms.multiparty.agreement import Agreement
-from ndis.mechanisms.multiparty.regression import LABEL, Shared
+from ndis.mechanisms.multiparty.joint_regression import LABEL, Shared
 from ndis.mechanisms.multiparty.releasing import mix
 from ndis.tables import GRID_NORM, Rows
 from ndis.tables.batches import Batch

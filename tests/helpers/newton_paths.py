@@ -16,7 +16,7 @@ def statistics(
     table: Table,
     released: Mapping[str, Any],
     setting: newton.Setting,
-    noise: newton.Noise,
+    noise: newton.Scales,
 ) -> list[np.ndarray]:
     """Every exact sum, in units of its noise; clips and coefficients are those of the release."""
     studied, parts, centre = newton.study(table, setting.intercept), [], 0.0

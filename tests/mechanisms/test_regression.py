@@ -130,7 +130,7 @@ def opened(X: np.ndarray, Y: np.ndarray) -> Table:
 
 
 def shift_of(
-    setting: newton.Setting, noise: newton.Noise, one: Table, two: Table, released: dict
+    setting: newton.Setting, noise: newton.Scales, one: Table, two: Table, released: dict
 ) -> float:
     """The squared distance between two tables along the path of a release, in its noise."""
     here, there = (statistics(table, released, setting, noise) for table in (one, two))
@@ -144,7 +144,7 @@ def test_newton_spends_what_it_says_on_every_path(epsilon: float, d: int) -> Non
     rng = np.random.default_rng(1)
     unit = noise_multiplier(epsilon, 1e-6)
     shares = newton.Setting(d, 2, intercept=True).shares
-    noise = newton.Noise(**{name: unit / math.sqrt(share) for name, share in shares.items()})
+    noise = newton.Scales(**{name: unit / math.sqrt(share) for name, share in shares.items()})
     X = rng.standard_normal((600, d)) + rng.choice([0.0, 1.0])
     X *= 10.0 ** rng.uniform(-2, 0, (600, 1)) / np.linalg.norm(X, axis=1, keepdims=True)
     Y = np.clip(X @ rng.standard_normal((d, 2)) + 0.1 * rng.standard_normal((600, 2)), -0.6, 0.6)

@@ -36,7 +36,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-class Interrupted(Exception):
+class CtrlC(Exception):
     """The user pressed Ctrl-C; says what was paid and written by then."""
 
 
@@ -91,7 +91,7 @@ def complain(error: Exception) -> ExitCode:
     """Print the error of a call as one line on standard error; the exit code it deserves."""
     from ndis.ledger import BudgetExceeded
 
-    if isinstance(error, Interrupted):
+    if isinstance(error, CtrlC):
         return _say(f"interrupted; {error}.", ExitCode.INTERRUPTED)
     if isinstance(error, ClickException):
         return _say(sentence(error), ExitCode.WRONG_CALL)

@@ -13,7 +13,7 @@ import typer
 from ndis._validate import not_installed
 from ndis.cli import audit, ledger, party, planning, questions
 from ndis.cli.check import OPTIONS, check
-from ndis.cli.console import ExitCode, Interrupted, echo
+from ndis.cli.console import CtrlC, ExitCode, echo
 from ndis.cli.curve import curve
 from ndis.cli.demo import demo
 from ndis.cli.kinds import by_kind
@@ -105,7 +105,7 @@ class Program(Commands):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            raise Interrupted(str(interrupt) or "nothing was paid") from interrupt
+            raise CtrlC(str(interrupt) or "nothing was paid") from interrupt
 
 
 app = typer.Typer(

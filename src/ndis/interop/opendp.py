@@ -7,7 +7,7 @@ from typing import Any
 
 from ndis import _validate
 from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.loss.base import SAFETY
+from ndis.loss.contract import SAFETY
 from ndis.release import Release
 
 with _validate.installed("OpenDP", "'ndis[interop]'"):

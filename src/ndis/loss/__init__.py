@@ -3,10 +3,10 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ndis.loss.base import PrivacyLoss
-from ndis.loss.kinds import from_dict
+from ndis.loss.contract import PrivacyLoss
 from ndis.loss.profile import Profile
 from ndis.loss.quadratic import QuadraticLoss
+from ndis.loss.stored import from_dict
 from ndis.loss.tabulated import TabulatedLoss
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ ray, on which every factor falls algebraically or as a Gaussian; on the hyperbol
 which the exponent falls linearly; or, where nothing but powers is left, in closed form. The
 derivation stands in docs/proofs/certified-bounds.md.
 
-What is enclosed is the integral of the function that a `Cumulant` holds. What lies near to it is
-the business of `nearness`.
+What is enclosed is the integral of the function that a `BallCumulant` holds; `nearness` knows what
+lies near to it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def precision(bits: int) -> Iterator[None]:
         flint.ctx.prec = before
 
 
-class Cumulant(ABC):
+class BallCumulant(ABC):
     """A quadratic cumulant function in ball arithmetic: a slope and triples (n, q, g), at 0.
 
     K(s) = slope s + sum of -n/2 log1pmx(q s) + g/2 s^2/(1 + q s), as in `contour`.
@@ -93,7 +93,7 @@ class Cumulant(ABC):
 
 
 @dataclass(frozen=True)
-class LossCumulant(Cumulant):
+class LossCumulant(BallCumulant):
     """Lambda(s) of a loss: of each direction the sign of its excess, z = |excess|, shift, count."""
 
     rows: list[tuple[int, arb, arb, arb]]
@@ -190,7 +190,7 @@ def _beyond_support(terms: LossCumulant, eps: float) -> tuple[float, float] | No
 
 
 def log_integral_bounds(
-    terms: Cumulant, problem: contour.Problem, start: FloatArray, t: float
+    terms: BallCumulant, problem: contour.Problem, start: FloatArray, t: float
 ) -> tuple[float, float]:
     """Proven bounds on ln |I| of one integral with exponent K(s) - s t.
 
@@ -218,7 +218,7 @@ def log_integral_bounds(
     return best
 
 
-def _chernoff(terms: Cumulant, problem: contour.Problem, t: float) -> float:
+def _chernoff(terms: BallCumulant, problem: contour.Problem, t: float) -> float:
     """The least K(c) - c t over the saddle point and points nearer to 0."""
     # Beyond ln delta of about -1e28 a double cannot name the saddle point.
     c, best = _distant_saddle(terms, problem, t), math.inf
@@ -231,7 +231,7 @@ def _chernoff(terms: Cumulant, problem: contour.Problem, t: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Path:
+class _BallPath:
     """Where the hyperbola crosses the real axis, its two scales, and where the ray begins."""
 
     c: float
@@ -246,7 +246,9 @@ class _Path:
         return i * B * sinh + A * (cosh - 1), i * B * cosh + A * sinh
 
 
-def _path(terms: Cumulant, problem: contour.Problem, start: FloatArray, t: float) -> _Path | None:
+def _path(
+    terms: BallCumulant, problem: contour.Problem, start: FloatArray, t: float
+) -> _BallPath | None:
     """A good path; whether it is good decides the time and the width, never the truth."""
     with np.errstate(all="ignore"), precision(4 * _BITS[0]):
         c, _, scale, bends = contour.descent(problem, start)
@@ -264,14 +266,19 @@ def _path(terms: Cumulant, problem: contour.Problem, start: FloatArray, t: float
 
 
 def _first_path(
-    terms: Cumulant, problem: contour.Problem, t: float, c: float, scale: float, bends: list[float]
-) -> _Path | None:
+    terms: BallCumulant,
+    problem: contour.Problem,
+    t: float,
+    c: float,
+    scale: float,
+    bends: list[float],
+) -> _BallPath | None:
     """The first of several bends along which the integrand dies out without swelling."""
     if not (math.isfinite(c) and math.isfinite(scale)):
         return None
     exponent = _Exponent(terms, arb(c), problem.poles, t)
     for bend in bends:
-        path, size = _Path(c, bend * scale, scale, 0.0), 0.0
+        path, size = _BallPath(c, bend * scale, scale, 0.0), 0.0
         for u in _STEPS:
             w, velocity = path.at(arb(u))
             path = replace(path, end=u)
@@ -285,7 +292,7 @@ def _first_path(
     return None
 
 
-def _distant_saddle(terms: Cumulant, problem: contour.Problem, t: float) -> float:
+def _distant_saddle(terms: BallCumulant, problem: contour.Problem, t: float) -> float:
     """The saddle point on the right, by bisection of its logarithm in ball arithmetic."""
     low, high = -700.0, math.log(min(float(problem.high[0]), 1e304))
     with precision(4 * _BITS[0]):
@@ -303,7 +310,7 @@ def _edge(problem: contour.Problem) -> float:
 
 
 def _log_integral(
-    terms: Cumulant, path: _Path, poles: tuple[float, ...], t: float, bits: int
+    terms: BallCumulant, path: _BallPath, poles: tuple[float, ...], t: float, bits: int
 ) -> arb | None:
     c = arb(path.c)
     exponent = _Exponent(terms, c, poles, t)
@@ -346,7 +353,7 @@ class _Exponent:
     cumulant's own `growth`.
     """
 
-    def __init__(self, terms: Cumulant, c: arb, poles: tuple[float, ...], t: float) -> None:
+    def __init__(self, terms: BallCumulant, c: arb, poles: tuple[float, ...], t: float) -> None:
         self.gaps = [c - pole for pole in poles]
         self.triples = sorted(
             ((n / 2, g / 2, q) for n, q, g in terms.expansion(c)),

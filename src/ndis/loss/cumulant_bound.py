@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import renyi
-from ndis.loss.base import Exactness, PrivacyLoss, least_log_delta
+from ndis.loss.contract import Exactness, PrivacyLoss, least_log_delta
 from ndis.loss.quadratic import QuadraticLoss
 from ndis.loss.tabulated import TabulatedLoss, table_of
 

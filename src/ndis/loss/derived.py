@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.loss.base import PrivacyLoss
+from ndis.loss.contract import PrivacyLoss
 from ndis.loss.profile import Profile
 from ndis.loss.tabulated import TabulatedLoss
 

@@ -37,7 +37,7 @@ from scipy.special import log_ndtr
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import renyi
-from ndis.loss.base import SAFETY, Exactness, PrivacyLoss
+from ndis.loss.contract import SAFETY, Exactness, PrivacyLoss
 from ndis.loss.quadratic import QuadraticLoss, _rows
 from ndis.loss.tabulated import TabulatedLoss, power_of_two
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._validate import FloatArray
-from ndis.loss.base import Exactness, PrivacyLoss
+from ndis.loss.contract import Exactness, PrivacyLoss
 from ndis.loss.tabulated import TabulatedLoss, largest_table
 
 

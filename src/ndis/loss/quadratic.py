@@ -42,7 +42,7 @@ from numpy.typing import ArrayLike, NDArray
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import certified, contour, curves, gammas, nearness, renyi
-from ndis.loss.base import SAFETY, Exactness, PrivacyLoss
+from ndis.loss.contract import SAFETY, Exactness, PrivacyLoss
 from ndis.loss.tabulated import TabulatedLoss
 
 BoolArray = NDArray[np.bool_]

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import certified, nearness
-from ndis.loss.base import SAFETY, Exactness, PrivacyLoss, least_log_delta
+from ndis.loss.contract import SAFETY, Exactness, PrivacyLoss, least_log_delta
 from ndis.loss.quadratic import QuadraticLoss
 from ndis.loss.spherical_paths import SLOW, Sum, law_of, one_log_delta
 from ndis.loss.spherical_sums import (

@@ -30,8 +30,8 @@ from ndis.loss.spherical_sums import (
     GONE,
     NODES,
     Course,
-    Law,
     Panel,
+    SphericalLaw,
 )
 
 ComplexArray = NDArray[np.complexfloating[Any, Any]]
@@ -50,10 +50,10 @@ SLOW, _ORDERS = 13.0, 26
 
 
 @functools.lru_cache(maxsize=512)
-def law_of(dimension: int, distance: float) -> Law:
+def law_of(dimension: int, distance: float) -> SphericalLaw:
     """The law in balls."""
     with precision(BITS):
-        law = Law(dimension, distance)
+        law = SphericalLaw(dimension, distance)
         law.series  # noqa: B018  # at this precision
         return law
 

@@ -40,7 +40,7 @@ FAR = 30.0
 NODES, ELLIPSES = 32, (1.3, 1.6, 2.0, 2.5, 3.2)
 
 
-class Law:
+class SphericalLaw:
     """Spherical noise in M dimensions, moved by t scales: F(z), z = (s + 1/2) t, in balls.
 
     With h = t/2, mu = M/2 - 1 and modified Bessel functions,
@@ -186,7 +186,7 @@ def _hankel(order: arb, count: int) -> list[arb]:
     return found
 
 
-def one_bounds(law: Law, eps: float, size: float) -> tuple[arb, arb]:
+def one_bounds(law: SphericalLaw, eps: float, size: float) -> tuple[arb, arb]:
     """Proven bounds on ln delta of one release, |eps| < t; `size` is about ln delta.
 
     With x = cos(theta) the loss is t x, and its density without singularities is integrated:
@@ -201,7 +201,7 @@ def one_bounds(law: Law, eps: float, size: float) -> tuple[arb, arb]:
         return _one_integral(law, eps, size)
 
 
-def _one_integral(law: Law, eps: float, size: float) -> tuple[arb, arb]:
+def _one_integral(law: SphericalLaw, eps: float, size: float) -> tuple[arb, arb]:
     share, power = law.h * law.k0 / (law.k1 * (law.M - 1)), law.M - 2
     front = law.k1 * law.weight
 
@@ -218,7 +218,7 @@ def _one_integral(law: Law, eps: float, size: float) -> tuple[arb, arb]:
     return whole.lower().log() if whole > 0 else arb("-inf"), whole.upper().log()
 
 
-def laplace_bounds(law: Law, k: int, eps: float) -> tuple[arb, arb]:
+def laplace_bounds(law: SphericalLaw, k: int, eps: float) -> tuple[arb, arb]:
     """Proven bounds on ln delta of k releases of one number, 0 <= eps < k t: residues.
 
     F(s)^k is the sum over j of C(k,j) (s+1)^j s^{k-j} (2s+1)^-k e^{s (2j-k) t - (k-j) t}. A term
@@ -257,7 +257,9 @@ def laplace_bounds(law: Law, k: int, eps: float) -> tuple[arb, arb]:
 class Product:
     """E(s): laws with multiplicities, and a Gaussian part."""
 
-    def __init__(self, laws: Iterable[tuple[Law, int]], gaussian: LossCumulant | None) -> None:
+    def __init__(
+        self, laws: Iterable[tuple[SphericalLaw, int]], gaussian: LossCumulant | None
+    ) -> None:
         self.laws, self.gaussian = list(laws), gaussian
 
     def __call__(self, s: acb) -> acb:
@@ -374,7 +376,7 @@ class Legs:
     Everything is relative to its size at c, e^{scale}.
     """
 
-    def __init__(self, law: Law, k: int, eps: float, c: float) -> None:
+    def __init__(self, law: SphericalLaw, k: int, eps: float, c: float) -> None:
         self.law, self.k, self.c = law, k, arb(c)
         self.gap = k - arb(eps) / law.t  # the exponent of F_+^k at eps
         self.log_first = law.log(self.c)

@@ -36,7 +36,7 @@ from scipy.special import betainc, stdtrit
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import renyi
-from ndis.loss.base import SAFETY
+from ndis.loss.contract import SAFETY
 from ndis.loss.least_squares import (
     STEP_COST,
     TABLE_FLOOR,

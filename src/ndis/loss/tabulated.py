@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.loss.base import SAFETY, Exactness, PrivacyLoss, least_log_delta
+from ndis.loss.contract import SAFETY, Exactness, PrivacyLoss, least_log_delta
 
 if TYPE_CHECKING:
     from ndis.loss.quadratic import QuadraticLoss

@@ -308,7 +308,7 @@ class NoiseMechanism(GaussianMechanism):
 
     def _given(
         self, known: tuple[str, ...], moved: tuple[float, float | None], count: int, delta: float
-    ) -> dict[str, laws.Noise]:
+    ) -> dict[str, laws.NoiseLaw]:
         """Noise that the caller has chosen, of each law; that with the least epsilon first."""
         spread, found = _validate.positive("noise_scale", self.noise_scale), []
         for law in known:
@@ -316,7 +316,7 @@ class NoiseMechanism(GaussianMechanism):
             if away is not None:
                 scale = spread / laws.deviation_over_scale(law, count)
                 loss = laws.loss_of(law, away / scale, count)
-                found.append(laws.Noise(law, scale, spread, loss))
+                found.append(laws.NoiseLaw(law, scale, spread, loss))
         found.sort(key=lambda noise: float(noise.loss.epsilon(delta)))
         return {noise.law: noise for noise in found}
 
@@ -338,7 +338,7 @@ class NoiseMechanism(GaussianMechanism):
         return super()._public(data) | {k: v for k, v in own.items() if v is not None}
 
 
-def _compared(found: dict[str, laws.Noise], count: int, times: int) -> str:
+def _compared(found: dict[str, laws.NoiseLaw], count: int, times: int) -> str:
     numbers_, releases = "number" + "s" * (count != 1), "release" + "s" * (times > 1)
     variances = ", ".join(f"{law} {noise.deviation**2:.3g}" for law, noise in found.items())
     return f"Least variance for {count} {numbers_} and {times} {releases}: {variances}."

@@ -39,7 +39,7 @@ _INSIDE = 1.0 - 1e-12
 
 
 @dataclass(frozen=True)
-class Noise:
+class NoiseLaw:
     """A law and its scale.
 
     Attributes
@@ -119,7 +119,7 @@ def candidates(
     n_numbers: int,
     n_releases: int = 1,
     laws: Iterable[str] = LAWS,
-) -> dict[str, Noise]:
+) -> dict[str, NoiseLaw]:
     """Each law at its least noise, the least variance first.
 
     Parameters
@@ -156,7 +156,7 @@ def candidates(
         )
         scale *= moved * ROUND_UP
         deviation = scale * deviation_over_scale(law, n_numbers)
-        found.append(Noise(law, scale, deviation, loss_of(law, moved / scale, n_numbers)))
+        found.append(NoiseLaw(law, scale, deviation, loss_of(law, moved / scale, n_numbers)))
     return {noise.law: noise for noise in sorted(found, key=lambda noise: noise.deviation)}
 
 
@@ -193,7 +193,7 @@ class GroupNoise:
 
     Attributes
     ----------
-    noise : Noise
+    noise : NoiseLaw
         Law and scale of the noise on the coordinates.
     coordinates : ndarray of shape (p, p)
         What is released: this matrix times the sums of (1, t) or (1, t, t^2).
@@ -203,7 +203,7 @@ class GroupNoise:
         The variances of the sums under the laws that were not chosen.
     """
 
-    noise: Noise
+    noise: NoiseLaw
     coordinates: FloatArray
     covariance: FloatArray
     others: dict[str, FloatArray]

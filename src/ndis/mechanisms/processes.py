@@ -185,7 +185,7 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         unit = self._unit(rows)
         errors = []
         for share in (0.9, 0.5):
-            weights = Weights(gram, None, (n, 0.25 * n), plan.noise_scale, (share,))
+            weights = NoisyRegression(gram, None, (n, 0.25 * n), plan.noise_scale, (share,))
             errors.append(unit * math.sqrt(float(np.mean(weights.predict(phi)[1]))))
         assumed = (
             f"{n} rows all over the limits",
@@ -255,7 +255,9 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
         if self._other is not None:
             return
         n, squares = arrays["size"]
-        self._weights = Weights(arrays["gram"], arrays["cross"], (n, squares), self.noise_scale_)
+        self._weights = NoisyRegression(
+            arrays["gram"], arrays["cross"], (n, squares), self.noise_scale_
+        )
         self.noise_variance_ = float(self._unit(rows) ** 2 * self._weights.left)
 
     def _public(self, data: Table) -> dict[str, Any]:
@@ -360,7 +362,7 @@ def _half(labels: Columns) -> float:
     return float(0.5 * (labels.high[0] - labels.low[0]))
 
 
-class Weights:
+class NoisyRegression:
     """Bayesian linear regression on noisy moments: post-processing of a release.
 
     Parameters

@@ -17,8 +17,8 @@ from ndis.mechanisms.plugins import NotInstalled, estimator_named, methods_of, m
 from ndis.mechanisms.run import Plan
 
 HOMES = {
-    "MultiPartyPart": "ndis.mechanisms.multiparty.regression",
-    "MultiPartyRegression": "ndis.mechanisms.multiparty.regression",
+    "MultiPartyPart": "ndis.mechanisms.multiparty.joint_regression",
+    "MultiPartyRegression": "ndis.mechanisms.multiparty.joint_regression",
 }
 
 

@@ -15,7 +15,7 @@ from ndis._validate import FloatArray
 from ndis.loss import QuadraticLoss
 from ndis.mechanisms.intervals import COVERED, Intervals
 from ndis.mechanisms.labelled import LabelledEstimator
-from ndis.mechanisms.regression_methods import moments, newton
+from ndis.mechanisms.regression_methods import newton, noisy_moments
 from ndis.mechanisms.regression_methods.errors import known
 from ndis.mechanisms.regression_methods.newton import MAX_ROUNDS
 from ndis.mechanisms.run import Arrays, Forecast, Plan
@@ -130,7 +130,7 @@ class PrivateLeastSquares(RegressorMixin, LabelledEstimator):  # type: ignore[mi
             parts = [Part(name, 1.0, share) for name, share in setting.shares.items()]
             shapes |= setting.shapes
         else:
-            parts = [Part("moments", moments.sensitivity_of(d))]
+            parts = [Part("moments", noisy_moments.sensitivity_of(d))]
             shapes["moments"] = (d + 1 + K, d + 1 + K)
         reason = _REASONS[method]
         return Plan.buying(
@@ -191,7 +191,7 @@ class PrivateLeastSquares(RegressorMixin, LabelledEstimator):  # type: ignore[mi
         if plan.method == "newton":
             studied = newton.study(table, bool(self.fit_intercept))
         else:
-            studied = moments.study(table)
+            studied = noisy_moments.study(table)
         self._check_rows(table.n_rows)
         return studied
 
@@ -201,10 +201,10 @@ class PrivateLeastSquares(RegressorMixin, LabelledEstimator):  # type: ignore[mi
         released: dict[str, FloatArray]
         if plan.method == "newton":
             setting = self._setting(table.rows)
-            noise = newton.Noise(**{name: plan.noise_scale[name] for name in setting.shares})
+            noise = newton.Scales(**{name: plan.noise_scale[name] for name in setting.shares})
             found, released = newton.draw(table, studied, setting, noise, rng)
         else:
-            released = {"moments": moments.draw(studied, plan.noise_scale["moments"], rng)}
+            released = {"moments": noisy_moments.draw(studied, plan.noise_scale["moments"], rng)}
             found = self._found(released, plan.noise_scale, table.rows)
         coefficients = _in_units(*found.curvature.slopes(found.theta), table.rows, self)
         return Arrays({**coefficients, **released}, found)
@@ -300,9 +300,9 @@ class PrivateLeastSquares(RegressorMixin, LabelledEstimator):  # type: ignore[mi
         known = {name: np.asarray(array) for name, array in arrays.items()}
         if "moments" in known:
             d, intercept = len(rows.features.names), bool(self.fit_intercept)
-            return moments.Solution(known["moments"], noise["moments"], d, intercept)
+            return noisy_moments.Solution(known["moments"], noise["moments"], d, intercept)
         setting = self._setting(rows)
-        own = newton.Noise(**{name: noise[name] for name in setting.shares})
+        own = newton.Scales(**{name: noise[name] for name in setting.shares})
         return newton.Descent.again(setting, own, known)
 
     # -- parts -------------------------------------------------------------------------------

@@ -21,6 +21,13 @@ from ndis.randomness.functions import (
     draw_limit,
     draw_solution,
 )
+from ndis.randomness.generators import (
+    RandomState,
+    draw_bits,
+    generator,
+    is_secure,
+    subsample_mask,
+)
 from ndis.randomness.noise import (
     GRID_BITS,
     add_discrete_laplace_noise,
@@ -36,13 +43,6 @@ from ndis.randomness.products import (
     least_ridge,
 )
 from ndis.randomness.signs import sign_product, signs
-from ndis.randomness.sources import (
-    RandomState,
-    draw_bits,
-    generator,
-    is_secure,
-    subsample_mask,
-)
 
 __all__ = [
     "GRID_BITS",

@@ -14,7 +14,7 @@ from ndis._validate import FloatArray
 from ndis.tables.arrays import beside, fused
 from ndis.tables.blocks import Block, squared
 from ndis.tables.exact import GRID_NORM, ExactSum
-from ndis.tables.functions import exp_minus, softmax
+from ndis.tables.exponentials import exp_minus, softmax
 from ndis.tables.grid import factors_of, shortened
 
 if TYPE_CHECKING:

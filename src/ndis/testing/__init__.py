@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ndis.testing.estimators import ESTIMATOR_CHECKS, Case
-from ndis.testing.losses import LOSS_CHECKS
+from ndis.testing.estimator_checks import ESTIMATOR_CHECKS, Case
+from ndis.testing.loss_checks import LOSS_CHECKS
 
 __all__ = ["ESTIMATOR_CHECKS", "LOSS_CHECKS", "Case", "check_estimator", "check_loss"]
 

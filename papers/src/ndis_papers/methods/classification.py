@@ -37,7 +37,7 @@ _TOLERANCE = 1e-6
 _STEPS = 500
 # A cap on rows, for what rounding may do, where none is declared.
 MOST_ROWS = 2**30
-# The computed weight of a row is off by less than this (see `ndis.tables.functions`).
+# The computed weight of a row is off by less than this (see `ndis.tables.exponentials`).
 _WEIGHT_ERROR = 2.0**-39
 # Rounding of the covariance is hidden by so many times as much variance.
 _HIDDEN = 2.0**20

@@ -423,7 +423,7 @@ class Curvature:
 
 
 @dataclass(frozen=True)
-class Noise:
+class Scales:
     """The noise of a plan, for sums that a row moves by one."""
 
     norms: float
@@ -451,7 +451,7 @@ class Descent:
     Parameters
     ----------
     setting : Setting
-    noise : Noise
+    noise : Scales
     norms : ndarray
         The noisy histogram of row norms, about the centre.
     centre : ndarray of shape (n_features,), or 0.0
@@ -467,7 +467,7 @@ class Descent:
     def __init__(
         self,
         setting: Setting,
-        noise: Noise,
+        noise: Scales,
         norms: FloatArray,
         centre: FloatArray | float = 0.0,
     ) -> None:
@@ -604,7 +604,7 @@ class Descent:
         return max(self._norms.mean_square(1.0) / self._square - 1.0, 0.0)
 
     @classmethod
-    def again(cls, setting: Setting, noise: Noise, released: Mapping[str, FloatArray]) -> Descent:
+    def again(cls, setting: Setting, noise: Scales, released: Mapping[str, FloatArray]) -> Descent:
         """All of it again, from a release."""
         centre = centre_of(released["centre"], noise.centre) if setting.intercept else 0.0
         descent = cls(setting, noise, released["norms"], centre)
@@ -671,7 +671,7 @@ def draw(
     table: Table,
     studied: Mapping[str, ExactSum],
     setting: Setting,
-    noise: Noise,
+    noise: Scales,
     rng: np.random.Generator,
 ) -> tuple[Descent, dict[str, FloatArray]]:
     """Everything that is released, in order, and where it leads."""

@@ -9,7 +9,7 @@ from ndis import (
     QuadraticLoss,
 )
 from ndis.calibration import shift_profile
-from ndis.explore import grid
+from ndis.explore import sliders
 from ndis.loss import Profile
 
 
@@ -19,11 +19,11 @@ from ndis.loss import Profile
     ids=["small shift", "large shift", "sketch"],
 )
 def test_what_is_read_from_a_curve_is_what_the_loss_says(loss: Profile) -> None:
-    read = grid._read(loss, grid.DELTAS)
+    read = sliders._read(loss, sliders.DELTAS)
     exact = {
         "advantage": [float(loss.delta_bounds(0.0)[1])],
-        "found": [1.0 - float(loss.tradeoff(rate)) for rate in grid.RATES],
-        "total": [float(each) for each in loss.epsilon(np.array(grid.DELTAS))],
+        "found": [1.0 - float(loss.tradeoff(rate)) for rate in sliders.RATES],
+        "total": [float(each) for each in loss.epsilon(np.array(sliders.DELTAS))],
     }
     for name, values in exact.items():
         for ours, value in zip(np.atleast_1d(read[name]), values, strict=True):
@@ -32,8 +32,8 @@ def test_what_is_read_from_a_curve_is_what_the_loss_says(loss: Profile) -> None:
 
 @pytest.mark.parametrize("value", [1.0, 0.123456789, 999999.4, 1e-300, 0.0])
 def test_numbers_are_rounded_up(value: float) -> None:
-    assert value <= grid.rounded_up(value) <= value * (1 + 2e-5)
+    assert value <= sliders.rounded_up(value) <= value * (1 + 2e-5)
 
 
 def test_there_is_no_number_where_there_is_none() -> None:
-    assert grid.rounded_up(math.inf) is None
+    assert sliders.rounded_up(math.inf) is None

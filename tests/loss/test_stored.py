@@ -21,14 +21,14 @@ def test_unknown_kinds_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> N
         from_dict({"kind": "cubic"})
     from importlib.metadata import EntryPoint
 
-    from ndis.loss import kinds
+    from ndis.loss import stored
 
-    found = EntryPoint("elsewhere", "ndis.loss.quadratic:QuadraticLoss", kinds.GROUP)
+    found = EntryPoint("elsewhere", "ndis.loss.quadratic:QuadraticLoss", stored.GROUP)
     monkeypatch.setattr(
-        kinds, "entry_points", lambda group, name: [found] if name == "elsewhere" else []
+        stored, "entry_points", lambda group, name: [found] if name == "elsewhere" else []
     )
     shift = QuadraticLoss.from_shift(0.7)
     assert from_dict({**shift.to_dict(), "kind": "elsewhere"}) == shift
-    monkeypatch.delitem(kinds._OURS, "radial", raising=False)
+    monkeypatch.delitem(stored._OURS, "radial", raising=False)
     with pytest.raises(ValueError, match="'radial'; install ndis-papers"):
         from_dict({"kind": "radial"})

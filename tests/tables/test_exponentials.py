@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from ndis.tables.functions import exp_minus, softmax
+from ndis.tables.exponentials import exp_minus, softmax
 
 X = np.concatenate([np.linspace(0.0, 32.0, 10_007), 2.0 ** -np.arange(60.0)])
 

@@ -13,8 +13,8 @@ from scipy import stats
 
 from ndis.randomness import (
     generator,
+    generators,
     is_secure,
-    sources,
     subsample_mask,
 )
 from samplers import (
@@ -26,7 +26,7 @@ from samplers import (
     accepts_scale,
 )
 
-CIPHERS = [sources._SecretAES, sources._SecretChaCha]
+CIPHERS = [generators._SecretAES, generators._SecretChaCha]
 
 # Every sampler is tested with a seed, and with the secure generator at a level never reached.
 SOURCES = pytest.mark.parametrize(("seed", "level"), [(20240607, LEVEL), (None, NEVER)])
@@ -48,7 +48,7 @@ def test_aes_is_the_full_cipher():
 
 def test_chacha_is_the_full_cipher():
     # draft-agl-tls-chacha20poly1305, section 7, second vector: key 0...01, nonce and counter 0.
-    bits = sources._SecretChaCha()
+    bits = generators._SecretChaCha()
     bits.seed(key=1 << 248)
     assert stream(bits, 64) == bytes.fromhex(
         "4540f05a9f1fb296d7736e7b208e3c96eb4fe1834688d2604f450952ed432d41"
@@ -74,7 +74,7 @@ def key_of(bits):
 
 def test_the_secure_generator_runs_on_a_secret_cipher():
     assert isinstance(generator().bit_generator, tuple(CIPHERS))
-    assert isinstance(generator(None).bit_generator, sources._Secret)
+    assert isinstance(generator(None).bit_generator, generators._Secret)
 
 
 # --- Who may share a stream: nobody ------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_the_fork_test_would_notice_a_shared_stream():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_child_without_a_new_key_does_not_live():
-    class Stuck(sources._SecretAES):
+    class Stuck(generators._SecretAES):
         def rekey(self):
             raise OSError("no entropy")
 

@@ -21,7 +21,7 @@ from ndis import (
     risk,
 )
 from ndis.cli.kinds import KINDS
-from ndis.explore import grid, write_explorer
+from ndis.explore import sliders, write_explorer
 
 pytestmark = pytest.mark.browser
 LIMITS = {"a": (-1.0, 1.0), "b": (-1.0, 1.0)}
@@ -57,14 +57,14 @@ def window() -> Any:
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of a few steps are made sooner."""
-    monkeypatch.setattr(grid, "_FINENESS", ((1, 0.5),))
+    monkeypatch.setattr(sliders, "_FINENESS", ((1, 0.5),))
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("explore") / "page.html"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grid, "_FINENESS", ((3, 1),))
+        patch.setattr(sliders, "_FINENESS", ((3, 1),))
         return write_explorer(PrivateCovariance(limits=LIMITS), out, question="covariance")
 
 
@@ -300,7 +300,7 @@ def test_nothing_is_below_the_engine_nor_above_it_by_a_hundredth(
             plan = model.plan()
             noise, loss = plan.noise_scale, known["times"][times] * plan.loss
             if times == 0:  # the same words as in the certificate
-                assert shown["sentence"] == grid._plainly(plan.guarantee)
+                assert shown["sentence"] == sliders._plainly(plan.guarantee)
             exact = {
                 "advantage": [100 * risk.advantage(loss)],
                 "found": [100 * risk.true_positive(loss, 0.01)],

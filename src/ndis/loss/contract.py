@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.loss import curves, kinds
+from ndis.loss import curves
+from ndis.loss.stored import decoded, encoded
 
 if TYPE_CHECKING:
     from ndis.loss.tabulated import TabulatedLoss
@@ -197,13 +198,13 @@ class PrivacyLoss(ABC):
         """A JSON-able description from which `ndis.loss.from_dict` rebuilds the loss exactly."""
         if not self.kind:
             return self.dominating().to_dict()
-        given = {name: kinds.encoded(getattr(self, name)) for name in self.stored}
+        given = {name: encoded(getattr(self, name)) for name in self.stored}
         return {"kind": self.kind, **given}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
-        return cls(**{name: kinds.decoded(stored[name]) for name in cls.stored if name in stored})
+        return cls(**{name: decoded(stored[name]) for name in cls.stored if name in stored})
 
     # -- composition ---------------------------------------------------------------------------
 

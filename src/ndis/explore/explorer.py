@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ndis import _validate
-from ndis.explore.grid import grid
+from ndis.explore.sliders import grid
 from ndis.mechanisms.base import PrivateEstimator
 from ndis.mechanisms.tabular import TableEstimator
 from ndis.release import plain

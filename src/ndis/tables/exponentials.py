@@ -22,7 +22,7 @@ def exp_minus(xp: Any, x: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from ndis.tables.functions import exp_minus
+    >>> from ndis.tables.exponentials import exp_minus
     >>> bool(abs(exp_minus(np, np.array([0.5, 3.0])) / np.exp([-0.5, -3.0]) - 1).max() < 1e-12)
     True
     """
@@ -43,7 +43,7 @@ def softmax(xp: Any, logits: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from ndis.tables.functions import softmax
+    >>> from ndis.tables.exponentials import softmax
     >>> softmax(np, np.array([[0.0], [0.0]])).tolist()
     [[0.5], [0.5]]
     """

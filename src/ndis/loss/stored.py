@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from ndis.loss.base import PrivacyLoss
+    from ndis.loss.contract import PrivacyLoss
 
 GROUP = "ndis.losses"
 
