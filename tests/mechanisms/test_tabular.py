@@ -1,11 +1,25 @@
 """What estimators of tables are told about columns: limits that are known, or to be found."""
 
+import traceback
+from functools import partial
+from typing import Any
+
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
 
 from ndis import (
     PrivateCovariance,
+    PrivateGaussianProcess,
+    PrivateLeastSquares,
     PrivateLogisticRegression,
+    PrivatePCA,
 )
 
 
@@ -29,3 +43,149 @@ def test_a_plan_knows_that_the_label_is_among_the_columns() -> None:
         limits={"a": (0, 1), "b": (0, 1)},
     )
     assert model.plan().shapes["coef"] == (1, 2)
+
+
+# -- data frames with labels beside them, as scikit-learn hands them over --------------------------
+
+FRAME = pd.DataFrame(
+    {
+        "age": np.random.default_rng(0).uniform(20, 60, 3000),
+        "sector": np.random.default_rng(1).choice(["Pédiatrie", "north", "south"], 3000),
+    }
+)
+PAY = pd.Series(100.0 * FRAME.age + 900.0 * (FRAME.sector == "north"), name="pay")
+RICH = pd.Series(np.where(PAY > 4500.0, "rich", "poor"), name="wealth")
+PUBLIC: dict[str, Any] = {
+    "epsilon": 5.0,
+    "delta": 1e-6,
+    "levels": {"sector": ["Pédiatrie", "north"]},
+    "random_state": 0,
+}
+REGRESSION = PrivateLeastSquares(limits={"age": (20, 60), "pay": (0, 8000)}, **PUBLIC)
+LOGISTIC = PrivateLogisticRegression(limits={"age": (20, 60)}, classes=["poor", "rich"], **PUBLIC)
+PROCESS = PrivateGaussianProcess(
+    limits={"age": (20, 60)}, label_limits=(0, 8000), epsilon=5.0, delta=1e-6, random_state=0
+)
+LABELLED = [(REGRESSION, FRAME, PAY), (LOGISTIC, FRAME, RICH), (PROCESS, FRAME[["age"]], PAY)]
+FORMS = [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("model", "X", "y"), LABELLED)
+def test_a_frame_with_labels_beside_it_is_the_table_with_its_label(
+    model: Any, X: Any, y: Any, form: Any
+) -> None:
+    whole = X.assign(**{y.name: y})
+    beside = clone(model).fit(form(X), y)
+    named = clone(model).fit(form(whole), y.name)
+    for name, array in named.release_.arrays.items():
+        np.testing.assert_array_equal(beside.release_.arrays[name], array)
+    assert beside.release_.parameters == named.release_.parameters
+    score = beside.score(form(X), y)
+    assert score == beside.score(form(whole), y.name) == named.score(form(whole), y.name) > 0.8
+    again = type(model).from_release(named.release_)
+    assert again.score(form(whole), y.name) == score
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "X", "y"), LABELLED)
+def test_scikit_learns_utilities_take_text(model: Any, X: Any, y: Any) -> None:
+    train, test, of_train, of_test = train_test_split(X, y, random_state=0)
+    assert clone(model).fit(train, of_train).score(test, of_test) > 0.8
+    assert cross_val_score(model, X, y, cv=3, error_score="raise").min() > 0.8
+    search = GridSearchCV(model, {"epsilon": [1e-3, 5.0]}, cv=2, error_score="raise").fit(X, y)
+    assert search.best_params_ == {"epsilon": 5.0}
+    assert make_pipeline(clone(model)).fit(X, y).score(X, y) > 0.8
+
+
+def test_a_column_transformer_hands_on_frames() -> None:
+    kept = ColumnTransformer([("all", "passthrough", ["age", "sector"])])
+    kept.set_output(transform="pandas").set_params(verbose_feature_names_out=False)
+    pipeline = make_pipeline(kept, clone(REGRESSION)).fit(FRAME.assign(other=1.0), PAY)
+    assert pipeline.score(FRAME.assign(other=1.0), PAY) > 0.9
+    components = PrivatePCA(1, limits={"age": (20, 60)}, **PUBLIC)
+    assert make_pipeline(components).fit(FRAME).transform(FRAME).shape == (3000, 1)
+
+
+@pytest.mark.parametrize(("model", "X", "y"), LABELLED)
+@pytest.mark.parametrize("form", FORMS)
+def test_missing_values_get_our_sentence_or_are_left_out(
+    model: Any, X: Any, y: Any, form: Any
+) -> None:
+    gaps = X.astype({name: object for name in X.columns if name != "age"})
+    gaps.loc[gaps.index[3], "age"] = np.nan
+    gaps.iloc[5, -1] = None
+    missing = y.astype(object)
+    missing[7] = None
+    if y.name == "pay":
+        missing = missing.astype(float)
+    rows = form(gaps)
+    for fit in (lambda: clone(model).fit(rows, y), lambda: clone(model).fit(form(X), missing)):
+        with pytest.raises(ValueError, match=r"has missing or infinite values.*drop_missing=True"):
+            fit()
+    kept = clone(model).set_params(drop_missing=True).fit(rows, missing)
+    left = np.ones(len(X), dtype=bool)
+    left[[3, 5, 7]] = False
+    same = clone(model).fit(form(X[left]), y[left])
+    for name, array in same.release_.arrays.items():
+        np.testing.assert_array_equal(kept.release_.arrays[name], array)
+    assert kept.release_.parameters["drop_missing"] is True
+    with pytest.raises(ValueError, match="has missing or infinite values"):
+        kept.predict(rows)  # every row gets an answer, or none
+
+
+@pytest.mark.parametrize("labels", [PAY, RICH])
+def test_arrays_with_gaps(labels: pd.Series) -> None:
+    X, y = FRAME[["age"]].to_numpy(copy=True), labels.astype(object).to_numpy(copy=True)
+    X[3], y[7] = np.nan, None
+    limits: dict[str, Any] = {"limits": (20, 60), **PUBLIC, "levels": None}
+    make = partial(PrivateLeastSquares, label_limits=(0, 8000), **limits)
+    if labels is RICH:
+        make = partial(PrivateLogisticRegression, classes=["poor", "rich"], **limits)
+    else:
+        y = y.astype(float)
+    kept = make(drop_missing=True).fit(X, y)
+    left = ~np.isin(np.arange(len(X)), [3, 7])
+    same = make().fit(X[left], labels.to_numpy()[left])
+    np.testing.assert_array_equal(kept.coef_, same.coef_)
+    with pytest.raises(ValueError, match=r"missing or infinite.*drop_missing=True"):
+        make().fit(X, labels.to_numpy())
+
+
+@pytest.mark.parametrize(("model", "X", "y"), LABELLED)
+def test_no_message_quotes_the_data(model: Any, X: Any, y: Any) -> None:
+    secret = "Pédiatrie-4711"
+    text = X.assign(age=secret)
+    attempts = [
+        (text, y),
+        (text.to_numpy(), y),
+        (text.to_numpy().tolist(), y),
+        (X, pd.Series([secret] * len(X), name=y.name)),
+        (X.to_numpy(), np.array([secret] * len(X))),
+        (np.array([4711.0]), y[:1]),
+        (np.full((len(X), 1), 4711j), y),
+        (X[:-1], y),
+    ]
+    for rows, labels in attempts:
+        with pytest.raises((ValueError, TypeError)) as told:
+            clone(model).fit(rows, labels)
+        shown = "".join(traceback.format_exception(told.value))
+        assert "4711" not in str(told.value)
+        assert "4711" not in shown.replace('secret = "Pédiatrie-4711"', "")
+
+
+def test_what_an_array_may_hold_after_a_frame() -> None:
+    model = PrivateCovariance(epsilon=1.0, delta=1e-6, limits=[(20, 60)], random_state=0)
+    assert model.fit(FRAME[["age"]]).n_features_in_ == 1
+    model = clone(REGRESSION).set_params(levels=None, columns=["age", "pay"]).fit(FRAME, PAY)
+    assert model.n_features_in_ == 2  # as scikit-learn counts them
+    with pytest.warns(UserWarning, match="feature names"), pytest.raises(ValueError, match="text"):
+        model.predict(FRAME.to_numpy())
+    numbers = FRAME.assign(sector=0.0).to_numpy()
+    with pytest.warns(UserWarning, match="feature names"):
+        np.testing.assert_array_equal(model.predict(numbers), model.predict(FRAME))
+
+
+def test_labels_beside_what_is_not_in_memory_are_refused() -> None:
+    with pytest.raises(TypeError, match="name of the label's column"):
+        clone(REGRESSION).fit(pl.from_pandas(FRAME).lazy(), PAY)

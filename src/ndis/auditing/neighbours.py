@@ -159,6 +159,8 @@ class _Form:
         if not batches:
             raise ValueError("The table has no rows; hand over at least one.")
         frame = pa.Table.from_batches(batches)
+        if table.rows.labels is not None:  # labels that were handed over beside it are in it now
+            label = table.rows.labels.columns[0]
         return cls._known(frame, label, table.rows, table.drop_missing)
 
     @classmethod

@@ -53,7 +53,6 @@ _IN_OPTIONS = {
     r"convert it \(such as with `to_replace`\), or use": "pass another --relation, or use",
     r"call `plan` with all guarantees": "fill it with `ndis ledger plan`",
     r"header=False and names\b": "--no-header and --names",
-    r"\(drop_missing=True\)": "with --drop-missing",
     r"\bpass debias=False": "pass --no-debias",
     r"\b(header|drop_missing)=True": r"--\1",
     r"\b(header|drop_missing)=False": r"--no-\1",

@@ -224,12 +224,34 @@ class PrivateEstimator(Method, BaseEstimator):  # type: ignore[misc]  # scikit-l
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
 
-def validated(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> Any:
-    """Rows and labels as scikit-learn checks them, silently: a warning would tell of giants."""
+def validated(estimator: BaseEstimator, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """Rows and labels as scikit-learn checks them, silently: a warning would tell of giants.
+
+    Some of its messages quote values of the data; ours say the same without them.
+    """
     from sklearn.utils.validation import validate_data
 
-    with np.errstate(over="ignore", invalid="ignore"):
-        return validate_data(estimator, X, y, **options)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return validate_data(estimator, X, y, **options)
+    except ValueError as error:
+        told = next((ours for theirs, ours in _UNQUOTED.items() if theirs in str(error)), "")
+        if not told:
+            raise
+    raise ValueError(told)
+
+
+_TEXT = "Expected numbers, got text; hand over a data frame and list the levels of its text."
+_UNQUOTED = {
+    "could not convert string": _TEXT,
+    "Unable to convert": _TEXT,
+    "dtype='numeric' is not compatible": _TEXT,
+    "Complex data": "Complex data not supported; hand over real numbers.",
+    "Expected 2D array": "Expected 2D array, rows and columns, got another shape. Reshape your "
+    "data either using array.reshape(-1, 1) or array.reshape(1, -1).",
+    "Input y contains": "Expected finite labels, but Input y contains NaN or infinity; drop those "
+    "rows, for a fit with drop_missing=True.",
+}
 
 
 def _asked(name: str, value: Any) -> Any:

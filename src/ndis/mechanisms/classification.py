@@ -20,12 +20,10 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
-from ndis.mechanisms.base import validated
 from ndis.mechanisms.centre import centre_of, count_noise, count_of, draw_centre
 from ndis.mechanisms.classification_newton import (
     Newton,
@@ -36,7 +34,7 @@ from ndis.mechanisms.classification_newton import (
 )
 from ndis.mechanisms.intervals import Intervals
 from ndis.mechanisms.run import Arrays, Forecast, Plan
-from ndis.mechanisms.tabular import TableEstimator
+from ndis.mechanisms.tabular import Classifier, TableEstimator, unclassified_labels
 from ndis.mechanisms.target import Noise, Part
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import (
@@ -134,7 +132,7 @@ class Logits:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignore[misc]
+class PrivateLogisticRegression(Classifier, TableEstimator):
     """Logistic regression, private for every person with one row in the table.
 
     Parameters
@@ -309,18 +307,16 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
             classes = Columns(labels, limits=dict.fromkeys(labels, (0.0, 1.0)), centred=False)
         return Rows(features, classes, weighted=False)
 
-    def _arrays(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Rows, and an indicator of each class."""
+    def _arrays(self, X: Any, y: Any, numeric: bool = False) -> tuple[Any, Any]:
+        """Rows, and an indicator of each class; NaN where the label is missing."""
         known = self.declared_classes()
-        if _elsewhere(X):
-            self.n_features_in_ = X.shape[1]
-            labels = y if hasattr(y, "__dlpack__") else np.asarray(y)
-        else:
-            X, labels = validated(self, X, y, accept_sparse="csr", dtype="numeric")
+        X, labels = super()._arrays(X, y, numeric=False)
         xp = namespace(labels)
         _check_distinct(known, labels)
-        indicators = [xp.astype(labels == name, xp.float64) for name in known.tolist()]
-        return X, xp.stack(indicators, axis=1)
+        stacked = xp.stack([xp.astype(labels == n, xp.float64) for n in known.tolist()], axis=1)
+        if self.drop_missing and xp is np:
+            stacked[[each is None or each != each for each in labels.tolist()]] = np.nan
+        return X, stacked
 
     def _public(self, data: Table) -> dict[str, Any]:
         rows, known = data.rows, self.declared_classes().tolist()
@@ -331,10 +327,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
 
     def _check_raw(self, sums: Mapping[str, ExactSum]) -> None:
         if sums["unclassified"].value > 0:
-            raise ValueError(
-                "Expected labels from the declared classes, got another one; remove those rows, "
-                "declare more classes, or use a regression where labels are continuous."
-            )
+            raise unclassified_labels()
 
     def _study(self, data: Table, plan: Plan) -> dict[str, ExactSum]:
         return self.read_totals(data)
@@ -378,7 +371,6 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
         self.coef_, self.intercept_ = arrays["coef"], arrays["intercept"]
         self.feature_names_ = rows.features.names
         self._recipe_used = Rows(rows.features)
-        self._from_arrays = rows.labels is not None and len(rows.labels.columns) > 1
         # A list, since scikit-learn allows no new attribute in a prediction.
         self._told: list[Logits] = [] if self._solution is None else [self._solution]
 
@@ -422,10 +414,7 @@ class PrivateLogisticRegression(ClassifierMixin, TableEstimator):  # type: ignor
     def decision_function(self, X: Any) -> FloatArray:
         """Moderated log-odds of the second of two classes, or logits of every class."""
         check_is_fitted(self, "release_")
-        names = self._recipe_used.features.columns
-        if self._from_arrays and not _elsewhere(X):
-            X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
-        table = Table.open(X, names).with_rows(self._recipe_used)
+        table = self._new_rows(X, self._recipe_used.features)
         logits = table.measure(self._logits.moderated, len(self.classes_)).T
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
@@ -451,11 +440,6 @@ def _check_distinct(classes: Any, labels: Any) -> None:
             f"Expected classes that labels of type {kind} can tell apart, got "
             f"{classes.tolist()!r}; hand over labels as whole numbers."
         )
-
-
-def _elsewhere(X: Any) -> bool:
-    """Whether these are rows of another array library, perhaps on a graphics card."""
-    return hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray)
 
 
 # -- parts -------------------------------------------------------------------------------------

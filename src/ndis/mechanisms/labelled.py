@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from ndis.mechanisms.run import Plan
 from ndis.mechanisms.tabular import TableEstimator
-from ndis.release import Release
-from ndis.tables import Columns, Rows, Table
+from ndis.tables import Columns, Rows, Table, on_host
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -66,11 +64,6 @@ class LabelledEstimator(TableEstimator):
         names = [name for name in known["columns"] if name not in labels]
         return self._both(self._recipe(names, self._limits_of(names, labels)), labels)
 
-    def _adopt(self, release: Release, data: Any, found: Any = None) -> None:
-        super()._adopt(release, data, found)
-        named = not isinstance(self.limits, list) and self.columns is not None
-        self._named_ = named if data is None else not data.nameless
-
     def _finish(self, rows: Rows) -> None:
         arrays = self.release_.arrays
         self.coef_ = np.asarray(arrays["coef"], dtype=np.float64)
@@ -92,8 +85,5 @@ class LabelledEstimator(TableEstimator):
         ----------
         X : array_like of shape (n_rows, n_features), or a table with the features' columns
         """
-        features = self._recipe_.features
-        if self._named_ and not isinstance(X, np.ndarray | list):
-            view = Table.open(X, features.columns).with_rows(Rows(features))
-            return np.hstack([block.features for block in view.blocks(raw=True)]).T
-        return validate_data(self, X, reset=False, dtype=np.float64, accept_sparse="csr")
+        blocks = self._new_rows(X, self._recipe_.features).blocks(raw=True)
+        return np.hstack([on_host(block.features) for block in blocks]).T

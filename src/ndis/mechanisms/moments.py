@@ -521,7 +521,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
         ndarray of shape (n_rows, n_components)
         """
         table, labels = self._open(X)
-        table = table.with_rows(self._rows(table, labels))
+        table = table.with_rows(self._rows(table, labels), drop_missing=False)
         weights = self.components_ / self.scale_
         parts = [
             weights @ (on_host(block.features) - self.mean_[:, None])

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ndis._validate import FloatArray
 from ndis.mechanisms.kernels import (
@@ -28,7 +27,7 @@ from ndis.mechanisms.kernels import (
 )
 from ndis.mechanisms.run import Forecast, Plan
 from ndis.mechanisms.spectrum import Spectrum
-from ndis.mechanisms.tabular import TableEstimator
+from ndis.mechanisms.tabular import Regressor, TableEstimator
 from ndis.mechanisms.target import Part
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import GRID_NORM, Columns, Rows, Table
@@ -45,7 +44,7 @@ _ROUNDS = 4
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[misc]
+class PrivateGaussianProcess(Regressor, TableEstimator):
     """Gaussian process regression, private for every person with one row in the table.
 
     Parameters
@@ -275,8 +274,8 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
 
     # -- parts -------------------------------------------------------------------------------
 
-    def _arrays(self, X: Any, y: Any) -> tuple[Any, Any]:
-        rows, labels = super()._arrays(X, y)
+    def _arrays(self, X: Any, y: Any, numeric: bool = True) -> tuple[Any, Any]:
+        rows, labels = super()._arrays(X, y, numeric)
         return rows, column_or_1d(labels, warn=True) if isinstance(labels, np.ndarray) else labels
 
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
@@ -348,13 +347,8 @@ class PrivateGaussianProcess(RegressorMixin, TableEstimator):  # type: ignore[mi
     def _inputs(self, X: Any) -> FloatArray:
         """New inputs, moved to their limits."""
         features = self._fitted.features
-        names = getattr(X, "column_names", getattr(X, "columns", ()))
-        if hasattr(self, "feature_names_in_") or not set(features.columns) <= set(names):
-            inputs = validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False)
-            inputs = inputs.toarray() if hasattr(inputs, "toarray") else inputs
-        else:
-            table = Table.open(X, list(features.columns)).with_rows(Rows(features))
-            inputs = np.vstack([on_host(block.features).T for block in table.blocks(raw=True)])
+        blocks = self._new_rows(X, features).blocks(raw=True)
+        inputs = np.vstack([on_host(block.features).T for block in blocks])
         return np.asarray(np.clip(inputs, features.low, features.high))
 
 

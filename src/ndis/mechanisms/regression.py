@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ndis import _validate
@@ -19,6 +18,7 @@ from ndis.mechanisms.regression_methods import newton, noisy_moments
 from ndis.mechanisms.regression_methods.errors import known
 from ndis.mechanisms.regression_methods.newton import MAX_ROUNDS
 from ndis.mechanisms.run import Arrays, Forecast, Plan
+from ndis.mechanisms.tabular import Regressor
 from ndis.mechanisms.target import Part
 from ndis.tables import GRID_NORM, MOST_ROWS, Columns, Rows, Table
 
@@ -31,7 +31,7 @@ _REASONS = {
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLeastSquares(RegressorMixin, LabelledEstimator):  # type: ignore[misc]
+class PrivateLeastSquares(Regressor, LabelledEstimator):
     """Linear regression, private for every person with one row in the table.
 
     Parameters

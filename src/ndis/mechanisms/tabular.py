@@ -8,11 +8,14 @@ docs/how-to-add-a-mechanism.md has an example.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from ndis import _validate
 from ndis.mechanisms import octaves
@@ -29,11 +32,48 @@ from ndis.tables import (
     Rows,
     Table,
     known_levels,
+    on_host,
     require_names,
 )
+from ndis.tables.columns import default_names
 
 # An estimator cannot see earlier steps of a pipeline.
 EARLIER = "Whatever was done to the array before is not covered."
+
+
+# How scikit-learn checks arrays; what is missing gets our sentence.
+_NUMBERS = {"dtype": "numeric", "ensure_all_finite": False}
+
+
+def _names(X: Any) -> list[str] | None:
+    """The names of a data frame's columns; None of arrays, and of frames that number them."""
+    if isinstance(X, Table):
+        return None
+    if hasattr(X, "collect_schema"):  # a LazyFrame warns who asks it for columns
+        found = X.collect_schema().names()
+    else:
+        found = X.column_names if hasattr(X, "column_names") else getattr(X, "columns", None)
+    if found is None:
+        return None
+    names = list(found)
+    return names if all(isinstance(name, str) for name in names) else None
+
+
+def _apart(name: str, taken: Collection[str]) -> str:
+    """A name that none of these is."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _elsewhere(X: Any) -> bool:
+    """Whether these are rows of another array library, perhaps on a graphics card."""
+    return hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray)
+
+
+def _is_stored(X: Any) -> bool:
+    """Whether these are files, or a table that has been opened."""
+    return isinstance(X, Table | str | os.PathLike)
 
 
 def _is_private(limits: Any) -> bool:
@@ -56,6 +96,57 @@ def _by_name(names: Sequence[str], limits: Any, what: str) -> dict[str, Any]:
     return dict(zip(names, pairs, strict=True))
 
 
+class _Scoring:
+    """What lets `score` take the name of the label's column."""
+
+    def score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """As in scikit-learn: R^2 of a regression, the share of right answers of a classifier.
+
+        Parameters
+        ----------
+        X : table
+            With the columns that were fitted.
+        y : array_like or str
+            Labels, or the name of the label's column in `X`.
+        sample_weight : array_like, optional
+        """
+        if isinstance(y, str):
+            X = Table.open(X, [*self._features_read, y])
+            y = self._label_values(Table.open(X, [y]))
+        score: float = super().score(X, y, sample_weight)  # type: ignore[misc]
+        return score
+
+
+class Regressor(_Scoring, RegressorMixin):  # type: ignore[misc]
+    """A regressor of scikit-learn, for estimators of tables."""
+
+    def _label_values(self, table: Table) -> Any:
+        """The numbers in the one column of a table."""
+        view = table.with_rows(Rows(Columns(table.columns, norm=1.0)))
+        return np.hstack([on_host(block.features)[0] for block in view.blocks(raw=True)])
+
+
+class Classifier(_Scoring, ClassifierMixin):  # type: ignore[misc]
+    """A classifier of scikit-learn, for estimators of tables."""
+
+    def _label_values(self: Any, table: Table) -> Any:
+        """The classes in the one column of a table."""
+        recipe = Columns(table.columns, {table.columns[0]: self.classes_.tolist()})
+        blocks = table.with_rows(Rows(recipe)).blocks(raw=True)
+        indicators = np.hstack([on_host(block.features) for block in blocks])
+        if not indicators.any(axis=0).all():
+            raise unclassified_labels()
+        return self.classes_[indicators.argmax(axis=0)]
+
+
+def unclassified_labels() -> ValueError:
+    """The error for labels that are none of the declared classes."""
+    return ValueError(
+        "Expected labels from the declared classes, got another one; remove those rows, declare "
+        "more classes, or use a regression where labels are continuous."
+    )
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class TableEstimator(PrivateEstimator):
     """An estimator that reads a table: which columns, within which public bounds.
@@ -76,6 +167,8 @@ class TableEstimator(PrivateEstimator):
         The columns to read, the label among them; all if not given.
     n_rows : int, optional
         The number of rows, only where it is public: then it becomes part of the release.
+    drop_missing : bool, default False
+        Whether `fit` leaves out rows with missing or infinite values; otherwise they are an error.
     """
 
     limits: Any = None
@@ -83,6 +176,7 @@ class TableEstimator(PrivateEstimator):
     levels: Mapping[str, Sequence[Any]] | None = None
     columns: Sequence[str] | None = None
     n_rows: int | None = None
+    drop_missing: bool = False
     fit_intercept = False
     needs: ClassVar[tuple[str, ...]] = ("limits|data_norm",)
     # Whether the table is read again once its limits are known; what else is added up of its raw
@@ -152,7 +246,10 @@ class TableEstimator(PrivateEstimator):
     def _adopt(self, release: Release, data: Any, found: Any = None) -> None:
         super()._adopt(release, data, found)
         rows = self._rows_certified() if data is None else data.rows
-        self.n_features_in_ = len(rows.features.columns)
+        self._features_read = names = rows.features.columns
+        self._nameless = names == default_names(len(names)) if data is None else data.nameless
+        if not hasattr(self, "feature_names_in_"):
+            self.n_features_in_ = len(names)
         self._solution = found
         rows = octaves.found(rows, release.arrays, self.noise_scale_)
         self._finish(rows)
@@ -181,9 +278,12 @@ class TableEstimator(PrivateEstimator):
     def _open(self, X: Any, y: Any = None) -> tuple[Table, tuple[str, ...]]:
         """The table, its schema looked at once; and the names of the labels."""
         typed = [*(self.levels or {}), *(self.limits if isinstance(self.limits, Mapping) else {})]
+        dropping = bool(self.drop_missing)
         if y is None or isinstance(y, str):
+            if hasattr(self, "feature_names_in_"):  # of an earlier fit to rows and labels
+                del self.feature_names_in_
             names: tuple[str, ...] = () if y is None else (y,)
-            table = Table.open(X, self.columns, typed=[*typed, *names])
+            table = Table.open(X, self.columns, typed=[*typed, *names], drop_missing=dropping)
             for name in names:
                 if name not in table.columns:
                     where = "columns" if self.columns is not None else "the table"
@@ -192,29 +292,59 @@ class TableEstimator(PrivateEstimator):
                         f"add it, or name one of {', '.join(map(repr, table.columns))}."
                     )
             return table, names
+        if (features := _names(X)) is not None:
+            return self._open_frame(X, y, features, typed)
         rows, labels = self._arrays(X, y)
-        features = getattr(self, "feature_names_in_", None)
-        label = "y"
-        n_features = rows.shape[1]
-        if features is None:
-            features = [f"x{index}" for index in range(n_features)]
-        else:
-            require_names(features, [*typed, *(self.columns or ())], y)
-        while label in features:
-            label += "_"
         n_labels = 1 if labels.ndim == 1 else labels.shape[1]
-        names = (label,) if n_labels == 1 else tuple(f"{label}{i}" for i in range(n_labels))
-        table = Table.open(rows, [*map(str, features), *names], labels=labels, label=label)
+        names = ("y",) if n_labels == 1 else tuple(f"y{index}" for index in range(n_labels))
+        columns = [*default_names(rows.shape[1]), *names]
+        table = Table.open(rows, columns, labels=labels, label="y", drop_missing=dropping)
         return table, names
 
-    def _arrays(self, X: Any, y: Any) -> tuple[Any, Any]:
+    def _open_frame(
+        self, X: Any, y: Any, features: Sequence[str], typed: Sequence[str]
+    ) -> tuple[Table, tuple[str, ...]]:
+        """A data frame and labels beside it, which keep their name where they have one."""
+        require_names(features, [*typed, *(self.columns or ())], y)
+        validated(self, X, skip_check_array=True)  # remembers the names of the columns
+        if (own := _names(y)) is None:
+            own = [y.name] if isinstance(getattr(y, "name", None), str) else ["y"]
+            if np.ndim(y) == 2 and (n_labels := np.shape(y)[1]) > 1:
+                own = [f"{own[0]}{index}" for index in range(n_labels)]
+        labels = tuple(_apart(name, features) for name in own)
+        columns = None
+        if self.columns is not None:
+            columns = [*(name for name in self.columns if name not in labels), *labels]
+        known, dropping = [*features, *labels], bool(self.drop_missing)
+        table = Table.open(X, columns, labels=y, label=labels, typed=known, drop_missing=dropping)
+        return table, labels
+
+    def _arrays(self, X: Any, y: Any, numeric: bool = True) -> tuple[Any, Any]:
         """Rows and labels as arrays, checked as scikit-learn checks them."""
-        if hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray):
+        if _elsewhere(X):
             self.n_features_in_ = X.shape[1]
-            return X, y
-        numeric = {"dtype": "numeric", "y_numeric": True, "multi_output": True}
-        rows, labels = validated(self, X, y, accept_sparse="csr", **numeric)
+            return X, y if hasattr(y, "__dlpack__") else np.asarray(y)
+        of_rows: dict[str, Any] = {"accept_sparse": "csr", **_NUMBERS}
+        if self.drop_missing:  # labels may be missing, too
+            of_labels = {**_NUMBERS, "ensure_2d": False, "dtype": "numeric" if numeric else None}
+            rows, labels = validated(self, X, y, validate_separately=(of_rows, of_labels))
+        else:
+            how = {"y_numeric": numeric, "multi_output": numeric}
+            rows, labels = validated(self, X, y, **how, **of_rows)
         return rows, labels
+
+    def _new_rows(self, X: Any, features: Columns) -> Table:
+        """Rows to be answered for, by name or by position, as in `fit`; none is left out."""
+        check_is_fitted(self, "release_")
+        names, known = _names(X), hasattr(self, "feature_names_in_")
+        by_name = names is not None and (not self._nameless or {*features.columns} <= {*names})
+        if by_name and known:
+            validated(self, X, reset=False, skip_check_array=True)
+        elif not (by_name or _elsewhere(X) or _is_stored(X)):
+            X = validated(self, X, reset=False, accept_sparse="csr", **_NUMBERS)
+            if known and [*self.feature_names_in_] != [*features.columns]:
+                X = X[:, [[*self.feature_names_in_].index(name) for name in features.columns]]
+        return Table.open(X, features.columns).with_rows(Rows(features), drop_missing=False)
 
     def _limits_of(self, names: Sequence[str], labels: Sequence[str] = ()) -> Any:
         """The limits of some columns by name; None if only norms are declared."""
@@ -293,7 +423,8 @@ class TableEstimator(PrivateEstimator):
 
     def _public(self, data: Table) -> dict[str, Any]:
         """Names are those that were typed or confirmed (see `Table.open`)."""
-        named = {"columns": list(data.rows.columns)}
+        named: dict[str, Any] = {"columns": list(data.rows.columns)}
+        named["drop_missing"] = data.rows.drop_missing
         other = {} if self._other is None else self._other._public(data.rows)
         return {**super()._public(data), **named, **other}
 

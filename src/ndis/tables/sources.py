@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -189,8 +189,61 @@ def _open_scipy(matrix: Any) -> Source:
     return Source(default_names(by_row.shape[1]), read, int(by_row.shape[0]), nameless=True)
 
 
-def with_labels(source: Source, labels: Any, name: str) -> Source:
-    """A source without names, and labels beside it."""
+def with_labels(source: Source, labels: Mapping[str, Any]) -> Source:
+    """A source whose columns have names, and columns of labels beside it."""
+    if source.n_rows is None or source.reduce is not None or source.once:
+        raise TypeError(
+            "Expected the name of the label's column for a table that is not in memory, got "
+            "values; pass the name of one of its columns."
+        )
+    for column in labels.values():
+        require_as_many(len(column), source.n_rows)
+
+    def read(request: Request) -> Iterator[Records]:
+        own = tuple(name for name in request.columns if name not in labels)
+        start = 0
+        for batch in source.read(replace(request, columns=own)):
+            stop = start + batch.num_rows
+            parts = {name: labels[name][start:stop] for name in request.columns if name in labels}
+            yield Records({**{name: batch.column(name) for name in own}, **parts})
+            start = stop
+
+    return replace(source, names=(*source.names, *labels), read=read)
+
+
+def label_columns(labels: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Labels, of any kind that scikit-learn takes, as columns of records by name."""
+    import pyarrow as pa
+
+    def column(name: str, values: Any) -> Any:
+        if hasattr(values, "iloc"):
+            return _column(name, values)
+        array = np.asarray(values)
+        if array.dtype.kind in "biufM":
+            return pa.array(array)
+        objects = array.astype(object)
+        objects[[each is None or each != each for each in objects]] = None
+        return objects
+
+    if not hasattr(labels, "iloc"):
+        labels = np.asarray(labels)
+    if labels.ndim == 1:
+        return {name: column(name, labels) for name in names}
+    each = labels.iloc if hasattr(labels, "iloc") else labels
+    return {name: column(name, each[:, index]) for index, name in enumerate(names)}
+
+
+def require_as_many(n_labels: int, n_rows: int) -> None:
+    """Refuse labels that are not one for each row."""
+    if n_labels != n_rows:
+        raise ValueError(
+            f"Expected one label for each row, got {n_labels} labels; hand over both from the same "
+            "table. Found input variables with inconsistent numbers of samples."
+        )
+
+
+def with_label_arrays(source: Source, labels: Any, name: str) -> Source:
+    """A source without names, and an array of labels beside it."""
 
     def read(request: Request) -> Iterator[Batch]:
         start = 0

@@ -20,7 +20,15 @@ from ndis.tables.files import looks_like_a_value
 from ndis.tables.grid import mark_weights, residue
 from ndis.tables.progress import track
 from ndis.tables.rows import Rows
-from ndis.tables.sources import Request, Source, open_source, with_labels
+from ndis.tables.sources import (
+    Request,
+    Source,
+    label_columns,
+    open_source,
+    require_as_many,
+    with_label_arrays,
+    with_labels,
+)
 from ndis.tables.threads import map_in_order
 from ndis.tables.values import TEXT, Records
 
@@ -107,7 +115,7 @@ class Table:
         columns: Sequence[str] | None = None,
         *,
         labels: Any = None,
-        label: str = "y",
+        label: str | Sequence[str] = "y",
         drop_missing: bool = False,
         device: str | None = None,
         typed: Sequence[str] = (),
@@ -128,9 +136,9 @@ class Table:
         columns : sequence of str, optional
             The columns to read, in order; all if not given. For an array, the names of its columns.
         labels : array_like of shape (n_rows,) or (n_rows, n_labels), optional
-            Labels of the rows of an array.
-        label : str
-            Their name.
+            Labels of the rows of an array or a data frame.
+        label : str or sequence of str
+            Their name; beside a data frame, that of each.
         drop_missing : bool, default False
             Whether records with missing or infinite values are left out; otherwise they are an
             error.
@@ -144,15 +152,21 @@ class Table:
             `ndis.tables.files.TextFormat`).
         """
         if isinstance(source, Table):
-            return source if columns is None else source._select(tuple(columns))
+            dropping = source.drop_missing or drop_missing
+            if columns is None and dropping == source.drop_missing:
+                return source
+            return source._select(source.columns if columns is None else tuple(columns), dropping)
         if isinstance(columns, str):
             raise TypeError(
                 f"Expected columns to be a list of names, got the string {columns!r}; "
                 f"pass [{columns!r}]."
             )
         opened = open_source(source, **written)
-        if labels is not None:
-            opened = with_labels(opened, _checked_labels(labels, opened), label)
+        if labels is not None and opened.nameless:
+            opened = with_label_arrays(opened, _checked_labels(labels, opened), str(label))
+        elif labels is not None:
+            names = [label] if isinstance(label, str) else label
+            opened = with_labels(opened, label_columns(labels, names))
         confirmed = bool(written.get("header")) or written.get("names") is not None
         table = cls(opened, _chosen(opened, columns, confirmed, {*typed, *(columns or ())}))
         table.drop_missing = drop_missing
@@ -195,16 +209,23 @@ class Table:
         """Whether rows are summed on a device, where a pass costs little."""
         return self._source.device or self.device is not None
 
-    def with_rows(self, rows: Rows) -> Table:
+    def with_rows(self, rows: Rows, *, drop_missing: bool | None = None) -> Table:
         """A view of the same table: its records become integers by this recipe."""
-        view = Table(self._source, self.columns, replace(rows, drop_missing=self.drop_missing))
-        view.drop_missing, view.device = self.drop_missing, self.device
+        dropping = self.drop_missing if drop_missing is None else drop_missing
+        view = Table(self._source, self.columns, replace(rows, drop_missing=dropping))
+        view.drop_missing, view.device = dropping, self.device
         view._seen.update({name: seen for name, seen in self._seen.items() if name == "rows"})
         return view
 
-    def _select(self, columns: tuple[str, ...]) -> Table:
+    def complete(self) -> Table:
+        """A view that leaves out nothing: missing values are errors."""
+        view = self.with_rows(self.rows)
+        view._rows, view.drop_missing = replace(self.rows, drop_missing=False), False
+        return view
+
+    def _select(self, columns: tuple[str, ...], drop_missing: bool) -> Table:
         view = Table(self._source, _chosen(self._source, columns, True, set(columns)))
-        view.drop_missing, view.device = self.drop_missing, self.device
+        view.drop_missing, view.device = drop_missing, self.device
         return view
 
     # -- sums --------------------------------------------------------------------------------
@@ -413,9 +434,6 @@ def require_names(names: Iterable[str], typed: Collection[str] = (), labels: Any
 
 def _checked_labels(labels: Any, source: Source) -> Any:
     values = labels if hasattr(labels, "__dlpack__") else np.asarray(labels)
-    if source.n_rows is not None and values.shape[0] != source.n_rows:
-        raise ValueError(
-            f"Expected one label for each row, got {values.shape[0]} labels; hand over both from "
-            "the same table."
-        )
+    if source.n_rows is not None:
+        require_as_many(values.shape[0], source.n_rows)
     return values

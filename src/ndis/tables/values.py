@@ -40,8 +40,8 @@ _REMEDIES = {
 def missing_values(name: str) -> ValueError:
     """Return the error for a column that is not complete."""
     return ValueError(
-        f"Column {name!r} has missing or infinite values; drop those rows (drop_missing=True), or "
-        "fill them with a public constant: a mean of the data is not private."
+        f"Column {name!r} has missing or infinite values; drop those rows, for a fit with "
+        "drop_missing=True, or fill them with a public constant: a mean of the data is not private."
     )
 
 
