@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from commands import call
 from ndis.cli.console import ExitCode
 
@@ -10,3 +14,48 @@ def test_the_owner_sees_more_on_standard_error_only(capsys, folder: Path) -> Non
     code, out, err = call(capsys, "check", "people.csv", "--columns", "a,b")
     assert (code, out) == (ExitCode.DONE, "")
     assert "4000 rows" in err
+
+
+UGLY = "ward;cost;day\n" + "".join(
+    f"{'AB'[k % 2]};{1 + k % 9}.{k:03d},50 EUR;{1 + k % 28:02d}.03.2024\n" for k in range(200)
+)
+WRITTEN = (
+    *("--delimiter", ";", "--decimal", ",", "--thousands", ".", "--units", "EUR"),
+    *("--dates", "day=%d.%m.%Y"),
+)
+
+
+def test_an_ugly_file_is_shown_as_it_will_be_read(capsys, tmp_path: Path) -> None:
+    (tmp_path / "stays.csv").write_text(UGLY)
+    code, _, err = call(capsys, "check", str(tmp_path / "stays.csv"), *WRITTEN)
+    assert code == ExitCode.DONE
+    cost = next(line for line in err.splitlines() if line.strip().startswith("cost"))
+    assert "double" in cost
+    assert "1000.5" in cost
+    assert "EUR" not in err
+
+
+def test_doubts_of_the_owner(capsys, tmp_path: Path) -> None:
+    (tmp_path / "stays.csv").write_text(UGLY)
+    file = str(tmp_path / "stays.csv")
+    _, _, err = call(capsys, "check", file, *WRITTEN, "--levels", "ward=a,B")
+    assert "No row has ward = 'a': levels are compared letter by letter" in err
+    said = ("--limits", "cost=0:5e6", "--limits", "day=2024-01-01:2024-12-31", "--label", "cost")
+    _, _, err = call(capsys, "check", file, *WRITTEN, "--levels", "ward=A,B", *said)
+    assert "Every row has one of the levels listed for ward" in err
+    assert "The limits of cost are more than 10 times as wide" in err
+    assert "The limits of day" in err
+    _, _, err = call(
+        capsys, "check", file, *WRITTEN, "--levels", "ward=A", "--limits", "cost=0:10000"
+    )
+    assert "No row" not in err
+    assert "Every row" not in err
+    assert "more than" not in err
+
+
+def test_embeddings(capsys, tmp_path: Path) -> None:
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(12.0)), 3)
+    pq.write_table(pa.table({"vector": lists}), tmp_path / "t.parquet")
+    code, _, err = call(capsys, "check", str(tmp_path / "t.parquet"))
+    assert code == ExitCode.DONE
+    assert "11" in err

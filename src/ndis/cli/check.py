@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,8 @@ OPTIONS = {
 }
 # More levels than this are counted, not listed.
 _MOST_LEVELS = 6
+# Limits are wide if they are more than this many times as wide as most of the values.
+_WIDE = 10
 
 
 def check(
@@ -65,21 +67,28 @@ def _tell_columns(table: Table, settings: Settings) -> int:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from ndis.tables.text import TextFormat, as_read
+    from ndis.tables.values import list_width
+
     records = pa.Table.from_batches(list(table.records()))
-    rows = []
+    written = TextFormat(**tables.written(settings))
+    rows, doubts = [], []
     for name in table.columns:
-        column = records[name]
+        column = as_read(name, records[name].combine_chunks(), written, settings.get("levels", {}))
+        records = records.set_column(records.schema.get_field_index(name), name, column)
         whole, least, largest = column.drop_null(), "", ""
+        numbers = whole.flatten() if list_width(column.type) else whole
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             known = pc.unique(whole).to_pylist()
             least = (
                 ", ".join(sorted(known)) if len(known) <= _MOST_LEVELS else f"{len(known)} kinds"
             )
-        elif len(whole):
-            ends = pc.min_max(whole).as_py()
+        elif len(numbers):
+            ends = pc.min_max(numbers).as_py()
             least, largest = _short(ends["min"]), _short(ends["max"])
         changed = _share(_changed(name, whole, settings), len(whole))
         rows.append([name, str(column.type), str(column.null_count), least, largest, changed])
+        doubts += [*_doubts(name, whole, settings)]
     print_table(
         f"{records.num_rows} rows, {records.drop_null().num_rows} of them without gaps",
         ["column", "type", "missing", "least", "largest", "beyond limits or levels"],
@@ -87,7 +96,41 @@ def _tell_columns(table: Table, settings: Settings) -> int:
         wrap=True,
         err=True,
     )
+    for doubt in doubts:
+        echo(doubt, err=True)
     return int(records.num_rows)
+
+
+def _doubts(name: str, whole: Any, settings: Settings) -> Iterator[str]:
+    """What the owner may not have meant."""
+    import numpy as np
+
+    from ndis.tables.values import level_positions, numbers
+
+    known = settings.get("levels", {}).get(name)
+    if known is not None and len(whole):
+        found = level_positions(name, whole, known)
+        absent = [repr(str(level)) for k, level in enumerate(known) if k not in found]
+        if absent:
+            yield (
+                f"No row has {name} = {' or '.join(absent)}: levels are compared letter by letter, "
+                "capitals count."
+            )
+        elif not (found < 0).any() and settings.get("label") not in (None, name):
+            yield (
+                f"Every row has one of the levels listed for {name}; beside an intercept leave one "
+                "out, the baseline that the others are compared with."
+            )
+    limits = settings.get("limits")
+    pair = limits.get(name) if isinstance(limits, Mapping) else None
+    if pair is not None and pair != "private" and len(whole):
+        low, high = _recipe([name], {"limits": {name: pair}}).limits[name]  # type: ignore[index]
+        least, largest = np.quantile(numbers(name, whole), [0.005, 0.995])
+        if high - low > _WIDE * (largest - least):
+            yield (
+                f"The limits of {name} are more than {_WIDE} times as wide as 99% of its values: "
+                "wide limits cost precision; take narrower ones if everybody may know them."
+            )
 
 
 def _changed(name: str, values: Any, settings: Settings) -> int | None:
@@ -99,11 +142,11 @@ def _changed(name: str, values: Any, settings: Settings) -> int | None:
     if name == settings.get("label"):
         pair = settings.get("label_limits", pair)
     if name in levels:
-        return int((level_positions(name, values.combine_chunks(), levels[name]) < 0).sum())
+        return int((level_positions(name, values, levels[name]) < 0).sum())
     if pair is None or pair == "private":
         return None
     low, high = _recipe([name], {"limits": {name: pair}}).limits[name]  # type: ignore[index]
-    found = numbers(name, values.combine_chunks())
+    found = numbers(name, values)
     return int(((found < low) | (found > high)).sum())
 
 

@@ -162,6 +162,9 @@ LEVELS = Option(
     "NAME=A,B,...",
     "a column and its levels, NAME=A,B,...",
 )
+FORMATS = Option(
+    list[str], _pairs, "NAME=%d.%m.%Y", "a column and the format of its dates, NAME=%d.%m.%Y"
+)
 RANGE = Option(str, _range, "LOW:HIGH", "two numbers or dates, LOW:HIGH")
 LIMITS = Option(
     list[str],

@@ -13,19 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 from ndis._validate import installed
 from ndis.cli.console import debugging, say
-from ndis.cli.settings import SWITCH, WORD, WORDS, Settings
+from ndis.cli.settings import FORMATS, SWITCH, WORD, WORDS, Settings
 
 if TYPE_CHECKING:
     from ndis._validate import FloatArray
     from ndis.tables import Table
 
 # How text files are written: what `ndis.tables.Table.open` takes.
-_TEXT = ("delimiter", "encoding", "header", "names")
+_TEXT = ("delimiter", "encoding", "header", "names", "decimal", "thousands", "units", "dates")
 OPTIONS = {
     "delimiter": WORD("What separates values in a text file; a comma by default."),
     "encoding": WORD("Encoding of a text file, such as latin-1; utf8 by default."),
     "header": SWITCH("Whether the first line holds names, which become part of the release."),
     "names": WORDS("Names of the columns of a file without a header line."),
+    "decimal": WORD(
+        "What stands before the decimals of a number: a point (the default) or a comma."
+    ),
+    "thousands": WORD("What stands between groups of three digits, such as a point or a space."),
+    "units": WORDS("What may stand beside a number and is left out, such as EUR or %."),
+    "dates": FORMATS("A column whose dates are not written 2024-12-31, and their format."),
     "drop_missing": SWITCH("Leave out rows with missing or infinite values."),
 }
 COLUMNS = {"columns": WORDS("Columns to read; all by default.")}
@@ -51,6 +57,12 @@ def name_columns(settings: Settings) -> Settings:
     return Settings({**settings, "columns": [*named, *([] if label is None else [label])]})
 
 
+def written(settings: Settings) -> dict[str, Any]:
+    """How a text file is written, as far as that was said."""
+    said = {name: settings[name] for name in _TEXT if name in settings}
+    return {"header": False, **said} if "names" in said else said
+
+
 @contextmanager
 def opened(
     source: str, settings: Settings, spark: str | None = None, *, edges: bool = False
@@ -61,13 +73,11 @@ def opened(
     """
     from ndis.tables import Table
 
-    written = {name: settings[name] for name in _TEXT if name in settings}
-    if "names" in written:
-        written.setdefault("header", False)
+    form = written(settings)
     columns = settings.get("columns")
     if not isinstance(columns, list):  # of a matrix it is the noise along them
         columns = None
-    reading = nullcontext(source) if spark is None else _on_spark(source, spark, settings, written)
+    reading = nullcontext(source) if spark is None else _on_spark(source, spark, settings, form)
     with reading as data:
         if edges:
             names = ["source", "target", *filter(None, [settings.get("weight")])]
@@ -77,7 +87,7 @@ def opened(
                 columns,
                 drop_missing=bool(settings.get("drop_missing", False)),
                 typed=[*settings.get("levels", {}), *filter(None, [settings.get("label")])],
-                **written,
+                **form,
             )
             names = [*data.columns]
         say(f"columns read: {', '.join(names)}")

@@ -48,11 +48,13 @@ class Batch:
         if rows.drop_missing:
             data = data.drop_null()
 
+        kinds = rows.kinds
+
         def read(name: str) -> Any:
             column = data.column(name)
             if name in rows.levels:
                 return level_positions(name, column, rows.levels[name])
-            return numbers(name, column, rows.widths.get(name))
+            return numbers(name, column, rows.widths.get(name), kinds[name])
 
         content: Any = {name: read(name) for name in rows.columns}
         labelled = rows.labels is not None and records.labels is None

@@ -21,7 +21,7 @@ from ndis._validate import FloatArray, positive
 from ndis.tables.arrays import beside, namespace
 from ndis.tables.exact import GRID_NORM
 from ndis.tables.grid import GIANT, Grid, shortened, whole
-from ndis.tables.values import days
+from ndis.tables.values import EITHER, NUMBER, Kind, days
 
 INTERCEPT = "intercept"
 # Between these, products of four bounds neither overflow nor lose digits to underflow.
@@ -58,6 +58,9 @@ class Columns:
         Whether limits are moved to be symmetric about zero.
     widths : mapping of str to int, optional
         Columns that hold a list of numbers in each record, such as embeddings, and its length.
+    kinds : mapping of str to kind, optional
+        What each column holds, as its levels or limits say: no dates where limits are numbers.
+        Kept when other limits are found.
 
     Examples
     --------
@@ -73,6 +76,7 @@ class Columns:
     intercept: bool = False
     centred: bool = True
     widths: Mapping[str, int] = field(default_factory=dict)
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
     # All of what follows is derived from it: names of the numbers in a row, in order; grid units of
     # one unit of each number; what is subtracted from it first; its limits.
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
@@ -90,8 +94,11 @@ class Columns:
         set_(self, "columns", tuple(self.columns))
         set_(self, "levels", known_levels(self.levels))
         _check_levels(self.levels, self.columns)
+        given = self.limits or {}
         if self.limits is not None:
             set_(self, "limits", self._checked_limits(self.limits))
+        kinds = {name: self.levels.get(name) or _kind(given.get(name)) for name in self.columns}
+        set_(self, "kinds", {**kinds, **self.kinds})
         first = (INTERCEPT,) if self.intercept else ()
         listed = (name for column in self.columns for name in self._names(column))
         set_(self, "names", (*first, *listed))
@@ -323,6 +330,13 @@ def _pair(name: str, limits: Any, centred: bool) -> tuple[float, float]:
             f"({low!r}, {high!r}); subtract a public number from the column."
         )
     return low, high
+
+
+def _kind(limits: Any) -> Kind:
+    """What a column with these limits holds."""
+    if limits is None or isinstance(limits, str):
+        return EITHER
+    return EITHER if any(isinstance(end, str | date | np.datetime64) for end in limits) else NUMBER
 
 
 def _as_number(limit: Any) -> float:

@@ -25,7 +25,8 @@ import numpy as np
 
 from ndis._validate import installed, without_secrets
 from ndis.tables.sources import Request, Source, arrow_source, open_parquet
-from ndis.tables.values import NotNumbers, Records, parsed, parsed_numbers
+from ndis.tables.text import NotNumbers, TextFormat, parsed, parsed_numbers
+from ndis.tables.values import Records
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,40 +39,6 @@ _FORMATS = {
 }
 # More files than this are opened when they are read, not all at once.
 _MOST_OPEN = 64
-
-
-@dataclass(frozen=True)
-class TextFormat:
-    """How a text file is written.
-
-    Parameters
-    ----------
-    delimiter : str, optional
-        What separates two values; a comma, or a tab in files named .tsv.
-    encoding : str, default "utf8"
-    header : bool, optional
-        True: the first line holds the names of the columns, whatever they look like. False: it is
-        a record. None: it holds names, which have not been confirmed.
-    names : sequence of str, optional
-        Names of the columns of a file without a header.
-    """
-
-    delimiter: str | None = None
-    encoding: str = "utf8"
-    header: bool | None = None
-    names: Sequence[str] | None = None
-
-    def __post_init__(self) -> None:
-        if (self.names is not None) != (self.header is False):
-            raise ValueError(
-                "Expected names exactly if there is no header line, got "
-                f"header={self.header} and names={self.names}; pass both or neither."
-            )
-
-    def separator(self, file: str) -> str:
-        """What separates two values in a file of this name."""
-        tabs = re.search(r"\.(tsv|tab)(\.|$)", file.lower()) is not None
-        return self.delimiter or ("\t" if tabs else ",")
 
 
 def open_files(paths: Sequence[str | os.PathLike[str]], **options: Any) -> Source:
@@ -457,9 +424,9 @@ def _open_text(handle: _Handle, written: TextFormat) -> Source:
             ) as reader:
                 for index, batch in enumerate(reader):
                     try:
-                        records = parsed(batch, request.kinds)
+                        records = parsed(batch, request.kinds, written)
                     except NotNumbers as error:
-                        if index == 0 and not _reads(str(batch.column(error.name)[0])):
+                        if index == 0 and not _reads(str(batch.column(error.name)[0]), written):
                             raise
                         place = names.index(error.name)  # text after numbers: in which line?
                         raise pa.ArrowInvalid(f"In CSV column #{place}") from None
@@ -523,7 +490,7 @@ def _explain(
                 f"Line {lines.line_num} of {name} has {len(line)} values where the first has "
                 f"{width}; mend that line, or pass the delimiter that separates values."
             )
-        if column is not None and lines.line_num > 1 and not _reads(line[int(column[1])]):
+        if column is not None and lines.line_num > 1 and not _reads(line[int(column[1])], written):
             return ValueError(
                 f"Line {lines.line_num} of {name} holds text in column number "
                 f"{int(column[1]) + 1} where earlier lines hold numbers; mend it, leave the "
@@ -532,14 +499,14 @@ def _explain(
     return ValueError(f"File {name} cannot be read as a table ({said.splitlines()[0]}); check it.")
 
 
-def _reads(cell: str) -> bool:
+def _reads(cell: str, written: TextFormat) -> bool:
     """Whether a cell is read as a number, or as missing."""
     import pyarrow as pa
 
-    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", cell):
+    if written.plain and re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", cell):
         return True
     try:
-        parsed_numbers(pa.array([cell]))
+        parsed_numbers(pa.array([cell]), written)
     except pa.ArrowInvalid:
         return False
     return True

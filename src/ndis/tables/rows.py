@@ -28,7 +28,7 @@ from ndis.tables.grid import (
     tentative,
     whole,
 )
-from ndis.tables.values import NUMBER, Kind, missing_values
+from ndis.tables.values import Kind, missing_values
 
 # Rows of a block in memory: columns a multiple of 4096 bytes apart get in each other's way.
 _STEP = BLOCK_ROWS - 8
@@ -68,8 +68,8 @@ class Rows:
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
-        """What each column that is read holds: numbers, or some of its public levels."""
-        return {name: self.levels.get(name, NUMBER) for name in self.columns}
+        """What each column that is read holds, as its limits or levels say."""
+        return {name: kind for group in self.groups for name, kind in group.kinds.items()}
 
     @property
     def widths(self) -> Mapping[str, int]:

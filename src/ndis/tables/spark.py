@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import codecs
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
@@ -21,9 +21,9 @@ import numpy as np
 
 from ndis._validate import without_secrets
 from ndis.tables.exact import Accumulator
-from ndis.tables.files import TextFormat, require_once
+from ndis.tables.files import require_once
 from ndis.tables.sources import Request, Source, Work
-from ndis.tables.values import Kind, parsed
+from ndis.tables.text import TextFormat, parsed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,10 +36,10 @@ _TASKS_OF_A_CORE = 2
 BatchFunction = Callable[["Iterator[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
 
 
-def open_frame(frame: Any, *, text: bool = False) -> Source:
+def open_frame(frame: Any, *, written: TextFormat | None = None) -> Source:
     """A Spark DataFrame. Its rows stay on the cluster: it is summed there, never read here.
 
-    One of `text` has no types: executors read each value as its column's kind.
+    One of text, `written` somehow, has no types: executors read each value as its column's kind.
     """
 
     def read(request: Request) -> Iterator[Any]:
@@ -53,7 +53,7 @@ def open_frame(frame: Any, *, text: bool = False) -> Source:
         tuple(frame.columns),
         read,
         widths=widths,
-        reduce=lambda request, work: reduce(frame, request, work, text),
+        reduce=lambda request, work: reduce(frame, request, work, written),
     )
 
 
@@ -67,7 +67,7 @@ def open_parquet(session: Any, path: str) -> Source:
 def open_text(session: Any, path: str, **written: Any) -> Source:
     """Text files, read through Spark as text: it would infer types from all lines.
 
-    `written` says how (see `ndis.tables.files.TextFormat`).
+    `written` says how (see `ndis.tables.text.TextFormat`).
     """
     form = TextFormat(**written)
     frame = session.read.csv(
@@ -82,11 +82,11 @@ def open_text(session: Any, path: str, **written: Any) -> Source:
     require_once(frame.inputFiles())
     if form.names is not None:
         frame = frame.toDF(*form.names)
-    source = open_frame(frame, text=True)
+    source = open_frame(frame, written=form)
 
     def summed(request: Request, work: Work) -> Accumulator:
         try:
-            return reduce(frame, request, work, text=True)
+            return reduce(frame, request, work, form)
         except Exception as error:  # Java's
             if "FAILED_READ_FILE" not in str(error):
                 raise
@@ -98,13 +98,14 @@ def open_text(session: Any, path: str, **written: Any) -> Source:
     return replace(source, reduce=summed, header=form.header is None)
 
 
-def reduce(frame: Any, request: Request, work: Work, text: bool = False) -> Accumulator:
+def reduce(
+    frame: Any, request: Request, work: Work, written: TextFormat | None = None
+) -> Accumulator:
     """The sums of all rows, added up on the executors."""
     n_tasks = _n_tasks(frame)
     chosen = _select(frame, request.columns).coalesce(n_tasks)
     with pickled_by_value(work):
-        kinds = request.kinds if text else {}
-        parts = chosen.mapInArrow(_summing(request.columns, kinds, work), _SCHEMA)
+        parts = chosen.mapInArrow(_summing(request, written, work), _SCHEMA)
         whole = parts.repartition(n_tasks, "sum", "piece").mapInArrow(_merging(), _SCHEMA)
         pieces = whole.collect()
     problem = next((piece.problem for piece in pieces if piece.problem is not None), None)
@@ -116,14 +117,17 @@ def reduce(frame: Any, request: Request, work: Work, text: bool = False) -> Accu
 _SCHEMA = "sum string, piece int, n_pieces int, shape array<int>, content binary, problem string"
 
 
-def _summing(columns: Sequence[str], kinds: Mapping[str, Kind], work: Work) -> BatchFunction:
+def _summing(request: Request, written: TextFormat | None, work: Work) -> BatchFunction:
     """Return the task that sums its partitions; an error in the data comes back as a sentence."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         total, problem = Accumulator(), None
         try:
             for batch in batches:
-                total.merge(work(parsed(batch.rename_columns(list(columns)), kinds)))
+                records = batch.rename_columns(list(request.columns))
+                if written is not None:
+                    records = parsed(records, request.kinds, written)
+                total.merge(work(records))
         except ValueError as error:
             problem = str(error)
             # Spark ends a Python process that leaves part of its input unread.

@@ -149,7 +149,7 @@ class Table:
             Names that the caller has typed elsewhere, as limits or levels: they are no secret.
         **written
             How a text file is written: delimiter, encoding, header, names (see
-            `ndis.tables.files.TextFormat`).
+            `ndis.tables.text.TextFormat`).
         """
         if isinstance(source, Table):
             dropping = source.drop_missing or drop_missing

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# The kind of a column: numbers, among which dates count in days, text, or the levels it may have.
-NUMBER, TEXT = "number", "text"
+# The kind of a column: numbers; numbers or dates, which count in days, where limits are dates or
+# not known; text; or the levels it may have.
+NUMBER, EITHER, TEXT = "number", "number or date", "text"
 Kind = str | tuple[Any, ...]
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -32,8 +33,15 @@ _PARTS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 # Integers up to this, and powers of ten up to 10^22, are doubles: their quotient is rounded once.
 _EXACT, _EXACT_POWER = 2**53, 22
 _REMEDIES = {
-    r"[+-]?[0-9.]+,[0-9]+$": "write its numbers with decimal points, 1.5 instead of 1,5",
-    r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]": "write its dates as 2024-12-31; they count in days",
+    r"[+-]?[0-9. ']+,[0-9]+$": "pass decimal=',' if 1,5 stands for one and a half",
+    r"[+-]?[0-9][0-9.,' ]*\D{1,4}$|\D{1,4}[0-9][0-9.,' ]*$": (
+        "pass units, such as units=['EUR'], for what stands beside its numbers, and decimal=',' if "
+        "they have a decimal comma"
+    ),
+    r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]": (
+        "pass dates with its format, such as dates={'day': '%d.%m.%Y'}, or write its dates as "
+        "2024-12-31"
+    ),
 }
 
 
@@ -118,20 +126,21 @@ def list_width(kind: pa.DataType) -> int | None:
     return int(kind.list_size) if pa.types.is_fixed_size_list(kind) else None
 
 
-def numbers(name: str, column: Any, width: int | None = None) -> NDArray[Any]:
+def numbers(name: str, column: Any, width: int | None = None, kind: Kind = EITHER) -> NDArray[Any]:
     """A column as numbers, without a copy where there is one; dates count in days.
 
     A column of lists of `width` numbers becomes a matrix with one row for each record.
     """
     import pyarrow.types as types
 
+    wanted = kind
     if isinstance(column, np.ndarray):
-        return _numbers_of_objects(name, column)
+        return _numbers_of_objects(name, column, wanted)
     if column.null_count:
         raise missing_values(name)
     kind = column.type
     if types.is_dictionary(kind):
-        return numbers(name, column.dictionary_decode())
+        return numbers(name, column.dictionary_decode(), kind=wanted)
     if width is not None:
         storage = column.storage if hasattr(column, "storage") else column
         flat = numbers(name, storage.flatten())
@@ -139,18 +148,20 @@ def numbers(name: str, column: Any, width: int | None = None) -> NDArray[Any]:
             raise _ragged(name)
         return flat.reshape(len(column), width)
     if types.is_date(kind) or types.is_timestamp(kind):
-        return _days(column)
+        if wanted == NUMBER:
+            raise dates_among_numbers(name)
+        return days_of(column)
     if types.is_decimal(kind):
         return _nearest_doubles(column)
     if types.is_list(kind) or types.is_large_list(kind):
         raise _ragged(name)
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-        raise _not_numbers(name, str(kind), str(column[0]) if len(column) else "")
+        raise not_numbers(name, str(kind), str(column[0]) if len(column) else "")
     values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return values
 
 
-def _days(array: pa.Array) -> NDArray[Any]:
+def days_of(array: pa.Array) -> NDArray[Any]:
     """Days since 1970 of dates and moments, those with a time zone in UTC; never overflows."""
     import pyarrow as pa
 
@@ -223,7 +234,7 @@ def _reader(kind: type) -> Callable[[Any], float] | None:
     return days if issubclass(kind, dt.date | np.datetime64) else None
 
 
-def _numbers_of_objects(name: str, objects: NDArray[Any]) -> NDArray[Any]:
+def _numbers_of_objects(name: str, objects: NDArray[Any], wanted: Kind) -> NDArray[Any]:
     kinds = set(map(type, objects))
     if type(None) in kinds:
         raise missing_values(name)
@@ -234,16 +245,26 @@ def _numbers_of_objects(name: str, objects: NDArray[Any]) -> NDArray[Any]:
             f"Column {name!r} mixes values of several types; make them all numbers or all text."
         )
     if others:
-        raise _not_numbers(name, others[0].__name__, str(objects[0]))
+        raise not_numbers(name, others[0].__name__, str(objects[0]))
+    if wanted == NUMBER and days in readers.values():
+        raise dates_among_numbers(name)
     doubles = [readers[type(value)](value) for value in objects]  # type: ignore[misc]
     return np.array(doubles, dtype=np.float64)
 
 
-def _not_numbers(name: str, kind: str, first: str = "") -> ValueError:
+def not_numbers(name: str, kind: str, first: str = "") -> ValueError:
     """The error for a column of something else; what to do is told by what its first value is."""
     looks = (remedy for pattern, remedy in _REMEDIES.items() if re.match(pattern, first))
     remedy = next(looks, "leave it out or list its levels")
     return ValueError(f"Column {name!r} holds {kind}, not numbers; {remedy}.")
+
+
+def dates_among_numbers(name: str) -> ValueError:
+    """The error for dates in a column whose limits are numbers."""
+    return ValueError(
+        f"Column {name!r} holds dates, and its limits are numbers; write them as dates, such as "
+        "2015-01-01 and 2024-12-31."
+    )
 
 
 def _ragged(name: str) -> ValueError:
@@ -271,7 +292,7 @@ def level_positions(name: str, column: Any, known: Sequence[Any]) -> NDArray[Any
     try:
         value_set = pa.array(known, type=column.type)
     except (pa.ArrowException, TypeError, OverflowError):
-        raise _other_levels(name, str(column.type), known) from None
+        raise other_levels(name, str(column.type), known) from None
     positions = pc.index_in(column, value_set=value_set)
     values: NDArray[Any] = np.asarray(pc.fill_null(positions, -1).to_numpy(zero_copy_only=False))
     return values
@@ -287,7 +308,7 @@ def _positions_of_objects(name: str, objects: NDArray[Any], known: Sequence[Any]
     for kind in kinds:
         alike = [place for place, family in enumerate(families) if family == _family(kind)]
         if not alike:
-            raise _other_levels(name, kind.__name__, known)
+            raise other_levels(name, kind.__name__, known)
         key = _key(kind)
         # Of levels that are one number in single precision the first counts.
         lookups[kind] = key, {key(known[place]): place for place in reversed(alike)}
@@ -313,7 +334,7 @@ def _key(kind: type) -> Callable[[Any], Any]:
     return lambda value: value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def _level_type(name: str, known: Sequence[Any]) -> pa.DataType:
+def level_type(name: str, known: Sequence[Any]) -> pa.DataType:
     """The Arrow type by which text is compared with levels."""
     import pyarrow as pa
 
@@ -326,112 +347,9 @@ def _level_type(name: str, known: Sequence[Any]) -> pa.DataType:
         ) from None
 
 
-def _other_levels(name: str, kind: str, known: Sequence[Any]) -> ValueError:
+def other_levels(name: str, kind: str, known: Sequence[Any]) -> ValueError:
+    """The error for levels that are of another type than their column."""
     return ValueError(
         f"Expected levels of column {name!r} to be of its type {kind}, "
         f"got {list(known)!r}; list them as they are written in the table."
     )
-
-
-# --- text -------------------------------------------------------------------------------------
-
-# How text files say that a value is missing, where numbers are expected.
-_MISSING = (
-    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
-    *("N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"),
-)
-_MOMENT = r"^\d{4}-\d{2}-\d{2}"
-
-
-class NotNumbers(ValueError):
-    """The error for a column in which text stands where numbers are expected."""
-
-    def __init__(self, name: str, first: str) -> None:
-        super().__init__(str(_not_numbers(name, "string", first)))
-        self.name = name
-
-
-def parsed(batch: pa.RecordBatch, kinds: Mapping[str, Kind]) -> pa.RecordBatch:
-    """Columns of text as what public parameters say that they are, each value read by itself.
-
-    Numbers are written 1.5 or 1e3, dates 2024-12-31, moments 2024-12-31 12:30:00, with a time zone
-    or in UTC; true and false are one and zero.
-    """
-    import pyarrow as pa
-
-    columns = (
-        _parsed(name, column, kinds[name]) if name in kinds else column
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    )
-    return pa.RecordBatch.from_arrays([*columns], names=batch.schema.names)
-
-
-def _parsed(name: str, text: pa.Array, kind: Kind) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if kind == TEXT:
-        return pc.if_else(pc.equal(text, ""), pa.scalar(None, text.type), text)
-    if isinstance(kind, str):
-        try:
-            return parsed_numbers(text)
-        except pa.ArrowInvalid:
-            raise NotNumbers(name, str(text[0])) from None
-    wanted = _level_type(name, kind)
-    if pa.types.is_string(wanted):
-        return text
-    small = pa.types.is_integer(wanted) and all(abs(level) < _EXACT for level in kind)
-    try:
-        if small or pa.types.is_floating(wanted):
-            return parsed_numbers(text).cast(pa.float64() if small else wanted)
-        return _without_gaps(text).cast(wanted)
-    except pa.ArrowInvalid:
-        raise _other_levels(name, "string", kind) from None
-
-
-def _without_gaps(text: pa.Array) -> pa.Array:
-    """Text without spaces around it; what says that a value is missing becomes null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    text = pc.utf8_trim_whitespace(text)
-    missing = pc.is_in(text, value_set=pa.array(_MISSING))
-    return pc.if_else(missing, pa.scalar(None, text.type), text)
-
-
-def parsed_numbers(text: pa.Array) -> pa.Array:
-    """Text as numbers, each value read by itself; Arrow's error where one is none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    try:  # almost always; what is read here is read alike below
-        return text.cast(pa.float64())
-    except pa.ArrowInvalid:
-        text = _without_gaps(text)
-    doubles = np.full(len(text), np.nan)
-    left = text.is_valid().to_numpy(zero_copy_only=False)
-    for pattern, read in _READERS:
-        matches = pc.fill_null(pc.match_substring_regex(text, pattern), False)
-        where = left & matches.to_numpy(zero_copy_only=False)
-        if where.any():
-            doubles[where] = read(text.take(np.flatnonzero(where)))
-        left &= ~where
-    return pa.array(doubles)
-
-
-def _parsed_moments(text: pa.Array, zone: str | None = None) -> NDArray[Any]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    microseconds = pc.replace_substring_regex(text, r"(\.\d{6})\d+", r"\1")
-    return _days(microseconds.cast(pa.timestamp("us", zone)))
-
-
-# How text is read, by what it looks like; the first that fits.
-_READERS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
-    (rf"{_MOMENT}[ T].*(Z|[+-]\d{{2}}(:?\d{{2}})?)$", lambda text: _parsed_moments(text, "UTC")),
-    (_MOMENT, _parsed_moments),
-    ("^(?i:true)$", lambda text: 1.0),
-    ("^(?i:false)$", lambda text: 0.0),
-    ("", lambda text: text.cast("float64").to_numpy(zero_copy_only=False)),
-)

@@ -25,6 +25,7 @@ from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP, noise_multiplier, shift_profile
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.tables import Columns
+from ndis.tables.values import EITHER
 
 SCHEMA = "ndis-party/1"
 PROTECTS = ("party", "person")
@@ -128,7 +129,10 @@ class Agreement:
 
     def recipe(self, party: str) -> Columns:
         """How a party's records become rows of integers."""
-        return Columns(self.party_columns(party), limits=self.parties[party])
+        # Agreements count dates in days, as limits and as values.
+        columns = self.party_columns(party)
+        either = dict.fromkeys(columns, EITHER)
+        return Columns(columns, limits=self.parties[party], kinds=either)
 
     def _components(self) -> int:
         if self.n_components is not None:
