@@ -136,7 +136,7 @@ def fit(torch, x, truth, y, n_rounds: int) -> None:
 def scores(torch, x, truth, y, n_rounds: int = 12) -> None:
     """The passes of a logistic regression: moments, and gradients with weighted residuals."""
     names = [f"y{index}" for index in range(y.shape[1])]
-    labels = Columns(names, limits=dict.fromkeys(names, (0.0, 1.0)), centred=False)
+    labels = Columns(names, limits=dict.fromkeys(names, (0.0, 1.0)), centered=False)
     d, K = truth.shape
     view = Table.open(x, labels=y)
     theta = np.round(truth.cpu().numpy() * 2.0**30)

@@ -135,8 +135,8 @@ def opendp_components(table: np.ndarray, epsilon: float) -> np.ndarray | None:
 
 def components(folder: Path, runs: int) -> None:
     print(f"Share of the variance of the best three directions, {runs} runs (OpenDP: 3)")
-    print("  data, epsilon: default, norm='declared' (Analyze Gauss), center=True, OpenDP")
-    ways = ({}, {"norm": "declared"}, {"center": True})
+    print("  data, epsilon: default, radius='declared' (Analyze Gauss), center=True, OpenDP")
+    ways = ({}, {"radius": "declared"}, {"center": True})
     for name in NAMES:
         table = standardised(folder, name)
         for epsilon in (0.1, 1.0):

@@ -173,11 +173,11 @@ def passes(frame: Any, rounds: int, many: bool) -> dict[str, float]:
     from ndis.tables.sums import CutMoments, Pull, PullSum, moments, totals
 
     rng = np.random.default_rng(0)
-    rows = Rows(Columns(NAMES, norm=10.0), Columns(["y"], limits={"y": (-4, 4)}, centred=False))
+    rows = Rows(Columns(NAMES, norm=10.0), Columns(["y"], limits={"y": (-4, 4)}, centered=False))
     table = Table.open(frame, [*NAMES, "y"]).with_rows(rows)
     vectors = np.rint(rng.standard_normal((D, 10)) * 2.0**30 / np.sqrt(D))
     pull = Pull(vectors, 2.0**-52, np.full(2, 2.0**-52), np.zeros(2), 1.0, 1.0, 1e-9)
-    centre = np.rint(rng.standard_normal(D) * 2.0**15)
+    center = np.rint(rng.standard_normal(D) * 2.0**15)
     ladder = tuple(0.1 * 2.0 ** (-np.arange(16) / 4))
 
     def bare(task: Any) -> Callable[[], object]:
@@ -189,11 +189,11 @@ def passes(frame: Any, rounds: int, many: bool) -> dict[str, float]:
     return least(
         {
             "nothing": bare(consume),
-            "centre": lambda: table.sum(totals),
+            "center": lambda: table.sum(totals),
             "bare moments": bare(bare_gram),
             "moments": lambda: table.sum(moments),
             "bare norms and cut moments": bare(bare_norms),
-            "norms and cut moments": lambda: table.sum(CutMoments(newton.n_cuts(D), centre)),
+            "norms and cut moments": lambda: table.sum(CutMoments(newton.n_cuts(D), center)),
             "bare gradient": bare(bare_gradient),
             "gradient": lambda: table.sum(PullSum(pull, (0.1,), 2.0**18)),
             "gradients of a ladder of clips": lambda: table.sum(

@@ -52,7 +52,7 @@ def settings() -> list[dict]:
         points = rng.uniform(size=(int(rng.integers(1, 9)), 1)).tolist()
         models = {
             "logistic": PrivateLogisticRegression(
-                **common, data_norm=1.0, lam=lam, n_draws=n_draws, classes=[-1, 1],
+                **common, data_norm=1.0, prior_precision=lam, n_draws=n_draws, classes=[-1, 1],
                 method="posterior", max_rows=ROWS[1] if i % 2 else None,
             ),
             "linear": linear_regression(

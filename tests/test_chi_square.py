@@ -245,8 +245,8 @@ def test_bad_input_gets_one_sentence(make: object, words: str) -> None:
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_tail_without_digits_is_not_made_up_from_the_other(sign: float) -> None:
     """A law that is nearly a constant: 1 less the common tail was rounding alone, or nothing."""
-    weights, centres = [3.19625711e-4, 3.02435486e-15], [2.20742496e6, 3.85071436e13]
-    law = GeneralizedChiSquare(sign * np.array(weights), [1.0, 1.0], centres)
+    weights, centers = [3.19625711e-4, 3.02435486e-15], [2.20742496e6, 3.85071436e13]
+    law = GeneralizedChiSquare(sign * np.array(weights), [1.0, 1.0], centers)
     far = law.mean() + 10.0 * law.std() * np.array([-1.0, 1.0])
     for rare in (law.logcdf(far[0]), law.logsf(far[1])):
         # Ten deviations away: between the normal law's -53 and what its skewness makes of it.

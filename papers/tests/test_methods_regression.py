@@ -108,18 +108,18 @@ def test_draws_have_their_law(method):
     assert {name: array.shape for name, array in draws[0].items()} == made.shapes
     coefs = np.array([draw["coef"] for draw in draws])
     rows = np.column_stack([X, y])
-    centre = ridged_law(rows.T @ rows, made.noise_scale**2, 60)
+    center = ridged_law(rows.T @ rows, made.noise_scale**2, 60)
     if method == "gaussian-limit":
-        assert accepts_gaussian(coefs, centre.mean, centre.cov, LEVEL)
+        assert accepts_gaussian(coefs, center.mean, center.cov, LEVEL)
         found = ridged_law(moments.value, made.ridge, 60)
-        np.testing.assert_allclose(found.mean, centre.mean, atol=1e-5)
-        np.testing.assert_allclose(found.cov, centre.cov, rtol=1e-4, atol=1e-9)
+        np.testing.assert_allclose(found.mean, center.mean, atol=1e-5)
+        np.testing.assert_allclose(found.cov, center.cov, rtol=1e-4, atol=1e-9)
     else:  # multivariate t, of covariance r/(r-d-1) times that of the limit law
         cov = np.cov(coefs.T)
         np.testing.assert_allclose(
-            coefs.mean(axis=0), centre.mean, atol=4 * math.sqrt(cov.max() / 1500)
+            coefs.mean(axis=0), center.mean, atol=4 * math.sqrt(cov.max() / 1500)
         )
-        np.testing.assert_allclose(np.diag(cov), np.diag(centre.cov) * 60 / 57, rtol=0.15)
+        np.testing.assert_allclose(np.diag(cov), np.diag(center.cov) * 60 / 57, rtol=0.15)
 
 
 @pytest.mark.parametrize("method", ["gaussian-limit", "sketch", "als"])

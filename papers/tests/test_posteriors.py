@@ -61,7 +61,7 @@ def test_logistic_regression_needs_less_noise_than_published() -> None:
         epsilon=1.0,
         delta=1e-5,
         data_norm=1.0,
-        lam=1.0,
+        prior_precision=1.0,
         max_rows=1000,
         method="posterior",
     )

@@ -412,10 +412,10 @@ def _() -> bool:
 def _() -> bool:
     """Simulated squared lengths in 50 dimensions: central moments as printed, raw ones near 1."""
     losses = np.random.default_rng(8).chisquare(50, RUNS) / 50
-    centred = (losses - losses.mean()) / losses.std()
+    centered = (losses - losses.mean()) / losses.std()
     central = (
-        abs(np.mean(centred**4) - (3 + 12 / 50)) < 0.1
-        and abs(np.mean(centred**3) - math.sqrt(8 / 50)) < 0.03
+        abs(np.mean(centered**4) - (3 + 12 / 50)) < 0.1
+        and abs(np.mean(centered**3) - math.sqrt(8 / 50)) < 0.03
     )
     raw = float(np.mean(losses**4) / np.mean(losses**2) ** 2)
     return bool(central and raw < 2)

@@ -88,16 +88,16 @@ class Gaussian:
     @classmethod
     def isotropic(cls, mean: ArrayLike, variance: float) -> Gaussian:
         """The law N(mean, variance I)."""
-        centre = _mean(mean)
+        center = _mean(mean)
         return cls.from_diagonal(
-            centre, np.full(centre.size, _validate.non_negative("variance", variance))
+            center, np.full(center.size, _validate.non_negative("variance", variance))
         )
 
     @classmethod
     def from_precision(cls, mean: ArrayLike, precision: ArrayLike) -> Gaussian:
         """The law whose inverse covariance is `precision`, which must be positive definite."""
-        centre = _mean(mean)
-        matrix = _validate.floats("precision", np.atleast_2d(precision), 2 * centre.shape)
+        center = _mean(mean)
+        matrix = _validate.floats("precision", np.atleast_2d(precision), 2 * center.shape)
         try:
             factor = np.linalg.cholesky(0.5 * (matrix + matrix.T))
         except np.linalg.LinAlgError:
@@ -105,17 +105,17 @@ class Gaussian:
                 "Expected precision to be positive definite, got a matrix that is not; "
                 "a law without a density has no precision matrix."
             ) from None
-        inverse = np.linalg.solve(factor, np.eye(centre.size))
-        law = cls(centre, inverse.T @ inverse)
+        inverse = np.linalg.solve(factor, np.eye(center.size))
+        law = cls(center, inverse.T @ inverse)
         law._form, law._given = "precision", 0.5 * (matrix + matrix.T)
         return law
 
     @classmethod
     def from_cholesky(cls, mean: ArrayLike, factor: ArrayLike) -> Gaussian:
         """The law of mean + factor @ z, z standard normal; any d x k factor will do."""
-        centre = _mean(mean)
-        matrix = _validate.floats("factor", factor, (centre.size, None))
-        law = cls(centre, matrix @ matrix.T)
+        center = _mean(mean)
+        matrix = _validate.floats("factor", factor, (center.size, None))
+        law = cls(center, matrix @ matrix.T)
         if np.any((np.diag(law.cov) == 0) & matrix.any(axis=1)):
             raise ValueError(
                 "Expected a factor whose squares are above the smallest double, got a row whose "
@@ -462,9 +462,9 @@ def _check_semi_definite(matrix: FloatArray, scale: float) -> None:
 
 
 def _mean(mean: ArrayLike) -> FloatArray:
-    centre = np.atleast_1d(_validate.floats("mean", mean))
-    if centre.ndim != 1 or centre.size == 0:
+    center = np.atleast_1d(_validate.floats("mean", mean))
+    if center.ndim != 1 or center.size == 0:
         raise ValueError(
-            f"Expected mean to be a non-empty vector, got shape {centre.shape}; reshape it."
+            f"Expected mean to be a non-empty vector, got shape {center.shape}; reshape it."
         )
-    return centre
+    return center

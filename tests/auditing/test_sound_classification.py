@@ -43,10 +43,10 @@ def law_of_sums(model: PrivateLogisticRegression, weights: Weights, points: list
     def law(rows: np.ndarray) -> Gaussian:
         table = opened(model, rows)
         noise = model._plan(table.rows).noise_scale
-        moments, unit = table.moments, math.hypot(1.0, 0.5) * noise["centre"]
+        moments, unit = table.moments, math.hypot(1.0, 0.5) * noise["center"]
         parts = [moments["sums"].value / (GRID_NORM * unit)]
         parts += [0.5 * moments["count"].value[None] / unit]
-        far = table.sum(Distances(weights.centre))["distances"].value
+        far = table.sum(Distances(weights.center))["distances"].value
         parts += [far[None] / (GRID_NORM * noise["distance"])]
         if method == "newton":
             sums = table.sum(WeightedMoments(weights))
@@ -63,7 +63,7 @@ def law_of_sums(model: PrivateLogisticRegression, weights: Weights, points: list
             bound = math.sqrt(2.0) if method == "newton" and plain else first
             scores = Scores(whole, unit / GRID_NORM, intercept, bound, weighted, weights=weights)
             sums = table.sum(scores)
-            moved = sums["gradient"] - sums["residuals"].times(weights.centre.astype(int)).T
+            moved = sums["gradient"] - sums["residuals"].times(weights.center.astype(int)).T
             scale = first / (weights.radius * GRID_NORM**2) / noise["gradients"]
             parts += [scale * moved.value.ravel()]
             parts += [first / GRID_NORM / noise["residuals"] * sums["residuals"].value]
@@ -77,8 +77,8 @@ def crowded(
     model: PrivateLogisticRegression, rng: np.random.Generator
 ) -> tuple[Gaussian, Gaussian]:
     """Draws with and without a row against which a crowd leans, none of it much along the row."""
-    assert model.lam is not None
-    pull = math.ceil(rng.uniform(8, 12) * model.lam)
+    assert model.prior_precision is not None
+    pull = math.ceil(rng.uniform(8, 12) * model.prior_precision)
     n = 60 * pull
     side = math.sqrt(1 - (1 - 2 * pull / n) ** 2) * (-1.0) ** np.arange(n)
     first = np.column_stack([np.full(n, 2 * pull / n - 1), side])
@@ -97,7 +97,7 @@ def configurations(method: str, n: int, seed: int, weaker: bool) -> Iterator[tup
         sold = (2 * epsilon, min(100 * delta, 0.5)) if weaker else (epsilon, delta)
         model = PrivateLogisticRegression(
             classes=list(range(k)), epsilon=sold[0], delta=sold[1], data_norm=1.0, method=method,
-            lam=float(10 ** rng.uniform(-1, 1)),
+            prior_precision=float(10 ** rng.uniform(-1, 1)),
         )  # fmt: skip
         X = rng.standard_normal((3, d)) * 10 ** rng.uniform(-2, 1, (3, 1))
         X /= np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None]

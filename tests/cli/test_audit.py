@@ -31,7 +31,7 @@ AUDITS: dict[str, tuple[str, ...]] = {
     "regression gaussian-limit": ("people.csv", *LABEL, "--n-components", "20"),
     "logistic newton": ("people.csv", *CLASS),
     "logistic descent": ("people.csv", *CLASS),
-    "logistic posterior": ("people.csv", *CLASS, "--lam", "20"),
+    "logistic posterior": ("people.csv", *CLASS, "--prior-precision", "20"),
     "process inducing": ("people.csv", *LABEL, "--n-inducing", "6"),
     "process posterior": ("people.csv", *LABEL, "--max-rows", "50"),
     "covariance matrix": ("people.csv", *BOX),

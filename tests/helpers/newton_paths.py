@@ -19,15 +19,15 @@ def statistics(
     noise: newton.Scales,
 ) -> list[np.ndarray]:
     """Every exact sum, in units of its noise; clips and coefficients are those of the release."""
-    studied, parts, centre = newton.study(table, setting.intercept), [], 0.0
+    studied, parts, center = newton.study(table, setting.intercept), [], 0.0
     K = setting.n_labels
     if setting.intercept:
         half = studied["count"].value * 2.0**19
         row = np.append(studied["sums"].value, half) / (math.sqrt(1.25) * 2.0**20)
-        parts = [row / noise.centre]
-        centre = newton.centre_of(released["centre"], noise.centre)
-        studied = newton.read_norms(table, centre)
-    path = newton.Descent(setting, noise, released["norms"], centre)
+        parts = [row / noise.center]
+        center = newton.center_of(released["center"], noise.center)
+        studied = newton.read_norms(table, center)
+    path = newton.Descent(setting, noise, released["norms"], center)
     parts.append(studied["norms"].value / noise.norms)
     last = math.floor(path.constant * GRID_NORM / path.cut)
     cut = newton.moments_of(table, studied, path.rung, None)

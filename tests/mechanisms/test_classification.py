@@ -17,7 +17,7 @@ from estimators.classification import labelled
 from laws import output_law
 from ndis import Ledger, PrivateLogisticRegression, audit, privacy_loss
 from ndis.calibration import noise_multiplier
-from ndis.mechanisms import centre, classification
+from ndis.mechanisms import center, classification
 from ndis.mechanisms.classification import _whole
 from ndis.mechanisms.classification_newton import Newton
 from ndis.mechanisms.recompute import implied
@@ -37,7 +37,7 @@ def model(**changes: Any) -> PrivateLogisticRegression:
 
 
 def posterior(**changes: Any) -> PrivateLogisticRegression:
-    return model(**{"method": "posterior", "lam": 1.0, "delta": 1e-4, **changes})
+    return model(**{"method": "posterior", "prior_precision": 1.0, "delta": 1e-4, **changes})
 
 
 # --- sums and bounds ------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ def opened(X: Any, y: Any, n_classes: int) -> Table:
     onehot = (np.asarray(y)[:, None] == np.arange(n_classes)).astype(float)
     table = Table.open(X, labels=onehot)
     features = Columns([f"x{i}" for i in range(X.shape[1])], norm=1.0)
-    labels = Columns(names, limits=dict.fromkeys(names, (0.0, 1.0)), centred=False)
+    labels = Columns(names, limits=dict.fromkeys(names, (0.0, 1.0)), centered=False)
     return table.with_rows(Rows(features, labels, weighted=False))
 
 
@@ -91,15 +91,15 @@ def test_weights_bound_what_a_row_does_to_every_sum(radius: float) -> None:
     for _ in range(60):
         X, y = labelled(1, 3, 3)
         X *= 10 ** rng.uniform(-5, 1)
-        centre = np.trunc(rng.standard_normal(3) * 2.0 ** rng.uniform(1, 19))
-        weights, (theta, intercept) = Weights(centre, radius), queries(3, 3, rng)[1]
+        center = np.trunc(rng.standard_normal(3) * 2.0 ** rng.uniform(1, 19))
+        weights, (theta, intercept) = Weights(center, radius), queries(3, 3, rng)[1]
         table, (whole, unit) = opened(X, y, 3), _whole(theta)
         scores = Scores(whole, unit / GRID_NORM, intercept, 0.5, weights=weights)
-        sums = {**table.sum(WeightedMoments(weights)), **table.sum(Distances(centre))}
+        sums = {**table.sum(WeightedMoments(weights)), **table.sum(Distances(center))}
         for name, total in sums.items():
             assert sum(int(v) ** 2 for v in total.value.ravel()) <= most[name]
         sums = table.sum(scores)
-        moved = sums["gradient"] - sums["residuals"].times(centre.astype(np.int64)).T
+        moved = sums["gradient"] - sums["residuals"].times(center.astype(np.int64)).T
         pairs = zip(moved.high.ravel().tolist(), moved.low.ravel().tolist(), strict=True)
         square = sum(((high << 26) + low) ** 2 for high, low in pairs)
         assert square <= radius**2 * 2**80
@@ -108,20 +108,20 @@ def test_weights_bound_what_a_row_does_to_every_sum(radius: float) -> None:
 
 def test_weighted_sums_are_what_they_are_called() -> None:
     X, y = labelled(500, 3, 3)
-    centre, radius = np.array([1e5, -2e5, 3e4]), 0.3
-    away = X - centre / GRID_NORM
+    center, radius = np.array([1e5, -2e5, 3e4]), 0.3
+    away = X - center / GRID_NORM
     far = np.linalg.norm(away, axis=1)
     w = radius / np.maximum(np.maximum(far, far**2), radius)
-    sums = opened(X, y, 3).sum(WeightedMoments(Weights(centre, radius)))
+    sums = opened(X, y, 3).sum(WeightedMoments(Weights(center, radius)))
     found = {name: total.value / GRID_NORM**2 for name, total in sums.items()}
     assert found["count"] == pytest.approx(w.sum(), rel=1e-4)
     np.testing.assert_allclose(found["sums"] * math.sqrt(radius), w @ away, atol=1e-3)
     np.testing.assert_allclose(found["gram"] * radius, (away.T * w) @ away, atol=1e-3)
-    total = opened(X, y, 3).sum(Distances(centre))["distances"].value / GRID_NORM
+    total = opened(X, y, 3).sum(Distances(center))["distances"].value / GRID_NORM
     assert total == pytest.approx(np.minimum(far, 1.0).sum(), rel=1e-4)
     theta = np.random.default_rng(0).standard_normal((3, 3))
     whole, unit = _whole(theta)
-    scores = Scores(whole, unit / GRID_NORM, np.ones(3), 2.0, weights=Weights(centre, radius))
+    scores = Scores(whole, unit / GRID_NORM, np.ones(3), 2.0, weights=Weights(center, radius))
     left = contrasts(np, (np.eye(3)[y] - softmax(X @ theta, axis=1)).T) * w
     gradient = opened(X, y, 3).sum(scores)["gradient"].value * 2.0 / GRID_NORM**2
     np.testing.assert_allclose(gradient, X.T @ left.T, atol=2e-3)
@@ -193,7 +193,7 @@ def test_the_layout_does_not_matter() -> None:
         Scores(theta, 1e-12, np.arange(3.0), 1.0, weighted=True),
         Scores(theta, 1e-12, np.arange(3.0), 1.0, weighted=True, weights=weights),
         WeightedMoments(weights),
-        Distances(weights.centre),
+        Distances(weights.center),
     ):
         expected = opened(X, y, 3).sum(function)
         for other in others:
@@ -280,8 +280,8 @@ def test_weights_fade_where_noise_is_small() -> None:
     """Where the model is wrong weights move the optimum; noise must be worth that."""
 
     def radius(n_rows: float, distance: float, noise: float) -> float:
-        arrays = {"centre": np.append(np.zeros(4), n_rows), "distance": np.array(distance * n_rows)}
-        return classification._weights(arrays, {"centre": noise, "distance": noise}).radius
+        arrays = {"center": np.append(np.zeros(4), n_rows), "distance": np.array(distance * n_rows)}
+        return classification._weights(arrays, {"center": noise, "distance": noise}).radius
 
     assert radius(1e6, 0.2, 1e3) == pytest.approx(0.85 * 0.2, rel=1e-2)
     assert radius(1e4, 0.2, 5.0) == 1.0
@@ -401,7 +401,7 @@ def test_classes_are_declared(tmp_path: Any) -> None:
         ({"data_norm": None}, "data_norm"),
         ({"method": "lbfgs"}, "method"),
         ({"method": "posterior", "classes": [0, 1, 2]}, "two classes"),
-        ({"method": "posterior", "lam": 0.0}, "lam"),
+        ({"method": "posterior", "prior_precision": 0.0}, "prior_precision"),
         ({"method": "posterior", "max_rows": 5}, "at most max_rows=5 rows"),
         ({"method": "posterior", "limits": "private", "data_norm": None}, "public"),
     ],
@@ -423,7 +423,8 @@ def test_one_shot_readers_are_refused_before_payment() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "changes", [{}, {"method": "descent"}, {"method": "posterior", "lam": 3.0}, {"epsilon": 4.0}]
+    "changes",
+    [{}, {"method": "descent"}, {"method": "posterior", "prior_precision": 3.0}, {"epsilon": 4.0}],
 )
 def test_a_certificate_implies_its_promise(changes: dict[str, Any]) -> None:
     X, y = labelled(100, 3, 2)
@@ -446,7 +447,7 @@ def with_constant(X: Any) -> Any:
 def test_removals_keep_the_promise(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n, d, lam = int(rng.integers(1, 60)), int(rng.integers(1, 4)), 10 ** rng.uniform(-2, 1)
-    ours = posterior(lam=lam, epsilon=rng.choice([0.1, 1.0, 5.0]))
+    ours = posterior(prior_precision=lam, epsilon=rng.choice([0.1, 1.0, 5.0]))
     X, y = labelled(n, d, 2)
     losses = logistic_removals(with_constant(X), 2.0 * y - 1, lam, ours.calibrate(d))
     assert worst_log_delta(losses, ours.epsilon) <= math.log(1e-4)
@@ -484,11 +485,11 @@ def test_the_mean_is_the_penalised_optimum(lam: float) -> None:
     X, y = labelled(400, 3, 2)
     plain = LogisticRegression(C=1 / lam, fit_intercept=False, tol=1e-10, max_iter=10_000)
     best = plain.fit(with_constant(X), y).coef_[0]
-    law = output_law(posterior(lam=lam), X, y)
+    law = output_law(posterior(prior_precision=lam), X, y)
     assert law.mean == pytest.approx(best, rel=1e-3, abs=1e-5)
     rows = with_constant(X)
     cov = np.linalg.inv(lam * np.eye(4) + rows.T @ rows / 4)
-    noise = posterior(lam=lam).calibrate(3)
+    noise = posterior(prior_precision=lam).calibrate(3)
     assert law.cov == pytest.approx(cov + noise**2 * np.eye(4), rel=1e-4, abs=1e-6)
 
 
@@ -497,7 +498,7 @@ def test_the_mean_of_a_large_steep_table_is_found() -> None:
     rng = np.random.default_rng(2)
     X = rng.uniform(-1, 1, (50_000, 2)) / math.sqrt(2)
     y = (rng.uniform(size=50_000) < expit(X @ [9.0, -7.0] + 1)).astype(int)
-    law = output_law(posterior(lam=0.1), X, y)
+    law = output_law(posterior(prior_precision=0.1), X, y)
     assert law.mean == pytest.approx([1.0, 9.0, -7.0], abs=0.5)
 
 
@@ -526,7 +527,7 @@ def test_a_public_cap_on_rows_saves_noise() -> None:
 @pytest.mark.slow
 def test_the_default_prior_works() -> None:
     X, y = labelled(5000, 2, 2)
-    assert posterior(lam=None).fit(X, y).score(X, y) > 0.7
+    assert posterior(prior_precision=None).fit(X, y).score(X, y) > 0.7
 
 
 @pytest.mark.slow
@@ -602,7 +603,7 @@ def test_no_row_moves_what_is_drawn_before_the_rounds_further_than_is_paid_for(
         moved.append(float(np.sum((sums.value / scale) ** 2)))
         return np.zeros(sums.value.shape)
 
-    for module in (centre, classification):
+    for module in (center, classification):
         monkeypatch.setattr(module, "add_noise", drawn)
     monkeypatch.setattr(classification, "add_symmetric_noise", drawn)
     shares = []
@@ -610,7 +611,7 @@ def test_no_row_moves_what_is_drawn_before_the_rounds_further_than_is_paid_for(
         moved.clear()
         noise = model(method="newton").fit([row], [1]).noise_scale_
         found = [sum(moved[:2]), *moved[2:6]]
-        paid = [noise[name] ** -2 for name in ("centre", "distance", "gram", "sums", "count")]
+        paid = [noise[name] ** -2 for name in ("center", "distance", "gram", "sums", "count")]
         shares.append(np.array(found) / paid)
     most = np.max(shares, axis=0)
     assert np.all(most <= 1.0)

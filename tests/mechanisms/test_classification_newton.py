@@ -13,9 +13,9 @@ from ndis.tables import Columns, Rows, Table, Weights, contrasts
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("radius", [1.0, 0.3])
-@pytest.mark.parametrize("centre", [0.0, -(2.0**19)])
+@pytest.mark.parametrize("center", [0.0, -(2.0**19)])
 def test_no_row_moves_a_round_further_than_is_paid_for(
-    monkeypatch: pytest.MonkeyPatch, plain: bool, classes: int, radius: float, centre: float
+    monkeypatch: pytest.MonkeyPatch, plain: bool, classes: int, radius: float, center: float
 ) -> None:
     """By the noise that is drawn: a row of norm one that the coefficients get quite wrong."""
     drawn, known = [], list(range(classes))
@@ -32,7 +32,7 @@ def test_no_row_moves_a_round_further_than_is_paid_for(
         table.with_rows(Rows(features, labels, weighted=False)),
         classes,
         plan,
-        Weights(np.full(2, centre), radius),
+        Weights(np.full(2, center), radius),
         None,
     )
     wrong = np.outer([0.6, 0.8], np.eye(classes)[0] - np.eye(classes)[1])
@@ -44,7 +44,7 @@ def test_no_row_moves_a_round_further_than_is_paid_for(
         ask((length * wrong @ basis, np.zeros(classes - 1)), plain)
         moved.append(sum(float(np.sum(part**2)) for part in drawn))
     # A long row counts little for the constant; one beyond 1 from the centre for less than is paid.
-    least = 0.2 if centre else 0.89
+    least = 0.2 if center else 0.89
     assert least < max(moved) / (paid / classification._ROUNDS["newton"]) <= 1.0
 
 

@@ -148,13 +148,13 @@ def test_neighbours_differ_in_released_numbers_only():
 
 
 @pytest.mark.parametrize("scale", 10.0 ** np.array([-16, -9, -3, 0, 3, 9, 16]))
-@pytest.mark.parametrize("centre", [0.0, 3.0, -30.0])
-def test_finds_limits_at_any_scale(scale, centre):
-    values = scale * (centre + np.random.default_rng(0).uniform(-1, 1, (N_ROWS, 1)))
+@pytest.mark.parametrize("center", [0.0, 3.0, -30.0])
+def test_finds_limits_at_any_scale(scale, center):
+    values = scale * (center + np.random.default_rng(0).uniform(-1, 1, (N_ROWS, 1)))
     low, high = limits(values)["x0"]
     inside = np.mean((values >= low) & (values <= high))
     assert inside > 0.97
-    assert high - low < (2.5 + abs(centre) / 20) * scale
+    assert high - low < (2.5 + abs(center) / 20) * scale
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-30, 1e30, 1e150])
@@ -268,10 +268,10 @@ def test_limits_of_the_label_alone():
 
 def test_columns_are_scaled_and_not_centred_without_an_intercept():
     table = np.random.default_rng(0).uniform(20, 30, (N_ROWS, 1))
-    uncentred = means().fit(table, table[:, 0]).rows_.features
-    assert uncentred.middle.tolist() == [0.0]
-    low, high = uncentred.limits["x0"]
-    assert uncentred.scale[0] == uncentred.units / max(abs(low), abs(high))
+    uncentered = means().fit(table, table[:, 0]).rows_.features
+    assert uncentered.middle.tolist() == [0.0]
+    low, high = uncentered.limits["x0"]
+    assert uncentered.scale[0] == uncentered.units / max(abs(low), abs(high))
     assert means(fit_intercept=True).fit(table, table[:, 0]).rows_.features.middle[1] > 20
 
 

@@ -194,8 +194,8 @@ def test_removals_from_a_sketch_by_leverages_are_those_by_laws() -> None:
 
 def test_a_table_that_can_be_read_once_is_refused_before_it_is_paid() -> None:
     reader = pa.table({"a": [0.5, 0.1], "b": [0.2, 0.3]}).to_reader()
-    with pytest.raises(ValueError, match="read twice for norm='private'"):
-        private(norm="private").fit(reader)
+    with pytest.raises(ValueError, match="read twice for radius='private'"):
+        private(radius="private").fit(reader)
 
 
 def test_noise_cannot_drown_in_the_matrix() -> None:
@@ -334,7 +334,7 @@ def test_row_count_stays_private_unless_declared() -> None:
 
 def test_the_public_reads_the_same_from_the_file(tmp_path) -> None:
     table = np.random.default_rng(13).uniform(-1, 1, (1000, 3))
-    for how in ({"limits": [(-1, 2)] * 3}, {"norm": "private"}, {"method": "sketch"}):
+    for how in ({"limits": [(-1, 2)] * 3}, {"radius": "private"}, {"method": "sketch"}):
         model = private(**how).fit(table)
         path = model.release_.save(tmp_path / "covariance.npz")
         public = PrivateCovariance.from_release(Release.load(path))
@@ -349,9 +349,9 @@ def test_the_public_reads_the_same_from_the_file(tmp_path) -> None:
     [
         ({"relation": "replace"}, "relation to be one of"),
         ({"method": "newton"}, "method to be one of"),
-        ({"norm": "bought"}, "norm to be one of"),
-        ({"norm": "private", "method": "sketch"}, "norm='declared' for a sketch"),
-        ({"norm": "private", "relation": "row-shift"}, "norm='declared' for rows that move"),
+        ({"radius": "bought"}, "radius to be one of"),
+        ({"radius": "private", "method": "sketch"}, "radius='declared' for a sketch"),
+        ({"radius": "private", "relation": "row-shift"}, "radius='declared' for rows that move"),
         ({"n_components": 0, "method": "sketch"}, "n_components"),
         ({"data_norm": None}, "public bound on the rows"),
     ],

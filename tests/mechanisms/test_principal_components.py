@@ -38,7 +38,7 @@ def captured(model, table) -> float:
 
 def test_a_bought_norm_is_worth_its_price() -> None:
     assert captured(private().fit(TABLE), TABLE) > 0.99
-    bought, declared = private().fit(TABLE), private(norm="declared").fit(TABLE)
+    bought, declared = private().fit(TABLE), private(radius="declared").fit(TABLE)
     assert bought.radius_ < 5.0 < declared.radius_ == 20.0
     assert np.all(bought.explained_variance_error_ < 0.1 * declared.explained_variance_error_)
 
@@ -68,7 +68,7 @@ def test_standard_errors_are_those_that_are_seen() -> None:
     best = np.linalg.eigh(moments)[1][:, ::-1].T[:2]
     variances, entries = [], []
     for seed in range(40):
-        model = private(norm="declared", data_norm=2.5, random_state=seed).fit(table)
+        model = private(radius="declared", data_norm=2.5, random_state=seed).fit(table)
         along = np.einsum("ki,ij,kj->k", model.components_, moments, model.components_)
         variances.append((model.explained_variance_ - along) / model.explained_variance_error_)
         signs = np.sign(np.sum(best * model.components_, axis=1))[:, None]
@@ -79,7 +79,7 @@ def test_standard_errors_are_those_that_are_seen() -> None:
 
 
 def test_noise_alone_is_said_to_be_noise() -> None:
-    model = private(None, norm="declared").fit(0.001 * TABLE[:100])
+    model = private(None, radius="declared").fit(0.001 * TABLE[:100])
     assert not model.above_noise_.any()
     assert model.components_.shape == (5, 5)
     assert model.components_error_.max() <= 1.0
@@ -92,8 +92,8 @@ def test_limits_set_the_units_and_components_follow() -> None:
     model = private(limits=limits, data_norm=None).fit(stretched)
     assert captured(model, stretched / [4, 4, 4, 4, 40]) > 0.99
     np.testing.assert_allclose(model.scale_, [4, 4, 4, 4, 40], rtol=1e-4)
-    centre = model.inverse_transform(np.zeros((1, 2)))
-    np.testing.assert_allclose(centre, np.zeros((1, 5)), atol=1e-9)
+    center = model.inverse_transform(np.zeros((1, 2)))
+    np.testing.assert_allclose(center, np.zeros((1, 5)), atol=1e-9)
 
 
 def test_the_radius_balances_noise_and_cut() -> None:

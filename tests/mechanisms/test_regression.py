@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ndis import PrivateLeastSquares, Release
 from ndis.calibration import noise_multiplier
-from ndis.mechanisms import centre
+from ndis.mechanisms import center
 from ndis.mechanisms.recompute import implied
 from ndis.mechanisms.regression_methods import newton
 from ndis.tables import Columns, Rows, Table
@@ -238,12 +238,12 @@ def test_no_row_moves_the_centre_further_than_is_paid_for(monkeypatch: pytest.Mo
         moved.append(float(np.sum((sums.value / scale) ** 2)))
         return np.asarray(sums.value)
 
-    monkeypatch.setattr(centre, "add_noise", add_noise)
+    monkeypatch.setattr(center, "add_noise", add_noise)
     monkeypatch.setattr(newton, "add_noise", add_noise)
     model = PrivateLeastSquares(epsilon=1.0, delta=1e-6, data_norm=1.0, label_bound=1.0)
     with pytest.raises(Enough):
         model.fit([[0.6, 0.8]], [1.0])
-    assert 1.0 - 1e-5 < sum(moved) * model.calibrate(2)["centre"] ** 2 <= 1.0
+    assert 1.0 - 1e-5 < sum(moved) * model.calibrate(2)["center"] ** 2 <= 1.0
 
 
 def test_noise_does_not_stand_in_for_a_constant() -> None:
@@ -275,7 +275,7 @@ def test_limits_that_nobody_knows() -> None:
     fitted = PrivateLeastSquares(epsilon=2.0, delta=1e-5, limits="private", random_state=0).fit(
         X, y
     )
-    assert set(fitted.noise_scale_) == {"limits", "centre", "norms", "hessian", "rounds"}
+    assert set(fitted.noise_scale_) == {"limits", "center", "norms", "hessian", "rounds"}
     assert fitted.score(X, y) > 0.98
     assert np.all(fitted.intervals().standard_error > 0)
 

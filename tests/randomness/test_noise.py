@@ -64,8 +64,8 @@ def test_grid_spacing_is_a_power_of_two_just_below_the_scale(scale):
 
 def test_grid_depends_on_the_scale_and_not_on_the_data():
     rng = generator(3)
-    for centre in (0.0, 1e6):
-        noisy = add_noise(np.full(1000, centre + 0.1234567), 1.0, rng)
+    for center in (0.0, 1e6):
+        noisy = add_noise(np.full(1000, center + 0.1234567), 1.0, rng)
         assert np.all(np.fmod(noisy, grid_spacing(1.0)) == 0)
         assert np.any(np.fmod(noisy, 2 * grid_spacing(1.0)) != 0)
 
@@ -190,10 +190,10 @@ def spread(noisy, scale, seed):
 @SOURCES
 @KINDS
 def test_added_noise(add, law, seed, level):
-    centre, scale = 1e3, 0.7
+    center, scale = 1e3, 0.7
     reference = stats.norm if law is NORMAL else stats.laplace
-    noisy = add(np.full((400, 1000), centre), scale, generator(seed))
-    sample = spread(noisy, scale, 5) - centre
+    noisy = add(np.full((400, 1000), center), scale, generator(seed))
+    sample = spread(noisy, scale, 5) - center
     assert accepts_law(sample, reference(scale=scale).cdf, level)
     for wrong in (0.9, 1.1):
         assert not accepts_law(sample, reference(scale=wrong * scale).cdf, NEVER)
@@ -235,7 +235,7 @@ def pairs_of(matrix):
 def test_the_attack_finds_what_doubles_give_away():
     # 0 + noise close to 0 has bits that 1 + noise cannot have.
     rng = generator(11)
-    naive = [centre + rng.standard_normal(20_000) for centre in (0.0, 1.0)]
+    naive = [center + rng.standard_normal(20_000) for center in (0.0, 1.0)]
     assert seen_delta(*naive, epsilon=1.0, level=1e-6) > 0.02
     # Noise that is multiplied reaches a part of the doubles, a different one for each factor. A
     # grid does not help that is far finer than the law is wide.

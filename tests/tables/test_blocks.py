@@ -10,20 +10,20 @@ from ndis.tables.sums import (
 
 def test_moments_about_a_centre_are_those_of_shifted_rows() -> None:
     rng = np.random.default_rng(8)
-    rows, centre = rng.uniform(-1, 1, (3, 500)), np.array([2.0**19, -(2.0**18), 5.0])
+    rows, center = rng.uniform(-1, 1, (3, 500)), np.array([2.0**19, -(2.0**18), 5.0])
     rows = np.rint(rows * 2.0**20 / np.sqrt(3))
-    shifted = rows - centre[:, None]
+    shifted = rows - center[:, None]
     length = np.linalg.norm(shifted, axis=0)
     inside, outside = shifted[:, length <= 2**20], shifted[:, length > 2**20]
     assert 0 < outside.shape[1] < 500
     found, expected = (
-        CutMoments(8, centre)(Block(rows[:, length <= 2**20])),
+        CutMoments(8, center)(Block(rows[:, length <= 2**20])),
         CutMoments(8)(Block(inside)),
     )
     for name, term in expected.items():
         assert np.array_equal(found[name], term)
     for row in outside.T:
-        terms = CutMoments(8, centre)(Block((row + centre)[:, None]))
+        terms = CutMoments(8, center)(Block((row + center)[:, None]))
         assert np.all(np.trace(terms["grams"], axis1=1, axis2=2) <= 2**40)
         expected = row * 2**20 / np.linalg.norm(row)
         np.testing.assert_allclose(terms["sums"][0], expected, rtol=0, atol=2.0)
@@ -34,7 +34,7 @@ def test_a_block_on_a_card_remembers_for_one_centre_only() -> None:
     rows = rng.integers(-(2**18), 2**18, (3, 50)).astype(np.float64)
     stack, block = Stack(rows), Block(rows)
     near, far = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 2.0**17])
-    for centre in (None, near, far, far, None, near):
-        assert np.array_equal(stack.distances(centre), block.distances(centre))
+    for center in (None, near, far, far, None, near):
+        assert np.array_equal(stack.distances(center), block.distances(center))
     for _ in range(2):
         assert np.array_equal(stack.sums(), rows.sum(axis=1))

@@ -33,7 +33,7 @@ def test_every_gate_in_order() -> None:
 
 
 def test_without_an_intercept_zero_stays_zero() -> None:
-    recipe = Columns(["x"], limits={"x": (-2, 8)}, centred=False)
+    recipe = Columns(["x"], limits={"x": (-2, 8)}, centered=False)
     (block,) = Rows(recipe).blocks(np.array([[0.0], [4.0], [-5.0]]))
     np.testing.assert_allclose(
         block.features[0] / (8 * recipe.scale[0]), [0, 0.5, -0.25], atol=2e-6
@@ -78,7 +78,7 @@ def test_limits_that_doubles_cannot_resolve_are_refused(limits: tuple[float, flo
         ValueError, match=r"^Expected limits of 'x'[^\n]*subtract a public[^\n]*\.$"
     ):
         Columns(["x"], limits={"x": limits})
-    Columns(["x"], limits={"x": limits}, centred=False)  # zero stays zero there
+    Columns(["x"], limits={"x": limits}, centered=False)  # zero stays zero there
 
 
 def test_limits_of_dates_and_of_large_numbers_are_fine_enough() -> None:

@@ -92,9 +92,9 @@ def a_pull(d: int, n_labels: int) -> tuple[Pull, np.ndarray]:
     direction = direction * math.sqrt(1.0 - 0.25 / 4.0)  # of weight 1/2 where others have 2
     slopes = rng.normal(size=(d, n_labels)) / d
     unit = 2.0**30
-    centre = mean - direction * (direction @ mean)
-    vectors = np.rint(np.column_stack([direction, centre, slopes]) * unit)
-    shifts = np.append(centre @ mean, np.full(n_labels, 0.1))
+    center = mean - direction * (direction @ mean)
+    vectors = np.rint(np.column_stack([direction, center, slopes]) * unit)
+    shifts = np.append(center @ mean, np.full(n_labels, 0.1))
     factors = np.append(2.0, np.ones(n_labels)) / unit / GRID_NORM
     return Pull(vectors, 1.0 / unit / GRID_NORM, factors, shifts, 4.0, 0.01, 1e-6), mean
 
@@ -110,9 +110,9 @@ def test_clipped_gradients_are_exact_and_bounded() -> None:
     for block in table.blocks():
         left, size, length = pull.measure(block)
         x = block.features / GRID_NORM
-        centred = x - mean[:, None]
-        along = pull.vectors[:, 0] / 2.0**30 @ centred
-        squared = 4.0 * (np.sum(centred**2, axis=0) - along**2) + 0.01
+        centered = x - mean[:, None]
+        along = pull.vectors[:, 0] / 2.0**30 @ centered
+        squared = 4.0 * (np.sum(centered**2, axis=0) - along**2) + 0.01
         np.testing.assert_allclose(length, np.sqrt(squared), rtol=1e-4)
         assert np.all(length >= np.sqrt(squared) * (1 - 1e-9))
         np.testing.assert_allclose(
@@ -224,18 +224,18 @@ def test_a_card_gives_the_bits_of_the_processor(recipe: str, monkeypatch) -> Non
         np.testing.assert_array_equal(np.hstack(list(map(np.asarray, numbers)))[1:], X.T)
 
 
-@pytest.mark.parametrize("centre", [None, np.array([2.0**19, -(2.0**10), 7.0])])
-def test_one_cut_is_that_of_the_ladder(centre) -> None:
+@pytest.mark.parametrize("center", [None, np.array([2.0**19, -(2.0**10), 7.0])])
+def test_one_cut_is_that_of_the_ladder(center) -> None:
     strict = pytest.importorskip("array_api_strict")
     rng = np.random.default_rng(6)
     X = rng.normal(size=(5000, 3)) * 2.0 ** rng.uniform(-7, 1, (5000, 1))
     X[1000:] = [-1.0, 0.0, 0.0]  # the longest sums that a block can have
     rows = Rows(Columns(["x0", "x1", "x2"], norm=1.0))
-    ladder = Table.open(X).with_rows(rows).sum(CutMoments(24, centre))
+    ladder = Table.open(X).with_rows(rows).sum(CutMoments(24, center))
     for table in (Table.open(source).with_rows(rows) for source in (X, strict.asarray(X))):
-        assert table.sum(CutNorms(centre))["norms"] == ladder["norms"]
+        assert table.sum(CutNorms(center))["norms"] == ladder["norms"]
         for rung in range(24):
-            one = table.sum(CutGram(rung, centre))
+            one = table.sum(CutGram(rung, center))
             assert one["gram"] == ladder["grams"][rung]
             assert one["sums"] == ladder["sums"][rung]
 

@@ -84,7 +84,7 @@ def test_no_row_is_longer_than_its_bound_whatever_the_limits(
     resolved: bool,
     limits: list[tuple[float, float]],
     label: tuple[float, float],
-    centred: bool,
+    centered: bool,
     intercept: bool,
     norm: float | None,
 ) -> None:
@@ -94,8 +94,8 @@ def test_no_row_is_longer_than_its_bound_whatever_the_limits(
     listed = dict(zip(names, limits, strict=True))
     refused, rows = None, None
     try:
-        features = Columns(names, {}, listed, norm, intercept, centred)
-        rows = Rows(features, Columns(["y"], limits={"y": label}, centred=centred))
+        features = Columns(names, {}, listed, norm, intercept, centered)
+        rows = Rows(features, Columns(["y"], limits={"y": label}, centered=centered))
     except ValueError as error:
         refused = str(error)
     if rows is None:

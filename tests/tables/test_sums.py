@@ -35,10 +35,10 @@ def table_of(n_features: int) -> tuple[np.ndarray, np.ndarray]:
     return X, rng.uniform(-1, 1, (N_ROWS, MOST + 2))
 
 
-def recipe(n_features: int, centred: bool = False) -> Rows:
+def recipe(n_features: int, centered: bool = False) -> Rows:
     names = [f"x{index}" for index in range(n_features)]
     features = Columns(names, norm=1.5)
-    if centred:
+    if centered:
         features = Columns(names, limits=dict.fromkeys(names, (-1.0, 2.0)))
     return Rows(features, Columns([f"y{index}" for index in range(MOST + 2)], norm=6.0))
 
@@ -88,13 +88,13 @@ CASES: dict[str, Callable[[int], list[tuple[SumFunction, int]]]] = {
         for edges in (EDGES, np.linspace(-1, 1, d))
     ],
     "CutMoments": lambda d: [
-        (sums.CutMoments(n, centre), 1)
+        (sums.CutMoments(n, center), 1)
         for n in {4, min(d, 24)}
-        for centre in (None, np.full(d, 2.0**12))
+        for center in (None, np.full(d, 2.0**12))
     ],
-    "CutNorms": lambda d: [(sums.CutNorms(centre), 1) for centre in (None, np.arange(float(d)))],
+    "CutNorms": lambda d: [(sums.CutNorms(center), 1) for center in (None, np.arange(float(d)))],
     "CutGram": lambda d: [
-        (sums.CutGram(rung, centre), 1) for rung in (0, 5) for centre in (None, np.full(d, 2.0**12))
+        (sums.CutGram(rung, center), 1) for rung in (0, 5) for center in (None, np.full(d, 2.0**12))
     ],
     "PullSum": lambda d: (
         [
@@ -164,8 +164,8 @@ Sums = dict[str, ExactSum]
 Source = tuple[Any, Any]  # features, or all columns by name; labels
 
 
-def summed(source: Source, n_features: int, centred: bool) -> Sums:
-    rows = recipe(n_features, centred)
+def summed(source: Source, n_features: int, centered: bool) -> Sums:
+    rows = recipe(n_features, centered)
     table = Table.open(source[0], rows.columns, labels=source[1]).with_rows(rows)
     return table.sum(everything(n_features, False)) | table.sum(
         everything(n_features, True), raw=True
@@ -223,12 +223,12 @@ ENGINES = [by_arrow, by_many_blocks, by_dask, by_array_api, by_torch]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("centered", [False, True])
 @pytest.mark.parametrize("d", DIMENSIONS)
 def test_every_engine_gives_the_same_bits(
-    engine: Callable[[int], Source], centred: bool, d: int
+    engine: Callable[[int], Source], centered: bool, d: int
 ) -> None:
-    assert_the_same(summed(engine(d), d, centred), summed(table_of(d), d, centred))
+    assert_the_same(summed(engine(d), d, centered), summed(table_of(d), d, centered))
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)

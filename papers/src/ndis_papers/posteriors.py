@@ -110,8 +110,8 @@ def logistic_noise(
     >>> from ndis import PrivateLogisticRegression
     >>> from ndis_papers.posteriors import logistic_noise
     >>> exact = PrivateLogisticRegression(
-    ...     classes=[0, 1], epsilon=1.0, delta=1e-5, data_norm=1.0, lam=1.0, max_rows=1000,
-    ...     method="posterior",
+    ...     classes=[0, 1], epsilon=1.0, delta=1e-5, data_norm=1.0, prior_precision=1.0,
+    ...     max_rows=1000, method="posterior",
     ... ).calibrate(20)
     >>> f"{logistic_noise(21, 1.0, 1e-5, row_norm=2**0.5, max_rows=1000) / exact:.2f}"
     '1.27'

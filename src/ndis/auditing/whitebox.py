@@ -173,11 +173,11 @@ def loss_law(loss: QuadraticLoss) -> GeneralizedChiSquare:
     squared = np.where(x >= 0, loss.shift / size, loss.shift)
     curved = x != 0
     weights = 0.5 * np.where(x >= 0, x, x / size)[curved]
-    centres = squared[curved] * (ratio[curved] / (2.0 * weights)) ** 2
+    centers = squared[curved] * (ratio[curved] / (2.0 * weights)) ** 2
     logs = np.where(x >= 0, np.log1p(np.maximum(x, 0.0)), -np.log1p(-np.minimum(x, 0.0)))
-    constant = 0.5 * float((ratio * squared - n * logs).sum()) - float((weights * centres).sum())
+    constant = 0.5 * float((ratio * squared - n * logs).sum()) - float((weights * centers).sum())
     normal = math.sqrt(float(squared[~curved].sum()))
-    return GeneralizedChiSquare(weights, n[curved], centres, normal, constant)
+    return GeneralizedChiSquare(weights, n[curved], centers, normal, constant)
 
 
 # -- a mechanism -----------------------------------------------------------------------------

@@ -116,11 +116,11 @@ def _by_name(noise: Any) -> Mapping[str, float]:
 
 
 def _draw(
-    height: Callable[[float], float], centre: float | None, plot: Path, *quantity: str
+    height: Callable[[float], float], center: float | None, plot: Path, *quantity: str
 ) -> None:
     import numpy as np
 
     from ndis import plots
 
-    grid = (centre or 1.0) * np.geomspace(0.1, 10.0, 21)
+    grid = (center or 1.0) * np.geomspace(0.1, 10.0, 21)
     plots.compare({"": height}, grid, *quantity).savefig(plot)

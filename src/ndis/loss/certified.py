@@ -571,9 +571,9 @@ def _log1pmx(x: acb, analytic: bool) -> acb:
     """ln(1 + x) - x, whose derivative -x/(1 + x) is small: around a ball's centre it is narrow."""
     if not abs(x) < 0.9:
         return (1 + x).log(analytic=analytic) - x
-    centre = x.mid()
-    around = arb(0, (abs(x / (1 + x)) * abs(x - centre)).abs_upper())
-    return (1 + centre).log() - centre + acb(around, around)
+    center = x.mid()
+    around = arb(0, (abs(x / (1 + x)) * abs(x - center)).abs_upper())
+    return (1 + center).log() - center + acb(around, around)
 
 
 def _positive(scales: list[arb]) -> list[arb]:

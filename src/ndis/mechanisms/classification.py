@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
-from ndis.mechanisms.centre import centre_of, count_noise, count_of, draw_centre
+from ndis.mechanisms.center import center_of, count_noise, count_of, draw_center
 from ndis.mechanisms.classification_newton import (
     Newton,
     Point,
@@ -59,7 +59,7 @@ _MOST_FOR_GRAM = 128
 # The constant beside rows of norm one: a constant of one would double what a row can do.
 _CONSTANT = 0.35
 # Shares of the squared mean shift: of what says how long rows are, and of their moments.
-_OF_WEIGHTS = {"centre": 0.03, "distance": 0.02}
+_OF_WEIGHTS = {"center": 0.03, "distance": 0.02}
 _SHARES = {
     "newton": {**_OF_WEIGHTS, "gram": 0.15, "sums": 0.03, "count": 0.03},
     "descent": _OF_WEIGHTS,
@@ -94,7 +94,7 @@ class Logits:
     ----------
     theta : ndarray of shape (d, K)
     intercept : ndarray of shape (K,)
-    factor, centre : float and ndarray of shape (K,)
+    factor, center : float and ndarray of shape (K,)
         Predictions have coefficients drawn towards zero by the factor, and this intercept.
     errors : ndarray of shape (d, K) or None
         Standard errors of theta, where every error is counted, so that they make intervals.
@@ -103,23 +103,23 @@ class Logits:
     theta: FloatArray
     intercept: FloatArray
     factor: float
-    centre: FloatArray
+    center: FloatArray
     errors: FloatArray | None = None
 
     def moderated(self, block: Block) -> FloatArray:
         """The logits of predictions, of shape (K, n_rows)."""
         logits = on_host(block.times(block.beside(self.theta))) * (self.factor / GRID_NORM)
-        return np.asarray(logits + self.centre[:, None])
+        return np.asarray(logits + self.center[:, None])
 
     def of_rows(self, weights: Weights) -> Logits:
         """The same for rows x, where this is for (x - m)/L."""
         theta, errors = self.theta / weights.radius, self.errors
-        middle = weights.centre @ theta / GRID_NORM
+        middle = weights.center @ theta / GRID_NORM
         return replace(
             self,
             theta=theta,
             intercept=self.intercept - middle,
-            centre=self.centre - self.factor * middle,
+            center=self.center - self.factor * middle,
             errors=None if errors is None else errors / weights.radius,
         )
 
@@ -154,9 +154,9 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
         Public levels of categorical features; each becomes an indicator.
     columns : sequence of str, optional
         The columns to read, the label among them; all if not given.
-    lam : float, optional
-        For "posterior": the precision of the prior N(0, I/lam) of the coefficients, for rows of
-        norm one. The noise goes with 1/lam. By default max(1, 20/epsilon).
+    prior_precision : float, optional
+        For "posterior": the precision of the coefficients' prior, for rows of norm one. The noise
+        is proportional to its inverse. By default max(1, 20/epsilon).
     n_draws : int, default 1
         For "posterior": independent draws to release, all under one guarantee.
     max_rows : int, optional
@@ -216,7 +216,7 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
 
     classes: Sequence[Any] | None = None
     method: str = "auto"
-    lam: float | None = None
+    prior_precision: float | None = None
     n_draws: int = 1
     max_rows: int | None = None
     n_rows: None = field(default=None, init=False)
@@ -234,7 +234,7 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
         n_rows = 1 if k == 1 else k + 1
         shapes: dict[str, tuple[int, ...]] = {"coef": (n_rows, d), "intercept": (n_rows,)}
         n_rounds = _ROUNDS[method]
-        shapes |= {"centre": (d + 1,), "distance": ()}
+        shapes |= {"center": (d + 1,), "distance": ()}
         if method == "newton":
             shapes |= {"gram": (d, d), "sums": (d,), "count": (), "gradients": (n_rounds, d, k)}
             shapes |= {"residuals": (n_rounds, k), "points": (n_rounds, d + 1, k)}
@@ -304,7 +304,7 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
         if len(labels) == 1:
             classes = Columns(labels, {labels[0]: known})
         else:
-            classes = Columns(labels, limits=dict.fromkeys(labels, (0.0, 1.0)), centred=False)
+            classes = Columns(labels, limits=dict.fromkeys(labels, (0.0, 1.0)), centered=False)
         return Rows(features, classes, weighted=False)
 
     def _arrays(self, X: Any, y: Any, numeric: bool = False) -> tuple[Any, Any]:
@@ -349,8 +349,8 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
     ) -> Mapping[str, Any]:
         """Noise in grid units, then units of rows of norm one."""
         noise, k = plan.noise_scale, len(self.declared_classes())
-        arrays: dict[str, FloatArray] = {"centre": draw_centre(studied, noise["centre"], rng)}
-        total = data.sum(Distances(centre_of(arrays["centre"], noise["centre"])))["distances"]
+        arrays: dict[str, FloatArray] = {"center": draw_center(studied, noise["center"], rng)}
+        total = data.sum(Distances(center_of(arrays["center"], noise["center"])))["distances"]
         arrays["distance"] = add_noise(total, noise["distance"] * GRID_NORM, rng) / GRID_NORM
         weights = _weights(arrays, noise)
         ask = _asking(data, k, plan, weights, rng)
@@ -462,13 +462,13 @@ def _parts(method: str, n_classes: int) -> list[Part]:
 
 def _weights(arrays: Mapping[str, FloatArray], noise: Mapping[str, float]) -> Weights:
     """How much rows count, by what has been released of their lengths."""
-    n_rows = count_of(arrays["centre"], noise["centre"])
+    n_rows = count_of(arrays["center"], noise["center"])
     seen = float(arrays["distance"]) / n_rows
-    error = math.hypot(noise["distance"], _USUAL * count_noise(noise["centre"])) / n_rows
+    error = math.hypot(noise["distance"], _USUAL * count_noise(noise["center"])) / n_rows
     mean = _USUAL + (seen - _USUAL) / (1.0 + (error / _VARIES) ** 2)
-    quiet = _QUIET * math.sqrt(n_rows / (len(arrays["centre"]) - 1)) / noise["centre"]
+    quiet = _QUIET * math.sqrt(n_rows / (len(arrays["center"]) - 1)) / noise["center"]
     radius = min(max(max(_RADIUS, quiet) * mean, _SHORTEST), 1.0)
-    return Weights(centre_of(arrays["centre"], noise["centre"]), radius)
+    return Weights(center_of(arrays["center"], noise["center"]), radius)
 
 
 def _draw_moments(
@@ -494,19 +494,19 @@ def _asking(
 ) -> Ask:
     """Noisy gradients of a table, in units of the radius from the centre."""
     basis, noise, L = class_basis(n_classes), plan.noise_scale, weights.radius
-    weighted, centre = plan.method == "newton", weights.centre
+    weighted, center = plan.method == "newton", weights.center
     first = weighted_bound(n_classes) if weighted else _CLIP
 
     def ask(point: Point, plain: bool) -> tuple[FloatArray, FloatArray]:
         theta, scale = _whole(point[0] @ basis.T / L)
-        intercept = basis @ (point[1] - centre @ point[0] / (L * GRID_NORM))
+        intercept = basis @ (point[1] - center @ point[0] / (L * GRID_NORM))
         bound = math.sqrt(2.0) if plain and weighted else first
         chosen = weighted and not plain
         scores = Scores(theta, scale / GRID_NORM, intercept, bound, chosen, weights=weights)
         sums = table.sum(scores)
         # sum w r (x - m)^T from those of w r x^T and w r, all in whole numbers. A residual of the
         # bound is 2^20 on the grid, whatever the bound is, and a row times it at most L 2^40.
-        moved = sums["gradient"] - sums["residuals"].times(centre.astype(np.int64)).T
+        moved = sums["gradient"] - sums["residuals"].times(center.astype(np.int64)).T
         unit = L * GRID_NORM**2
         gradient = add_noise(moved, noise["gradients"] / first * unit * ROUND_UP, rng)
         residuals = add_noise(sums["residuals"], noise["residuals"] / first * GRID_NORM, rng)
@@ -553,7 +553,7 @@ def _step(arrays: Mapping[str, FloatArray], noise: Mapping[str, float], n_classe
     h sqrt(T) l s, s the noise of a gradient.
     """
     length2 = 1.0 + _CONSTANT**2
-    count = count_of(arrays["centre"], noise["centre"])
+    count = count_of(arrays["center"], noise["center"])
     quiet = _LOGIT_NOISE / math.sqrt(length2 * _ROUNDS["descent"]) / noise["gradients"]
     return min(quiet, _STABLE * (n_classes + 2) / (count * length2))
 
@@ -578,10 +578,10 @@ def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, Floa
 
 def _estimated(model: Newton, weights: Weights) -> Logits:
     """What "newton" has found."""
-    factor, centre = model.moderated()
+    factor, center = model.moderated()
     errors = np.sqrt(model.vectors**2 @ model.variances)
     theta, intercept = model.theta @ model.basis.T, model.basis @ model.intercept
-    return Logits(theta, intercept, factor, model.basis @ centre, errors).of_rows(weights)
+    return Logits(theta, intercept, factor, model.basis @ center, errors).of_rows(weights)
 
 
 def in_table_units(logits: Logits, rows: Rows) -> dict[str, FloatArray]:
@@ -601,9 +601,9 @@ def _imagined_loss(plan: Plan, n_classes: int, d: int, n_rows: int, signal: floa
     truth *= signal / (rows @ (truth[:, 0] - truth[:, 1])).std()
     p, each = softmax(rows @ truth, axis=1), n_rows / _IMAGINED
     weighted = plan.method == "newton"
-    count = np.append(np.zeros(d), n_rows + count_noise(noise["centre"]) * rng.standard_normal())
+    count = np.append(np.zeros(d), n_rows + count_noise(noise["center"]) * rng.standard_normal())
     far = np.linalg.norm(rows, axis=1)
-    arrays = {"centre": count, "distance": np.array(each * far.sum())}
+    arrays = {"center": count, "distance": np.array(each * far.sum())}
     weights = _weights(arrays, noise)
     radius = weights.radius
     scaled, own = rows / radius, each * radius / np.maximum(far, radius)

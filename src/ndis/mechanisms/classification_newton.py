@@ -87,7 +87,7 @@ class Average:
 
     Parameters
     ----------
-    centre : ndarray of shape (k,)
+    center : ndarray of shape (k,)
         The logits at the mean of the rows, in the basis of the classes.
     cov : ndarray of shape (k, k)
         Of the logits.
@@ -106,11 +106,11 @@ class Average:
     """
 
     def __init__(
-        self, centre: FloatArray, cov: FloatArray, basis: FloatArray, plain: bool = True
+        self, center: FloatArray, cov: FloatArray, basis: FloatArray, plain: bool = True
     ) -> None:
         values, vectors = np.linalg.eigh(0.5 * (cov + cov.T))
         logits = _nodes(len(cov)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-        p = softmax((centre + logits) @ basis.T, axis=1)
+        p = softmax((center + logits) @ basis.T, axis=1)
         squares = np.sum(p * p, axis=1)
         longest = 1.0 - 2.0 * p.min(axis=1) + squares
         bound = weighted_bound(len(basis))
@@ -180,7 +180,7 @@ class Newton:
         self.ratio = noise["residuals"] / noise["gradients"]
         self.along = (self.vectors.T @ self.mean) ** 2 * self.ratio**2
         self.log: list[_Round] = []
-        self.guess, self.centre = np.zeros((d, self.k)), np.zeros(self.k)
+        self.guess, self.center = np.zeros((d, self.k)), np.zeros(self.k)
 
     @property
     def theta(self) -> FloatArray:
@@ -190,7 +190,7 @@ class Newton:
     @property
     def intercept(self) -> FloatArray:
         """The logits at the middle, in the basis of the classes."""
-        return np.asarray(self.centre - self.mean @ self.theta)
+        return np.asarray(self.center - self.mean @ self.theta)
 
     def moderated(self) -> tuple[float, FloatArray]:
         """A factor of the coefficients, and the intercept beside it, for predictions.
@@ -199,7 +199,7 @@ class Newton:
         """
         variance = float(np.sum(self.values * self.by_noise)) / (self.n * self.k)
         factor = moderation(variance, self.k + 1)
-        return factor, self._centred(factor) - factor * (self.mean @ self.theta)
+        return factor, self._centered(factor) - factor * (self.mean @ self.theta)
 
     def query(self) -> tuple[Point, bool]:
         """Where the next gradient is asked for, and whether without weights.
@@ -222,7 +222,7 @@ class Newton:
         self.log.append(self._round(point, plain, residuals, gradient))
         if len(self.log) == 1:  # all p are 1/K: the classes are counted
             self.target = self._shares(residuals, self.log[0].of_totals)
-            self.centre = np.log(self.target) @ self.basis
+            self.center = np.log(self.target) @ self.basis
         self._estimate()
 
     def _round(
@@ -263,7 +263,7 @@ class Newton:
 
     def _look(self, guess: FloatArray) -> FloatArray:
         """The imagined design at a guess: its curvatures, their directions; traces are returned."""
-        model = Average(self.centre, self._cov(guess), self.basis)
+        model = Average(self.center, self._cov(guess), self.basis)
         curvatures, self.turn = np.linalg.eigh(model.curvature)
         self.curvatures = np.maximum(curvatures, 1e-4)
         self.slope = self.curvatures[:, None] * self.values
@@ -359,16 +359,16 @@ class Newton:
         ones = np.linalg.inv(kernel + noise).sum(axis=0)
         totals = ones @ np.array([one.totals for one in self.log]) / ones.sum()
         self.target = self._shares(totals, 1.0 / ones.sum())
-        self.centre = self._centred(1.0)
+        self.center = self._centered(1.0)
 
-    def _centred(self, factor: float) -> FloatArray:
+    def _centered(self, factor: float) -> FloatArray:
         """The logits at the mean that give the shares of the classes, coefficients multiplied."""
-        cov, centre = factor**2 * self._cov(self.guess), np.log(self.target) @ self.basis
+        cov, center = factor**2 * self._cov(self.guess), np.log(self.target) @ self.basis
         for _ in range(30):
-            model = Average(centre, cov, self.basis)
+            model = Average(center, cov, self.basis)
             off = self.target - model.mean
             step = np.linalg.solve(model.curvature + 1e-6 * np.eye(self.k), off @ self.basis)
-            centre = centre + step
+            center = center + step
             if np.abs(off).max() < _CONVERGED:
                 break
-        return np.asarray(centre)
+        return np.asarray(center)

@@ -53,7 +53,7 @@ class SecondMoments(TableEstimator):
 
     n_components: Any
     center: bool
-    norm: str
+    radius: str
     relation = str(NeighbourRelation.ADD_REMOVE)
 
     # -- before the data ---------------------------------------------------------------------
@@ -71,10 +71,10 @@ class SecondMoments(TableEstimator):
     @property
     def buys_norm(self) -> bool:
         """Whether a radius is bought."""
-        buys = _validate.one_of("norm", self.norm, ("declared", "private")) == "private"
+        buys = _validate.one_of("radius", self.radius, ("declared", "private")) == "private"
         if buys and self.shifts:
             raise ValueError(
-                "Expected norm='declared' for rows that move, got 'private'; the radius is bought "
+                "Expected radius='declared' for rows that move, got 'private'; a radius is bought "
                 "for rows that come or go."
             )
         return buys
@@ -137,8 +137,8 @@ class SecondMoments(TableEstimator):
         bought = "norms" in plan.noise_scale
         if bought and table.once:
             raise ValueError(
-                "Expected a table that can be read twice for norm='private', got one that can be "
-                "read only once; write it to a file first, or pass norm='declared'."
+                "Expected a table that can be read twice for radius='private', got one that can be "
+                "read only once; write it to a file first, or pass radius='declared'."
             )
         studied = table.sum(count_norms)["norms"] if bought else table.moments
         self._check_rows(table.n_rows)
@@ -236,7 +236,7 @@ class PrivateCovariance(SecondMoments):
     center : bool, default True
         Whether variances are those about the mean, which is then released under the same promise;
         otherwise they are about the public point: the middle of the limits, or zero.
-    norm : {"declared", "private"}
+    radius : {"declared", "private"}
         "private" buys a smaller radius than the declared bound from noisy counts of norms, and
         scales longer rows down to it: less noise, and variances of long rows come out too small.
     n_components : int, default 738
@@ -273,7 +273,7 @@ class PrivateCovariance(SecondMoments):
 
     n_components: int = 738
     center: bool = True
-    norm: str = "declared"
+    radius: str = "declared"
     method: str = "auto"
     relation: str = "add-remove"
 
@@ -383,7 +383,7 @@ class PrivateCovariance(SecondMoments):
         noise, unit = plan.noise_scale, table.rows.features.norm / GRID_NORM
         if "norms" in noise:
             raise ValueError(
-                "Expected norm='declared', got 'private', which is no Gaussian as a whole; audit "
+                "Expected radius='declared', got 'private', which is no Gaussian as a whole; audit "
                 "it by running it."
             )
         if (other := self._other) is not None:
@@ -414,7 +414,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
     center : bool, default False
         Whether moments are those about the mean, which is then paid for; otherwise they are about
         the public point: the middle of the limits, or zero.
-    norm : {"private", "declared"}
+    radius : {"private", "declared"}
         "private" spends a twentieth of the squared budget on noisy counts of norms, and scales rows
         down to the radius that they suggest. Long rows then count for less in the variances.
     noise_scale, random_state, ledger
@@ -449,7 +449,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
 
     n_components: int | None = field(default=None, kw_only=False)
     center: bool = False
-    norm: str = "private"
+    radius: str = "private"
 
     def _plan(self, rows: Rows) -> Plan:
         d = len(rows.features.names)

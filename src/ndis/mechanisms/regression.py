@@ -333,8 +333,8 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
     def _placed(self) -> tuple[bool, bool]:
         # A constant is added to the sums themselves, where it costs next to nothing; but a sketch
         # is of whole rows.
-        centred = bool(self.fit_intercept)
-        return centred and getattr(self._other, "whole_rows", False), centred
+        centered = bool(self.fit_intercept)
+        return centered and getattr(self._other, "whole_rows", False), centered
 
     def _labels(self, names: Sequence[str]) -> Columns:
         limits = self._label_limits(names)
@@ -346,7 +346,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
             )
         bound = self.label_bound
         bound = None if bound is None else _validate.positive("label_bound", bound)
-        return Columns(names, limits=limits, norm=bound, centred=bool(self.fit_intercept))
+        return Columns(names, limits=limits, norm=bound, centered=bool(self.fit_intercept))
 
 
 def _in_units(

@@ -211,12 +211,12 @@ class _Columns:
         n_columns: int,
         spacing: float,
         rng: np.random.Generator,
-        centre: FloatArray | None = None,
+        center: FloatArray | None = None,
     ) -> FloatArray:
         """Draw columns around a centre, on the grid of this spacing."""
         d, k = self.factor.shape
-        centres = [np.zeros((d, 1)) if centre is None else centre.reshape(d, 1)]
-        bases, rest = split(centres, spacing)
+        centers = [np.zeros((d, 1)) if center is None else center.reshape(d, 1)]
+        bases, rest = split(centers, spacing)
         step = spacing / self.unit
         columns = np.empty((d, _validate.count("n_columns", n_columns)))
         width = max(1, _BLOCK // (d + k))
@@ -229,7 +229,7 @@ class _Columns:
             nearest = np.rint(values)
             values -= nearest
             for i, j in np.argwhere(np.abs(values) > 0.5 - 2.0**-45 - errors / step).tolist():
-                offset = exact_rest(centres, bases, (i, 0), spacing)
+                offset = exact_rest(centers, bases, (i, 0), spacing)
                 nearest[i, j] = self._nearest(i, _Column(reals, j, part.shape[1]), offset, step)
             part[:] = joined(bases, nearest, spacing)
         return columns

@@ -94,12 +94,12 @@ class Block:
         """Squared norms of the rows: shape (n_rows,)."""
         return squared(self.xp, self.features)
 
-    def distances(self, centre: FloatArray | None) -> Any:
+    def distances(self, center: FloatArray | None) -> Any:
         """Their squared distances from a centre; all are whole numbers."""
-        if centre is None:
+        if center is None:
             return self.squares()
-        across = self.times(self.beside(centre[:, None]))[0, :]
-        return self.squares() - 2.0 * across + float(centre @ centre)
+        across = self.times(self.beside(center[:, None]))[0, :]
+        return self.squares() - 2.0 * across + float(center @ center)
 
 
 class Stack(Block):
@@ -178,10 +178,10 @@ class Stack(Block):
         """Squared norms of the rows, if they were not given."""
         return super().squares() if self._squares is None else self._squares
 
-    def distances(self, centre: FloatArray | None) -> Any:
+    def distances(self, center: FloatArray | None) -> Any:
         """Squared distances from a centre; those from the last one are kept."""
-        if centre is None or self._distances[0] is not centre:
-            self._distances = centre, super().distances(centre)
+        if center is None or self._distances[0] is not center:
+            self._distances = center, super().distances(center)
         return self._distances[1]
 
 
@@ -216,7 +216,7 @@ class SparseBlock(Block):
         return values
 
     def gram(self) -> Any:
-        """Sum of r r^T, sparse; `centred_gram` subtracts the shift from the sum of all blocks."""
+        """Sum of r r^T, sparse; `centered_gram` subtracts the shift from the sum of all blocks."""
         return self.rows.T @ self.rows
 
     def times(self, theta: Any) -> Any:

@@ -47,14 +47,14 @@ class Columns:
         each level, named ``column=level``; any other value gives zeros in all of them.
     limits : mapping of str to (low, high), optional
         For every other column its public limits. Values are clipped to them and scaled to
-        [-1, 1]; without `centred` zero stays zero. ``"private"`` instead of a pair: they are still
+        [-1, 1]; without `centered` zero stays zero. ``"private"`` instead of a pair: they are still
         to be found (see `bought` and `found`), and until then no row is made.
     norm : float, optional
         Public bound on the Euclidean norm of a row: of the scaled row, intercept included, where
         there are limits. Longer rows are scaled down to it. Limits alone bound a row too.
     intercept : bool, default False
         Whether a column of ones, named ``intercept``, comes first.
-    centred : bool, default True
+    centered : bool, default True
         Whether limits are moved to be symmetric about zero.
     widths : mapping of str to int, optional
         Columns that hold a list of numbers in each record, such as embeddings, and its length.
@@ -74,7 +74,7 @@ class Columns:
     limits: Limits | None = None
     norm: Any = None  # a float as soon as it is made
     intercept: bool = False
-    centred: bool = True
+    centered: bool = True
     widths: Mapping[str, int] = field(default_factory=dict)
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     # All of what follows is derived from it: names of the numbers in a row, in order; grid units of
@@ -152,7 +152,7 @@ class Columns:
                 low[places], high[places] = (-1.0, 1.0) if pair == PRIVATE else pair
                 bounded[places] = True
         middle, half = np.zeros(n), np.ones(n)
-        if self.centred:
+        if self.centered:
             middle[bounded] = 0.5 * (low[bounded] + high[bounded])
             half[bounded] = 0.5 * (high[bounded] - low[bounded])
         else:
@@ -201,7 +201,7 @@ class Columns:
                     "with levels need none."
                 )
         return {
-            name: PRIVATE if _is_private(limits[name]) else _pair(name, limits[name], self.centred)
+            name: PRIVATE if _is_private(limits[name]) else _pair(name, limits[name], self.centered)
             for name in wanted
         }
 
@@ -268,11 +268,11 @@ class Columns:
 
     def grid(self, array: Any) -> Grid:
         """The numbers that `whole` needs, where an array is."""
-        centred = self.limits is not None and self.centred
+        centered = self.limits is not None and self.centered
         middle, scale, *ends = (
             beside(vector[:, None], array) for vector in (self.middle, self.scale, *self._ends())
         )
-        return Grid(middle if centred else None, scale, (ends[0], ends[1]), self.boxed)
+        return Grid(middle if centered else None, scale, (ends[0], ends[1]), self.boxed)
 
     def _ends(self) -> tuple[FloatArray, FloatArray]:
         """What limits become on the grid: within the bound, however they were rounded."""
@@ -309,7 +309,7 @@ def _is_private(limits: Any) -> bool:
     return isinstance(limits, str) and limits == PRIVATE
 
 
-def _pair(name: str, limits: Any, centred: bool) -> tuple[float, float]:
+def _pair(name: str, limits: Any, centered: bool) -> tuple[float, float]:
     try:
         low, high = map(_as_number, limits)
     except (TypeError, ValueError):
@@ -323,8 +323,8 @@ def _pair(name: str, limits: Any, centred: bool) -> tuple[float, float]:
             "pass the least and the largest value it can have."
         )
     half, far = 0.5 * (high - low), max(abs(low), abs(high))
-    _usable(f"limits of {name!r}", half if centred else far)
-    if centred and half < _RESOLVED * far:
+    _usable(f"limits of {name!r}", half if centered else far)
+    if centered and half < _RESOLVED * far:
         raise ValueError(
             f"Expected limits of {name!r} between which doubles are fine enough, got "
             f"({low!r}, {high!r}); subtract a public number from the column."

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 def moments(block: Block) -> Mapping[str, Any]:
     """First and second moments: of features, of features with labels, of labels; the count."""
-    centred = getattr(block, "shift", None) is None
-    terms = {"gram" if centred else "raw_gram": block.gram()}
+    centered = getattr(block, "shift", None) is None
+    terms = {"gram" if centered else "raw_gram": block.gram()}
     terms |= totals(block)
     if block.labels is not None:
         terms["cross"] = block.combine(block.labels)
@@ -132,12 +132,12 @@ class CutMoments:
     """
 
     n_cuts: int
-    centre: FloatArray | None = None
+    center: FloatArray | None = None
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """Terms: "norms", "count", "sums" of u for each cut, "grams" of u u^T."""
-        if self.centre is not None:
-            away = block.dense - block.beside(self.centre[:, None])
+        if self.center is not None:
+            away = block.dense - block.beside(self.center[:, None])
             block = block.like(shortened(block.xp, away)[0])
         xp, rows, n, squares = block.xp, block.dense, self.n_cuts, block.squares()
         order = xp.argsort(squares)
@@ -183,11 +183,11 @@ def _moments(block: Block, rows: Any, before: tuple[Any, Any]) -> tuple[Any, Any
 class CutNorms:
     """The norms of `CutMoments` alone."""
 
-    centre: FloatArray | None = None
+    center: FloatArray | None = None
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """Terms: "norms"."""
-        most, squares = float(GRID_NORM) ** 2, block.distances(self.centre)
+        most, squares = float(GRID_NORM) ** 2, block.distances(self.center)
         return {"norms": tally(block.xp, block.xp.clip(squares, None, most), most, 2.0)}
 
 
@@ -200,16 +200,16 @@ class CutGram:
     """
 
     rung: int
-    centre: FloatArray | None = None
+    center: FloatArray | None = None
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """Terms: "count", "sums" of u, "gram" of u u^T."""
         xp, rows, j = block.xp, block.dense, self.rung
-        origin = np.zeros(rows.shape[0]) if self.centre is None else self.centre
-        centre = block.beside(origin[:, None])
-        long = xp.nonzero(block.distances(self.centre) > float(GRID_NORM) ** 2 * 2.0**-j)[0]
+        origin = np.zeros(rows.shape[0]) if self.center is None else self.center
+        center = block.beside(origin[:, None])
+        long = xp.nonzero(block.distances(self.center) > float(GRID_NORM) ** 2 * 2.0**-j)[0]
         part = xp.take(rows, long, axis=1)
-        cut = block.like(shortened(xp, part - centre)[0])
+        cut = block.like(shortened(xp, part - center)[0])
         if j:
             factor = _LONGEST / xp.sqrt(xp.clip(cut.squares(), 1.0, None))
             cut = block.like(xp.trunc(cut.features * factor))
@@ -221,7 +221,7 @@ class CutGram:
         gram = gram - side - side.T + n_short * (whole[:, None] * whole)
         if j % 2:
             rooted = fused(_rooted, rows)
-            short = rooted(xp, rows, centre) - rooted(xp, part, centre)
+            short = rooted(xp, rows, center) - rooted(xp, part, center)
         else:
             short = short - n_short * whole
         return {
@@ -231,9 +231,9 @@ class CutGram:
         }
 
 
-def _rooted(xp: Any, rows: Any, centre: Any) -> Any:
+def _rooted(xp: Any, rows: Any, center: Any) -> Any:
     """Sums of rows less a centre, times sqrt(2), rounded towards zero."""
-    return xp.sum(xp.astype(xp.trunc((rows - centre) * _ROOT), xp.int64), axis=-1)
+    return xp.sum(xp.astype(xp.trunc((rows - center) * _ROOT), xp.int64), axis=-1)
 
 
 @dataclass(frozen=True)
@@ -402,11 +402,11 @@ class JointGram:
 class Distances:
     """Sum of |x - m| for a centre m of whole numbers, at most 2^20 for each row."""
 
-    centre: FloatArray
+    center: FloatArray
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """Terms: "distances", whole numbers."""
-        far = block.xp.sqrt(block.distances(self.centre))
+        far = block.xp.sqrt(block.distances(self.center))
         return {"distances": block.total(block.xp.trunc(block.xp.clip(far, None, GRID_NORM)))}
 
 
@@ -418,19 +418,19 @@ class Weights:
 
     Parameters
     ----------
-    centre : ndarray of shape (n_features,)
+    center : ndarray of shape (n_features,)
         m, whole numbers.
     radius : float
         L.
     """
 
-    centre: FloatArray
+    center: FloatArray
     radius: float
 
     def of(self, block: Block) -> Any:
         """The weight of each row, a little below w."""
         xp = block.xp
-        far = xp.sqrt(block.distances(self.centre)) * (1.0 / GRID_NORM)
+        far = xp.sqrt(block.distances(self.center)) * (1.0 / GRID_NORM)
         return self.radius * _BELOW / xp.clip(xp.maximum(far, far * far), self.radius, None)
 
 
@@ -448,7 +448,7 @@ class WeightedMoments:
         """Terms: "gram" of u, "sums" of u v, "count" of v^2."""
         xp, weights = block.xp, self.weights
         root = xp.sqrt(weights.of(block))
-        away = block.dense - block.beside(weights.centre[:, None])
+        away = block.dense - block.beside(weights.center[:, None])
         rows = block.like(xp.trunc(away * (root * weights.radius**-0.5)))
         ones = xp.trunc(root * GRID_NORM)[None, :]
         sums = rows.combine(ones)[:, 0]

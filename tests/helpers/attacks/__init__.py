@@ -50,13 +50,13 @@ def survives(
     )
 
 
-def reached(centre: float, scale: float) -> Look:
+def reached(center: float, scale: float) -> Look:
     """Tell which values centre + scale z has among the doubles, for a double z."""
 
     def look(values: FloatArray) -> FloatArray:
-        z = (values - centre) / scale
+        z = (values - center) / scale
         tries = [z, np.nextafter(z, np.inf), np.nextafter(z, -np.inf)]
-        return np.any([centre + scale * t == values for t in tries], axis=0).astype(float)
+        return np.any([center + scale * t == values for t in tries], axis=0).astype(float)
 
     return look
 

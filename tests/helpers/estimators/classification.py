@@ -45,5 +45,5 @@ CASES = [
     case("logistic-classes", 2, 3, data_norm=None, limits=[(-1, 1), (-1, 1)]),
     case("logistic-descent", 4, 3, method="descent"),
     case("logistic-limits", 2, 2, data_norm=None, limits="private"),
-    case("logistic-posterior", 3, 2, method="posterior", lam=20.0, n_draws=2),
+    case("logistic-posterior", 3, 2, method="posterior", prior_precision=20.0, n_draws=2),
 ]

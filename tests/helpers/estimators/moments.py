@@ -33,7 +33,7 @@ CASES = [
     case("covariance, matrix", PrivateCovariance),
     case("covariance, limits found", PrivateCovariance, limits="private", columns=list("abc")),
     case("covariance, not centred", PrivateCovariance, center=False, n_rows=None),
-    case("covariance, norm bought", PrivateCovariance, norm="private"),
+    case("covariance, radius bought", PrivateCovariance, radius="private"),
     case("covariance, sketch", PrivateCovariance, method="sketch", n_components=20),
     case(
         "covariance, sketch alone",
@@ -52,5 +52,5 @@ CASES = [
         n_components=20,
     ),
     case("principal components", PrivatePCA, n_components=2),
-    case("principal components, centred", PrivatePCA, center=True, norm="declared"),
+    case("principal components, centred", PrivatePCA, center=True, radius="declared"),
 ]

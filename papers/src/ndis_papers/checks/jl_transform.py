@@ -349,8 +349,8 @@ def footnote_3() -> Evidence:
     """Harmless for a row that moves; for one that comes or goes the update may be 2l long."""
     rest = np.array([[1.0, 0.0]] * 9)
     row = np.array([-1.0, 0.0])
-    centred = [part - part.mean(axis=0) for part in (np.vstack([rest, row]), rest)]
-    change = centred[0].T @ centred[0] - centred[1].T @ centred[1]
+    centered = [part - part.mean(axis=0) for part in (np.vstack([rest, row]), rest)]
+    change = centered[0].T @ centered[0] - centered[1].T @ centered[1]
     length = math.sqrt(float(np.linalg.eigvalsh(change)[-1]))
     return Evidence(
         f"a row of norm 1 beside 9 others changes the scatter by a vector of norm {length:.3f}",

@@ -270,8 +270,8 @@ def _chi_square_route(
 ) -> float:
     """Pr[sum a z^2/2 + b z + c <= 0] by completing the square, noncentrality b^2/a^2 or b^2/a."""
     a, b = np.array(weights), np.array(shifts)
-    centres = b**2 / (a**2 if squared else a)
-    law = GeneralizedChiSquare(a / 2, np.ones(a.size), centres, 0.0, 0.0)
+    centers = b**2 / (a**2 if squared else a)
+    law = GeneralizedChiSquare(a / 2, np.ones(a.size), centers, 0.0, 0.0)
     return float(law.cdf(float(np.sum(b**2 / (2 * a))) - constant))
 
 

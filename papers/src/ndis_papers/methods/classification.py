@@ -161,7 +161,7 @@ def _inverse(precision: list[list[arb]]) -> FloatArray:
     if not worst < 2.0**-60 * float(np.abs(cov).max()):
         raise ArithmeticError(
             "The posterior's covariance could not be computed closely enough, and nothing was "
-            "released; raise lam."
+            "released; raise prior_precision."
         )
     return np.asarray(0.5 * (cov + cov.T))
 
@@ -190,7 +190,7 @@ def solve(table: Table, lam: float, precision: list[list[arb]]) -> FloatArray:
             inverse = left @ inverse @ left.T + np.outer(s, s) / along
     raise ArithmeticError(
         f"The posterior's mean was not found in {_STEPS} passes, and nothing was released; "
-        "raise lam."
+        "raise prior_precision."
     )
 
 
@@ -229,16 +229,17 @@ class Drawing(EstimatorMethod):
             raise ValueError(
                 f"Expected two classes for method='posterior', got {n_classes}; use method='auto'."
             )
-        lam = model.lam
+        lam = model.prior_precision
         if lam is None:
             if model.epsilon is None:
                 raise ValueError(
-                    "Expected lam where epsilon is not given, got none; pass the prior precision."
+                    "Expected prior_precision where epsilon is not given, got none; pass the "
+                    "precision of the prior."
                 )
             lam = max(1.0, 20.0 / max(_validate.non_negative("epsilon", model.epsilon), 1e-3))
         most = None if model.max_rows is None else _validate.count("max_rows", model.max_rows)
         draws = _validate.count("n_draws", model.n_draws)
-        return Posterior(_validate.positive("lam", lam), n_features, most, draws)
+        return Posterior(_validate.positive("prior_precision", lam), n_features, most, draws)
 
     def _noise(self, n_features: int, target: Target) -> tuple[float, PrivacyLoss, float]:
         """The noise of a draw, its loss, and the share by which that is a bound."""
@@ -291,4 +292,7 @@ class Drawing(EstimatorMethod):
 
     def _public(self, rows: Rows) -> dict[str, Any]:
         d = len(rows.features.names)
-        return {"lam": self._posterior(d).lam, "share": self._noise(d, self.target())[2]}
+        return {
+            "prior_precision": self._posterior(d).lam,
+            "share": self._noise(d, self.target())[2],
+        }

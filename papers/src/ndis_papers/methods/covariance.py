@@ -104,7 +104,7 @@ class Sketching(EstimatorMethod):
         model, recipe = self.model, rows.features
         if model.buys_norm:
             raise ValueError(
-                "Expected norm='declared' for a sketch, got 'private'; buy it with noise on the "
+                "Expected radius='declared' for a sketch, got 'private'; buy it with noise on the "
                 "matrix."
             )
         target, d = self.target(), len(recipe.names)

@@ -109,8 +109,8 @@ def _shrunken(
     """Centre by the released means, take the noise off, shrink by Bayes' rule."""
     n, k = agreement.n_rows, agreement.n_components
     means, mixed, signs = rows[0, used] / n, rows[1:, used], ones[1:]
-    centred = mixed - np.outer(signs, means)
-    noisy = centred.T @ centred / (n * (k - 1))
+    centered = mixed - np.outer(signs, means)
+    noisy = centered.T @ centered / (n * (k - 1))
     # Noise of variance k sigma^2 on the sums; the mean's own noise enters through the signs.
     variance = k * agreement.noise_scales[used] ** 2 / n
     taken_off = variance * (1.0 + float(signs @ signs) / ((k - 1) * n**2))

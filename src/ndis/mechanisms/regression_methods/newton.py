@@ -3,7 +3,7 @@
 Rows x have norm at most 1 and labels y too (grid units over 2^20). Everything that reads rows is a
 sum with Gaussian noise, and the squared shifts of all of them add up to the total D^2:
 
-    centre     sum of (x, c), if there is an intercept            CENTRE D^2
+    center     sum of (x, c), if there is an intercept            CENTER D^2
     norms      a histogram of |x - m|, m the centre               NORMS D^2
     hessian    sum of (x', c)(x', c)^T, x' = x - m cut to norm L  HESSIAN D^2
     products   histograms of q = |z| |r| at a few rounds          PRODUCTS of the rest each
@@ -31,7 +31,7 @@ from scipy.stats import norm
 
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
-from ndis.mechanisms.centre import centre_of, draw_centre, shrunk
+from ndis.mechanisms.center import center_of, draw_center, shrunk
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import GRID_NORM, ExactSum, Table, few_threads
 from ndis.tables.exact import halved
@@ -49,7 +49,7 @@ from ndis.tables.sums import (
 )
 
 # Shares of D^2, and of what is left for rounds; a histogram of products stands before these rounds.
-CENTRE, NORMS, HESSIAN, PRODUCTS, SPREAD = 0.03, 0.03, 0.2, 0.025, 0.05
+CENTER, NORMS, HESSIAN, PRODUCTS, SPREAD = 0.03, 0.03, 0.2, 0.025, 0.05
 LOOKS = (0, 1, 3, 7, 15)
 MIN_ROUNDS, MAX_ROUNDS = 3, 20
 
@@ -93,7 +93,7 @@ class Setting:
     @property
     def shares(self) -> dict[str, float]:
         """What each part takes of D^2."""
-        taken = {"centre": CENTRE} if self.intercept else {}
+        taken = {"center": CENTER} if self.intercept else {}
         taken |= {"norms": NORMS, "hessian": HESSIAN}
         return {**taken, "rounds": 1.0 - sum(taken.values())}
 
@@ -103,7 +103,7 @@ class Setting:
         d = self.n_features + 1
         most = self.max_rounds if isinstance(self.n_rounds, str) else self.n_rounds
         return {
-            **({"centre": (d,)} if self.intercept else {}),
+            **({"center": (d,)} if self.intercept else {}),
             "norms": (BINS,),
             "hessian": (d, d),
             "products": (len(LOOKS), BINS),
@@ -207,7 +207,7 @@ class Curvature:
     Parameters
     ----------
     noisy : ndarray of shape (d + 1, d + 1)
-        Sum of (x, constant)(x, constant)^T with symmetric noise, x the row less `centre`.
+        Sum of (x, constant)(x, constant)^T with symmetric noise, x the row less `center`.
     scale : float
         The noise on its diagonal.
     constant : float
@@ -220,7 +220,7 @@ class Curvature:
     intercept : bool
         Whether a constant is asked for. Without one it is still fitted beside the columns, unless
         they can stand in for it: residuals without it would be far too long.
-    centre : ndarray of shape (d,), or 0.0
+    center : ndarray of shape (d,), or 0.0
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class Curvature:
         square: float,
         lost: float,
         intercept: bool,
-        centre: FloatArray | float = 0.0,
+        center: FloatArray | float = 0.0,
     ) -> None:
         d = len(noisy) - 1
         self.scale, self.rows = scale, rows
@@ -245,13 +245,13 @@ class Curvature:
             noisy[:-1, :-1], rows * mean, sums_scale, hidden
         )
         mean = mean if self.constant else np.zeros(d)
-        centred = noisy[:-1, :-1] - rows * np.outer(mean, mean)
+        centered = noisy[:-1, :-1] - rows * np.outer(mean, mean)
         # Where many rows are cut their centre is too; coefficients that took it for that of the
         # rows would swing ever wider together with the constant.
-        self.mean = centre + mean * lost
+        self.mean = center + mean * lost
         self.mean = self.mean / max(1.0, float(np.linalg.norm(self.mean)))
         with few_threads(d):
-            self.noisy_values, self.vectors = np.linalg.eigh(centred)
+            self.noisy_values, self.vectors = np.linalg.eigh(centered)
         values = cleaned(self.noisy_values, scale)
         # The centre is noisy too: along it curvature may be hidden by what was subtracted.
         leaning = 2.0 * lost * np.abs(self.vectors.T @ mean) * sums_scale
@@ -388,8 +388,8 @@ class Curvature:
         slopes, constants = self.slopes(theta)
         taken = np.sqrt(np.maximum(1.0 - (self.metric[:-1][own] / self.most) ** 2, 0.0))
         directions = self.vectors[:, own] * taken
-        centre = self.mean - directions @ (self.mean @ directions)
-        wanted = np.column_stack([directions, centre, slopes])
+        center = self.mean - directions @ (self.mean @ directions)
+        wanted = np.column_stack([directions, center, slopes])
         length = np.linalg.norm(wanted, axis=0)
         length[: len(taken)] = 1.0  # which none exceeds
         unit = (VECTOR_NORM - math.sqrt(d)) / np.where(length > 0, length, 1.0)
@@ -399,7 +399,7 @@ class Curvature:
             np.rint(wanted * unit),
             1.0 / ((VECTOR_NORM - math.sqrt(d)) * GRID_NORM),
             factors,
-            np.append(self.mean @ centre, -constants),
+            np.append(self.mean @ center, -constants),
             self.most**2,
             float(self.metric[-1]) ** 2 + self.most**2 * math.sqrt(d) * 2.0**-25,
             self.heaviest * (d + 1) * 2.0**-31,
@@ -429,7 +429,7 @@ class Scales:
     norms: float
     hessian: float
     rounds: float  # of one gradient, were it alone
-    centre: float = math.inf
+    center: float = math.inf
 
     def look(self) -> float:
         """The noise of a histogram of products."""
@@ -454,8 +454,8 @@ class Descent:
     noise : Scales
     norms : ndarray
         The noisy histogram of row norms, about the centre.
-    centre : ndarray of shape (n_features,), or 0.0
-        The centre, see `centre_of`.
+    center : ndarray of shape (n_features,), or 0.0
+        The centre, see `center_of`.
     """
 
     curvature: Curvature
@@ -469,10 +469,10 @@ class Descent:
         setting: Setting,
         noise: Scales,
         norms: FloatArray,
-        centre: FloatArray | float = 0.0,
+        center: FloatArray | float = 0.0,
     ) -> None:
         self.noise, self._d, self._K = noise, setting.n_features, setting.n_labels
-        self._intercept, self._centre = setting.intercept, centre
+        self._intercept, self._center = setting.intercept, center
         self._norms = Histogram(norms, 1.0, noise.norms)
         rows, d, n_rounds = self._norms.total, self._d, setting.n_rounds
         if isinstance(n_rounds, str):
@@ -514,7 +514,7 @@ class Descent:
             self._square,
             self._norms.lost(self.cut),
             self._intercept,
-            self._centre / GRID_NORM,
+            self._center / GRID_NORM,
         )
 
     @property
@@ -606,8 +606,8 @@ class Descent:
     @classmethod
     def again(cls, setting: Setting, noise: Scales, released: Mapping[str, FloatArray]) -> Descent:
         """All of it again, from a release."""
-        centre = centre_of(released["centre"], noise.centre) if setting.intercept else 0.0
-        descent = cls(setting, noise, released["norms"], centre)
+        center = center_of(released["center"], noise.center) if setting.intercept else 0.0
+        descent = cls(setting, noise, released["norms"], center)
         descent.bend(released["hessian"])
         for t in range(descent.n_rounds):
             cuts = descent.cuts
@@ -633,11 +633,11 @@ def cut_gram(descent: Descent, cut: Mapping[str, ExactSum], rng: np.random.Gener
 
 
 def moments_of(
-    table: Table, studied: Mapping[str, ExactSum], rung: int, centre: FloatArray | None
+    table: Table, studied: Mapping[str, ExactSum], rung: int, center: FloatArray | None
 ) -> Mapping[str, ExactSum]:
     """The moments of rows cut to the length that was found, from the ladder or a further pass."""
     if "grams" not in studied:
-        return table.sum(CutGram(rung, centre), what="Reading moments")
+        return table.sum(CutGram(rung, center), what="Reading moments")
     sums, gram = studied["sums"][rung], studied["grams"][rung]
     return {"count": studied["count"], "sums": sums, "gram": gram}
 
@@ -676,14 +676,14 @@ def draw(
 ) -> tuple[Descent, dict[str, FloatArray]]:
     """Everything that is released, in order, and where it leads."""
     released = {name: np.zeros(shape) for name, shape in setting.shapes.items()}
-    K, centre = setting.n_labels, np.zeros(setting.n_features)
+    K, center = setting.n_labels, np.zeros(setting.n_features)
     if setting.intercept:
-        released["centre"] = draw_centre(studied, noise.centre, rng)
-        centre = centre_of(released["centre"], noise.centre)
-        studied = read_norms(table, centre)
+        released["center"] = draw_center(studied, noise.center, rng)
+        center = center_of(released["center"], noise.center)
+        studied = read_norms(table, center)
     released["norms"] = add_noise(studied["norms"], noise.norms, rng)
-    descent = Descent(setting, noise, released["norms"], centre)
-    cut = moments_of(table, studied, descent.rung, centre)
+    descent = Descent(setting, noise, released["norms"], center)
+    cut = moments_of(table, studied, descent.rung, center)
     released["hessian"] = cut_gram(descent, cut, rng)
     descent.bend(released["hessian"])
     products, gradients = released["products"], released["gradients"]
@@ -749,7 +749,7 @@ def study(table: Table, intercept: bool) -> dict[str, ExactSum]:
     return read_norms(table, None)
 
 
-def read_norms(table: Table, centre: FloatArray | None) -> dict[str, ExactSum]:
+def read_norms(table: Table, center: FloatArray | None) -> dict[str, ExactSum]:
     """Norms, with moments for all cuts; on a card, where a pass costs less than a matrix, alone."""
-    ladder = CutMoments(n_cuts(len(table.rows.features.names)), centre)
-    return table.sum(CutNorms(centre) if table.on_card else ladder, what="Reading norms")
+    ladder = CutMoments(n_cuts(len(table.rows.features.names)), center)
+    return table.sum(CutNorms(center) if table.on_card else ladder, what="Reading norms")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ndis.mechanisms import centre
+from ndis.mechanisms import center
 from ndis.randomness.listening import listening
 from ndis.tables import GRID_NORM, Columns, Rows, Table
 from ndis.tables.sums import totals
@@ -25,7 +25,7 @@ def asked(rows: np.ndarray, noise: float) -> np.ndarray:
         return values.value
 
     with listening(listener):
-        centre.draw_centre(studied(rows), noise, np.random.default_rng(0))
+        center.draw_center(studied(rows), noise, np.random.default_rng(0))
     return np.concatenate(found)
 
 
@@ -41,17 +41,17 @@ def test_no_row_moves_the_sum_and_its_count_further_than_one_unit_of_noise() -> 
 
 def test_without_noise_it_is_the_mean_and_noise_alone_is_no_centre() -> None:
     rows = np.random.default_rng(1).uniform(0.1, 0.3, (1000, 3))
-    drawn = centre.draw_centre(studied(rows), 1e-6, np.random.default_rng(0))
-    found = centre.centre_of(drawn, 1e-6) / GRID_NORM
+    drawn = center.draw_center(studied(rows), 1e-6, np.random.default_rng(0))
+    found = center.center_of(drawn, 1e-6) / GRID_NORM
     np.testing.assert_allclose(found, rows.mean(axis=0), atol=1e-5)
-    assert centre.centre_of(np.array([1.0, -1.0, 1.0, 50.0]), 1.0).tolist() == [0.0, 0.0, 0.0]
+    assert center.center_of(np.array([1.0, -1.0, 1.0, 50.0]), 1.0).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_a_count_is_never_below_its_noise_and_a_centre_never_beyond_the_rows() -> None:
     noise = 3.0
-    scale = centre.count_noise(noise)
+    scale = center.count_noise(noise)
     assert scale == pytest.approx(noise * math.hypot(1.0, 0.5) / 0.5)
-    assert centre.count_of(np.array([0.0, -5.0]), noise) == scale
-    far = centre.centre_of(np.array([1e6, 1e6, 1.0]), noise)
+    assert center.count_of(np.array([0.0, -5.0]), noise) == scale
+    far = center.center_of(np.array([1e6, 1e6, 1.0]), noise)
     assert np.linalg.norm(far) <= GRID_NORM
     assert np.array_equal(far, np.trunc(far))

@@ -21,7 +21,7 @@ _ONE = 0.5
 _MOVED = math.hypot(1.0, _ONE) * ROUND_UP
 
 
-def draw_centre(
+def draw_center(
     studied: Mapping[str, ExactSum], noise: float, rng: np.random.Generator
 ) -> FloatArray:
     """The noisy sum of rows of norm at most one, then their noisy number.
@@ -45,7 +45,7 @@ def count_noise(noise: float) -> float:
 
 
 def count_of(noisy: FloatArray, noise: float) -> float:
-    """About how many rows there are, from what `draw_centre` drew; at least the noise of that."""
+    """About how many rows there are, from what `draw_center` drew; at least the noise of that."""
     return max(float(noisy[-1]), count_noise(noise))
 
 
@@ -54,7 +54,7 @@ def shrunk(sums: FloatArray, scale: float) -> FloatArray:
     return sums * max(1.0 - len(sums) * scale**2 / max(float(sums @ sums), 1e-300), 0.0)
 
 
-def centre_of(noisy: FloatArray, noise: float) -> FloatArray:
-    """About where rows are, from what `draw_centre` drew; whole numbers of grid units."""
+def center_of(noisy: FloatArray, noise: float) -> FloatArray:
+    """About where rows are, from what `draw_center` drew; whole numbers of grid units."""
     mean = shrunk(noisy[:-1], noise * _MOVED) / count_of(noisy, noise)
     return np.asarray(np.trunc(mean / max(1.0, float(np.linalg.norm(mean))) * GRID_NORM))
