@@ -2,7 +2,7 @@
 
     python benchmarks/check_epsilon.py --n 10000
 
-The truth is the oracle of the tests, by mpmath and another route (tests/narrow_pairs.py). Pair
+The truth is the oracle of the tests, by mpmath and another route (tests/helpers/narrow_pairs.py). Pair
 number i depends on i alone, and the record is resumed where it stopped (remove it after a change to
 the engine), so that the figures are the same however often the run is interrupted.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/helpers"))
 
 import numpy as np
 

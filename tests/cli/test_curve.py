@@ -68,9 +68,23 @@ def test_curve_of_two_laws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     code, pair, _ = call(capsys, "curve", "--pair", str(path), "--json")
     assert code == ExitCode.DONE
     assert json.loads(pair)["delta"] == pytest.approx(json.loads(shift)["delta"], rel=1e-9)
-    path.write_text("{}")
-    code, _, err = call(capsys, "curve", "--pair", str(path))
+
+
+WIDE = {"mean": [0.0] * 501, "cov": [[1.0]]}
+REFUSED = {"{}": "give both laws", "[" * 10**5: "give both laws", "1": "give both laws"}
+REFUSED[json.dumps({"P": WIDE, "Q": WIDE})] = "Expected laws of at most 500 dimensions in pair.json"
+REFUSED["long"] = "Expected at most 4194304 bytes in pair.json, got more"
+
+
+@pytest.mark.parametrize("command", ["curve --pair", "audit pair --epsilon 1 --delta .1"])
+@pytest.mark.parametrize("text", REFUSED, ids=[key[:6] for key in REFUSED])
+def test_laws_in_a_strangers_file(command: str, text: str, capsys, folder: Path) -> None:
+    with Path("pair.json").open("w", encoding="ascii") as file:
+        file.write(text)
+        file.truncate(2**33 if text == "long" else None)
+    code, _, err = call(capsys, *command.split(), "pair.json")
     assert (code, err.count("\n")) == (ExitCode.WRONG_CALL, 1)
+    assert REFUSED[text] in err
 
 
 @pytest.mark.parametrize("name", ["x.xyz", "nowhere/x.png"])

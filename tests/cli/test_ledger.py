@@ -139,6 +139,10 @@ def test_a_plan_is_filled_from_the_command_line(
     code, _, err = call(capsys, "ledger", "plan", "budget", "answers.csv")
     assert code == ExitCode.WRONG_CALL
     assert "got answers.csv without a guarantee" in err
+    with Path("promise.json").open("wb") as file:
+        file.truncate(2**33)
+    code, _, err = call(capsys, "ledger", "plan", "budget", "promise.json")
+    assert (code, "at most 4194304 bytes in promise.json" in err) == (ExitCode.WRONG_CALL, True)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,10 @@ def test_settings_in_a_file_and_flags_that_win(capsys, folder: Path, mean: None,
 
 @pytest.mark.parametrize(
     "text",
-    ["epsilon: [", "- 1", "epsilon: one", "epsilom: 1", "limits: {a: 1}", "drop-missing: maybe"],
+    [
+        *("epsilon: [", "- 1", "epsilon: one", "epsilom: 1", "limits: {a: 1}"),
+        *("drop-missing: maybe", "limits: &a {a: [0, 1]}\nlevels: *a", "[" * 5000),
+    ],
 )
 def test_a_wrong_file_of_settings_is_one_sentence(capsys, folder, mean: None, text: str) -> None:
     Path("settings.yaml").write_text(text)
@@ -46,3 +49,13 @@ def test_a_wrong_file_of_settings_is_one_sentence(capsys, folder, mean: None, te
     code, _, err = call(capsys, "release", *words, "--out", "s.npz")
     assert code == ExitCode.WRONG_CALL
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["s.yaml", "s.toml", "s.json"])
+def test_a_long_file_of_settings_is_refused_unread(capsys, folder, mean: None, name: str) -> None:
+    with Path(name).open("wb") as file:
+        file.truncate(2**33)
+    words = ("mean", "people.csv", "--config", name, *PROMISE)
+    code, _, err = call(capsys, "release", *words, "--out", "s.npz")
+    assert (code, err.count("\n")) == (ExitCode.WRONG_CALL, 1)
+    assert f"Expected at most 1048576 bytes in {name}, got more" in err

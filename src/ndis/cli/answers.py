@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 # Wider and longer tables do not fit onto a screen.
 _MOST_COLUMNS, _MOST_ROWS = 8, 60
-_FORMULA = re.compile(r"[=+\-@\t\r]")
+# Of which some spreadsheets take the wide forms, too.
+_FORMULA = re.compile(r"[=+\-@\uff1d\uff0b\uff0d\uff20\t\r\n]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?")
 ESTIMATE = ("estimate", "standard error")
 _INTERVAL = (*ESTIMATE, "95% from", "to")

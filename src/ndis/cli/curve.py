@@ -5,12 +5,15 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ndis._validate import read_text
 from ndis.cli.console import Reply, Shown
 
 if TYPE_CHECKING:
     from ndis.gaussian import Gaussian
     from ndis.loss import Profile
 
+# Laws in a file that somebody else may have written: about 10 s of work.
+_MOST_DIMENSIONS = 500
 _DEFAULT_EPSILONS = [0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0]
 
 
@@ -102,10 +105,18 @@ def read_pair(path: Path) -> "list[Gaussian]":
     """The two laws in a JSON file."""
     from ndis.gaussian import Gaussian
 
+    text = read_text(path)
     try:
-        content = json.loads(path.read_text())
-        return [Gaussian(content[name]["mean"], content[name]["cov"]) for name in ("P", "Q")]
-    except (KeyError, TypeError, json.JSONDecodeError):
+        content = json.loads(text)
+        laws = [(content[name]["mean"], content[name]["cov"]) for name in ("P", "Q")]
+        longest = max(len(part) for law in laws for part in law)
+        if longest > _MOST_DIMENSIONS:
+            raise ValueError(
+                f"Expected laws of at most {_MOST_DIMENSIONS} dimensions in {path}, got {longest}; "
+                "use ndis.audit_pair in Python."
+            )
+        return [Gaussian(*law) for law in laws]
+    except (KeyError, TypeError, RecursionError, json.JSONDecodeError):
         raise ValueError(
             f'Expected {{"P": {{"mean": [...], "cov": [[...]]}}, "Q": {{...}}}} in {path}, got '
             "something else; give both laws."

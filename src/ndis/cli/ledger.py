@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ndis._validate import read_text
 from ndis.cli.console import ExitCode, Reply, Shown, open_ledger
 
 if TYPE_CHECKING:
@@ -69,9 +70,10 @@ def _planned(words: str) -> "list[Guarantee]":
         file, times = words, "1"
     if file.endswith(".npz"):
         return [replace(Release.load(file).guarantee, private=True)] * int(times)
+    text = read_text(file)
     try:
-        promise = Guarantee.from_dict(json.loads(Path(file).read_text())["guarantee"])
-    except (LookupError, TypeError, ValueError):
+        promise = Guarantee.from_dict(json.loads(text)["guarantee"])
+    except (LookupError, TypeError, ValueError, RecursionError):
         raise ValueError(
             f"Expected what `ndis calibrate ... --json` printed, got {file} without a guarantee; "
             "use a release of a made-up table with the same settings."

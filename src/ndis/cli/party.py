@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ndis._validate import read_text
 from ndis.cli.console import Reply, Shown, open_ledger
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def release(
         NewFile(out or Path(f"{party}.npz"), key=sign) as file,
         open_ledger(ledger) as budget,
     ):
-        secret = None if secret_file is None else secret_file.read_text()
+        secret = None if secret_file is None else read_text(secret_file)
         made = release_party(loaded, party, data, secret=secret, ledger=budget, file=file)
     document = {
         "file": str(file.written),

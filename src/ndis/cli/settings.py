@@ -15,18 +15,21 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
 
-from ndis._validate import installed
+from ndis._validate import installed, read_text
 from ndis.cli.console import deliver, drawable
 from ndis.cli.mistakes import Commands, missing
 
 Values = Mapping[str, Any]
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
+# Of a file of settings, in bytes; YAML takes the longest, about 15 s at this length.
+_MOST_SETTINGS = 2**20
 
 
 @dataclass(frozen=True)
@@ -315,9 +318,18 @@ def read_file(path: Path) -> dict[str, Any]:
     if path.suffix not in readers:
         with installed("PyYAML to read a YAML file", "pyyaml, or write TOML or JSON"):
             import yaml
-        readers[path.suffix] = yaml.safe_load
+
+        class Loader(yaml.SafeLoader):
+            """Without aliases, by which a short file stands for a very long one."""
+
+            def compose_node(self, parent: Any, index: Any) -> Any:
+                if self.check_event(yaml.AliasEvent):
+                    raise ValueError("it has an alias; write the value again")
+                return super().compose_node(parent, index)
+
+        readers[path.suffix] = partial(yaml.load, Loader=Loader)
     try:
-        content = readers[path.suffix](path.read_text())
+        content = readers[path.suffix](read_text(path, _MOST_SETTINGS))
     except Exception as error:  # each of the three formats has its own
         raise ValueError(
             f"Expected a file of settings, got {path}, which cannot be read ({error}); correct it."

@@ -358,7 +358,7 @@ class _Side:
     @classmethod
     def of(cls, name: str, covariance: ArrayLike | None, dimension: int) -> _Side:
         if covariance is None:
-            return cls(np.ones(dimension), None)
+            return cls(np.broadcast_to(1.0, dimension), None)  # no memory, whatever a file says
         matrix = _validate.floats(name, covariance, (dimension, dimension))
         values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
         # What rounding may have added to an eigenvalue.

@@ -22,7 +22,8 @@ def ed25519_key(key: Any, kind: str) -> Any:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     wanted = ed25519.Ed25519PrivateKey if kind == "private" else ed25519.Ed25519PublicKey
     if isinstance(key, str | Path):
-        content = Path(key).read_bytes()
+        with Path(key).open("rb") as file:
+            content = file.read(_validate.MOST_TEXT)  # of which a key needs a few hundred bytes
         try:
             if kind == "private":
                 key = serialization.load_pem_private_key(content, None)
