@@ -61,7 +61,8 @@ bench: $(STAMPS)/dev  ## the benchmarks
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 # Seeded checks that are too long for the tests; what they print is committed.
-EVIDENCE := fuzz_releases check_dense check_chi_square check_moments attack_neighbours check_sketches
+EVIDENCE := fuzz_releases check_dense check_chi_square check_moments attack_neighbours check_sketches \
+    check_forgeries check_epsilon
 
 evidence: $(STAMPS)/dev  ## renew benchmarks/records: long seeded checks, with date and commit
 	@mkdir -p benchmarks/records

@@ -2,9 +2,9 @@
 
     python benchmarks/check_epsilon.py --n 10000
 
-The truth is the oracle of the tests, by mpmath and another route (tests/helpers/narrow_pairs.py). Pair
-number i depends on i alone, and the record is resumed where it stopped (remove it after a change to
-the engine), so that the figures are the same however often the run is interrupted.
+The truth is the oracle of the tests, by mpmath and another route (tests/helpers/narrow_pairs.py).
+Pair number i depends on i alone, and the record is resumed where it stopped (remove it after a
+change to the engine), so that the figures are the same however often the run is interrupted.
 """
 
 import argparse

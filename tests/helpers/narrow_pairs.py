@@ -84,9 +84,16 @@ def true_end(terms: list[Term]) -> mpf:
 
 
 def excess_of_delta(pair: NarrowPair, epsilon: float) -> float:
-    """How far the true delta at an epsilon is above the one asked for, relatively; -1 where 0."""
-    truth = delta_reference(pair.terms, epsilon, 20).value
-    return float(truth / mpf(pair.delta) - 1)
+    """How far the true delta at an epsilon is above the one asked for, relatively; -1 where 0.
+
+    Closer to the end than 1e-40 it takes the delta there, which is larger: the oracle would need
+    all digits between.
+    """
+    with mp.workdps(100):
+        end = true_end(pair.terms)
+        at = min(mpf(epsilon), end * (1 - mpf(10) ** -40)) if 0 < epsilon < end else mpf(epsilon)
+        truth = delta_reference(pair.terms, at, 20).value
+        return float(truth / mpf(pair.delta) - 1)
 
 
 def share_of_end(pair: NarrowPair, epsilon: float) -> float:

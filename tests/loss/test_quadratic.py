@@ -167,6 +167,7 @@ def test_batches_broadcast_and_index() -> None:
         (lambda: QuadraticLoss.from_shift(math.nan), "finite"),
         (lambda: QuadraticLoss.from_shift(-1.0), "distance=-1.0"),
         (lambda: QuadraticLoss.from_shift("one"), "real numbers"),
+        (lambda: QuadraticLoss.from_shift(1e200), "distance=1e+200"),
         (lambda: QuadraticLoss.from_leverage(1.5), "leverage=1.5"),
         (lambda: QuadraticLoss.from_leverage(0.5, 0), "n_components"),
         (lambda: QuadraticLoss([math.nan], 0, 1), "NaN"),

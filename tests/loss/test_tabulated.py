@@ -104,6 +104,18 @@ def test_bad_input_gets_one_sentence(make: object, words: str) -> None:
     assert str(caught.value).startswith("Expected")
 
 
+def test_losses_that_no_pair_has_overflow_nowhere() -> None:
+    """A stranger's table may say that a loss is below -700; the other law has at most 1 there."""
+    table = TabulatedLoss(500.0, -2, [0.25, 0.25, 0.25, 0.0, 0.25])
+    turned = table.reversed()
+    assert turned.mass.tolist()[-2:] == [1.0, 1.0]
+    assert turned.log_delta(990.0) == pytest.approx(np.log(-np.expm1(-10.0)))
+    low = TabulatedLoss(500.0, -3, [0.0, 0.0, 1.0])
+    assert low.reversed().mass.tolist() == [1.0, 0.0, 0.0]
+    far = TabulatedLoss.from_profile(np.zeros_like, np.zeros_like, step=800.0, high=1600.0)
+    assert far.delta(1.0) == 0.0
+
+
 @pytest.mark.parametrize("distance", [10.0, 30.0, 40.0])
 def test_losses_beyond_the_range_of_exp_are_never_understated(distance: float) -> None:
     gauss = QuadraticLoss.from_shift(distance)

@@ -279,29 +279,16 @@ class PrivacyLoss(ABC):
         '4.886554'
         """
         wanted = _validate.deltas(delta)
-        shape = np.broadcast_shapes(wanted.shape, self.batch_shape)
-        wanted = np.broadcast_to(wanted, shape).reshape(-1)
-        result = np.empty(wanted.size)
-        rows = np.flatnonzero(wanted > 0)
-        target = np.log(wanted[rows])
-        if self.batch_shape:
-            each = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)
-            each = np.broadcast_to(each, shape).reshape(-1)
-            flat = self[np.unravel_index(each, self.batch_shape)]  # type: ignore[index]
-            result[rows] = curves.least_epsilons(
-                lambda eps, some: flat[rows[some]].upper_log_delta(eps), target
-            )
-        else:
-            values, place = np.unique(target, return_inverse=True)
-            start = None
-            if not self.quick:  # search where it costs little, then look at the bound itself
-                start = curves.least_epsilons(lambda eps, _: self.rough_log_delta(eps), values)
-            found = curves.least_epsilons(lambda eps, _: self.upper_log_delta(eps), values, start)
-            result[rows] = found[place]
-        if rows.size < wanted.size:
-            top = np.broadcast_to(np.maximum(self.supremum(), 0.0), shape).reshape(-1)
-            result[wanted == 0] = top[wanted == 0]
-        return result.reshape(shape)[()]
+        values, place = np.unique(np.log(wanted[wanted > 0]), return_inverse=True)
+        start = None
+        if not self.quick:  # search where it costs little, then look at the bound itself
+            start = curves.least_epsilons(lambda eps, _: self.rough_log_delta(eps), values)
+        found = curves.least_epsilons(lambda eps, _: self.upper_log_delta(eps), values, start)
+        result = np.zeros(wanted.shape)
+        result[wanted > 0] = found[place]
+        if not wanted.all():
+            result[wanted == 0] = max(float(self.supremum()), 0.0)
+        return result[()]
 
     def tradeoff(self, alpha: ArrayLike) -> Any:
         """Least type II error of a test of Q against P at level alpha: the f-DP curve.

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _CUT = 1e-45
 # No loss below minus this is tabulated: P's mass there, times e^loss at least, has no digits left.
 _REACH = 600.0
+# And e^this is a double.
+_LOWEST = 700.0
 # Up to this many products a convolution is done directly, with relative accuracy everywhere.
 _DIRECT = 3e7
 # Grid points of a table that is made of other losses, about; the delta at which it ends; and the
@@ -249,11 +251,14 @@ class TabulatedLoss(PrivacyLoss):
         """The loss of the reversed pair; `back` is what its own reverse is, by default this table.
 
         Losses beyond 600 become minus infinity, which only raises delta: what the other law has
-        there is below any double worth keeping, and is counted as infinite.
+        there is below any double worth keeping, and is counted as infinite. No mass of the other
+        law is above 1, though rounding, or a stranger's table, may say so where losses are low.
         """
         if self._reversed is not None and back is None:
             return self._reversed
-        other = self.mass * np.exp(-self.grid)
+        low = self.grid < -_LOWEST
+        other = np.where(low, self.mass > 0.0, self.mass * np.exp(-np.where(low, 0.0, self.grid)))
+        other = np.minimum(other, 1.0)
         kept = max(1, int(np.count_nonzero(self.grid <= _REACH)))
         turned = TabulatedLoss(
             self.step,
@@ -481,7 +486,8 @@ def _kinks(epsilons: FloatArray, delta: FloatArray) -> tuple[FloatArray, float]:
 
     def towards(j: int, k: int) -> float:
         """x_j times the slope between points j and k."""
-        return float((delta[k] - delta[j]) / np.expm1(epsilons[k] - epsilons[j]))
+        with np.errstate(over="ignore"):
+            return float((delta[k] - delta[j]) / np.expm1(epsilons[k] - epsilons[j]))
 
     hull = [0]
     for k in range(1, epsilons.size):
@@ -490,7 +496,8 @@ def _kinks(epsilons: FloatArray, delta: FloatArray) -> tuple[FloatArray, float]:
         hull.append(k)
     points = np.array(hull)
     gaps, falls = np.diff(epsilons[points]), np.diff(delta[points])
-    forward = np.append(falls / np.expm1(gaps), 0.0)  # seen from the left end of each side
+    with np.errstate(over="ignore"):  # a side that is very long has no slope
+        forward = np.append(falls / np.expm1(gaps), 0.0)  # seen from the left end of each side
     backward = falls / -np.expm1(-gaps)  # and from its right end
     mass = np.zeros(epsilons.size)
     # On a hull kinks are positive; a difference that rounding made negative is a zero.
