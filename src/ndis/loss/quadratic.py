@@ -503,7 +503,8 @@ class QuadraticLoss(PrivacyLoss):
             alike = np.column_stack([wanted, *flat.parts()])[wanted > 0]
             _, first, place = np.unique(alike, axis=0, return_index=True, return_inverse=True)
             some = np.flatnonzero(wanted)[first]
-            result[wanted > 0] = _rows(flat, some)._proven_epsilons(np.log(wanted[some]))[place.ravel()]
+            found = _rows(flat, some)._proven_epsilons(np.log(wanted[some]))
+            result[wanted > 0] = found[place.ravel()]
         return result.reshape(shape)[()]
 
     def _proven_epsilons(self, target: FloatArray) -> FloatArray:
