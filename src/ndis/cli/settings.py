@@ -319,7 +319,7 @@ def read_file(path: Path) -> dict[str, Any]:
         with installed("PyYAML to read a YAML file", "pyyaml, or write TOML or JSON"):
             import yaml
 
-        class Loader(yaml.SafeLoader):
+        class Loader(yaml.SafeLoader):  # type: ignore[misc]
             """Without aliases, by which a short file stands for a very long one."""
 
             def compose_node(self, parent: Any, index: Any) -> Any:
