@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 import re
 from dataclasses import FrozenInstanceError, replace
 
@@ -38,6 +39,29 @@ def test_the_sentence_is_plain_and_complete() -> None:
         assert str(guarantee(relation=relation)) == f"{plain} {promise}"
     meanings = {guarantee(relation=relation).sentences()[0] for relation in NeighbourRelation}
     assert len(meanings) == len(NeighbourRelation)
+
+
+def test_a_person_is_named_by_their_column() -> None:
+    patient, doctor = map(NeighbourRelation.of_person, ("patient", "doctor"))
+    assert patient != doctor
+    assert patient == NeighbourRelation("person:patient") == "person:patient"
+    assert (patient.person, NeighbourRelation.REPLACE.person) == ("patient", None)
+    assert patient.oriented
+    assert pickle.loads(pickle.dumps(patient)) == patient
+    promised = guarantee(relation=patient)
+    assert promised.sentences()[1].startswith(
+        "Adding or removing any one patient, with all their rows, makes no result more than 2.72"
+    )
+    assert "whatever the other people's rows are; proven." in str(promised)
+    assert promised.relation.unit == "One patient, with all their rows"
+    assert Guarantee.from_dict(json.loads(json.dumps(promised.to_dict()))) == promised
+    assert promised != guarantee(relation=doctor)
+
+
+@pytest.mark.parametrize("wrong", ["person", "person:", "person:a\nb", "persons:patient", 7])
+def test_a_relation_of_nobody_is_refused(wrong: object) -> None:
+    with pytest.raises(ValueError, match="'person:COLUMN'"):
+        NeighbourRelation(wrong)
 
 
 def cases(promised: Guarantee) -> int:

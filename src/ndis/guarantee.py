@@ -18,9 +18,23 @@ from ndis._validate import FloatArray
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss, from_dict
 from ndis.risk import advantage, measure
 
+# What the relation of a person is called before the column that names people.
+_PERSON = "person:"
+
 
 class NeighbourRelation(StrEnum):
-    """Which two data sets must be hard to tell apart."""
+    """Which two data sets must be hard to tell apart.
+
+    Beside those that are listed there is one for each column that names people:
+    ``NeighbourRelation("person:patient")`` is for a patient with all their rows, and another than
+    that for a doctor.
+
+    Examples
+    --------
+    >>> from ndis import NeighbourRelation
+    >>> NeighbourRelation("person:patient").change
+    'adding or removing any one patient, with all their rows'
+    """
 
     ADD_REMOVE = "add-remove"
     REPLACE = "replace"
@@ -29,18 +43,52 @@ class NeighbourRelation(StrEnum):
     PARTY = "party"
 
     @classmethod
-    def _missing_(cls, value: object) -> None:
-        _validate.one_of("relation", value, [*map(str, cls)])
+    def _missing_(cls, value: object) -> NeighbourRelation:
+        column = value.removeprefix(_PERSON) if isinstance(value, str) else ""
+        if not (column and column != value and column.isprintable()):
+            _validate.one_of("relation", value, [*map(str, cls), f"{_PERSON}COLUMN"])
+        made = str.__new__(cls, value)
+        made._name_, made._value_ = "PERSON", str(value)
+        return made
+
+    @classmethod
+    def of_person(cls, column: str) -> NeighbourRelation:
+        """That of a person with all their rows, who is named in a column."""
+        return cls(f"{_PERSON}{column}")
+
+    @property
+    def person(self) -> str | None:
+        """The column that names people; None where rows, edges or parties are protected."""
+        return self.value.removeprefix(_PERSON) if self.value.startswith(_PERSON) else None
 
     @property
     def unit(self) -> str:
         """Whose data change."""
-        return _CHANGES[self][0]
+        return self._words[0]
 
     @property
     def change(self) -> str:
         """What makes a neighbour, in words."""
-        return _CHANGES[self][1]
+        return self._words[1]
+
+    @property
+    def oriented(self) -> bool:
+        """Whether it is known which of two neighbours comes first in every release.
+
+        The one with the record or the person, the one with the heavier edge; elsewhere either may.
+        """
+        return self.person is not None or self in (self.ADD_REMOVE, self.EDGE)
+
+    @property
+    def _words(self) -> tuple[str, str, str, str]:
+        if self.person is None:
+            return _CHANGES[self]
+        return (
+            f"One {self.person}, with all their rows",
+            f"adding or removing any one {self.person}, with all their rows",
+            "people's rows",
+            _CHANGES[self.ADD_REMOVE][3],
+        )
 
 
 # Whose data change, what is done to a data set, what stays as it was, and what somebody who knows
@@ -173,7 +221,7 @@ class Guarantee:
         if self.basis == "refuted":
             return [self._refutation(), *notes, *([] if self.private else [f"{seeded}."])]
         claim = f"({_at_most(self.epsilon)}, {_at_most(self.delta)})-differentially private"
-        basis = _BASES[self.basis][0].format(others=_CHANGES[self.relation][2])
+        basis = _BASES[self.basis][0].format(others=self.relation._words[2])
         promise = f"{self._in_plain_words()}: {claim}, {basis}."
         if not self.private:
             return [f"{seeded}; if it were secret: {promise[0].lower()}{promise[1:]}", *notes]
@@ -182,7 +230,7 @@ class Guarantee:
     @cached_property
     def _meaning(self) -> str:
         """How well somebody who thinks two cases equally likely can tell them apart."""
-        unknown, who = _CHANGES[self.relation][3], _BASES[self.basis][1]
+        unknown, who = self.relation._words[3], _BASES[self.basis][1]
         cases = math.ceil(50.0 + 50.0 * min(advantage(self._worst()) * _RAISED, 1.0))
         return (
             f"{who} who knows {unknown} guesses right in at most {cases} of 100 cases; without "
@@ -201,7 +249,8 @@ class Guarantee:
             factor = f"e^{_at_most(self.epsilon)}"
         times = f"more than {factor} times as likely" if self.epsilon else "more likely"
         but = f", apart from a probability of {_at_most(self.delta)}" if self.delta else ""
-        return f"{change[0].upper()}{change[1:]} makes no result {times}{but}"
+        ends = "," if "," in change else ""  # what follows is about all of it
+        return f"{change[0].upper()}{change[1:]}{ends} makes no result {times}{but}"
 
     def _refutation(self) -> str:
         published = f"REFUTED: published as ({self.epsilon:.6g}, {self.delta:.6g})"

@@ -1,5 +1,6 @@
 """Tables for tests, and Gram matrices of those that are handed over in any way."""
 
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,15 @@ def gram_of(source: Any, columns: Any = None, **recipe: Any) -> Gram:
 def integers(total: ExactSum) -> list[int]:
     pairs = zip(total.high.ravel().tolist(), total.low.ravel().tolist(), strict=True)
     return [(high << 26) + low for high, low in pairs]
+
+
+def fractions(total: ExactSum) -> list[Fraction]:
+    """Sums of weighted rows, exactly."""
+    part = 0 * total.high if total.part is None else total.part
+    return [
+        whole + Fraction(behind, 2**26)
+        for whole, behind in zip(integers(total), part.ravel().tolist(), strict=True)
+    ]
 
 
 def random_table(seed: int, n_rows: int = 10_000, scale: float = 1.0) -> np.ndarray:

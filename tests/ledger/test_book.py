@@ -166,6 +166,42 @@ def test_conditional_guarantees_need_to_be_accepted(
         assert (whole.basis, whole.private) == (conditional.basis, conditional.private)
 
 
+# -- people ------------------------------------------------------------------------------------
+
+
+def test_losses_of_patients_do_not_add_up_with_those_of_others(place: Place) -> None:
+    patient, doctor = (replace(shift(0.1), relation=f"person:{who}") for who in ("patient", "dr"))
+    with Ledger.create(place.new(), EPSILON, DELTA, "person:patient") as ledger:
+        ledger.spend(patient, "stays")
+        for other in (doctor, replace(shift(0.1), relation="replace")):
+            with pytest.raises(ValueError, match="Expected a guarantee for"):
+                ledger.spend(other, "stays")
+        with pytest.raises(ValueError, match=r"pass person='patient', or .* accept=\['rows'\]"):
+            ledger.spend(shift(0.1), "rows")
+        assert len(ledger.history()) == 1
+        assert (ledger.guarantee().relation, ledger.guarantee().basis) == (
+            "person:patient",
+            "proven",
+        )
+    of_rows = Ledger.create(place.new(), EPSILON, DELTA, "add-remove")
+    with of_rows, pytest.raises(ValueError, match="Expected a guarantee for add-remove"):
+        of_rows.spend(patient, "stays")
+
+
+def test_rows_are_people_where_the_owner_says_so(place: Place) -> None:
+    address = place.new()
+    with Ledger.create(address, EPSILON, DELTA, "person:patient", accept=["rows"]) as ledger:
+        ledger.spend(shift(0.1), "rows")
+        ledger.spend(replace(shift(0.1), relation="person:patient"), "stays")
+        assert ledger.guarantee().basis == "declared"
+        assert "nobody has more than one row" in ledger.guarantee().note
+        left = ledger.remaining().epsilon
+    with Ledger.create(place.new(), EPSILON, DELTA, "add-remove") as plain:
+        for _ in range(2):
+            plain.spend(shift(0.1), "rows")
+        assert plain.remaining().epsilon == left
+
+
 # -- a release in its order --------------------------------------------------------------------
 
 

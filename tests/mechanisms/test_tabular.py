@@ -1,6 +1,8 @@
 """What estimators of tables are told about columns: limits that are known, or to be found."""
 
+import json
 import traceback
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +16,9 @@ from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 
+from attacks import replay, tables
+from attacks.cases import OF_TABLES, make
+from estimators import Case, parameters
 from ndis import (
     PrivateCovariance,
     PrivateGaussianProcess,
@@ -21,6 +26,9 @@ from ndis import (
     PrivateLogisticRegression,
     PrivatePCA,
 )
+from ndis.auditing.certificates import verify
+from ndis.release import Release
+from ndis.tables import Table
 
 
 def test_one_pair_of_limits_stands_for_all_columns() -> None:
@@ -189,3 +197,121 @@ def test_what_an_array_may_hold_after_a_frame() -> None:
 def test_labels_beside_what_is_not_in_memory_are_refused() -> None:
     with pytest.raises(TypeError, match="name of the label's column"):
         clone(REGRESSION).fit(pl.from_pandas(FRAME).lazy(), PAY)
+
+
+# -- people --------------------------------------------------------------------------------------
+
+TAKING = [case for case in OF_TABLES if case.make()._takes_weights()]
+REFUSING = [case for case in OF_TABLES if not case.make()._takes_weights()]
+
+
+@pytest.mark.parametrize("m", [1, 2, 1000])
+@pytest.mark.parametrize("case", parameters(TAKING))
+def test_a_person_is_not_seen_however_many_rows_they_have(case: Case, m: int) -> None:
+    """The recorded shift of all their rows is within the promise, in tables made to break it."""
+    pair = hostile(case, m)
+    more = {"person": "who", "rows_per_person": 1 if m < 2 else 3}
+    done = replay.compare(partial(make, case, **more), *pair)
+    assert not done.error
+    assert done.promise.relation == "person:who"
+    assert "any one who, with all their rows, makes" in str(done.promise)
+    assert done.certificate["parameters"]["person"] == "who"
+
+
+def hostile(case: Case, m: int) -> tuple[Any, Any]:
+    table, *more = case.data()
+    if isinstance(table, Table):
+        table = pa.Table.from_batches(list(table.records()))
+    names = case.make().columns if isinstance(table, np.ndarray) else None
+    return tables.hostile_people((table, *more), np.random.default_rng(m), m, names)
+
+
+def test_a_mechanism_that_counts_rows_is_caught() -> None:
+    """Without `person=` the rows of one person are as many rows, and the promise is not theirs."""
+    (case,) = [case for case in TAKING if case.name == "covariance, matrix"]
+    pair = hostile(case, 50)
+    with pytest.raises(replay.Leak, match="delta"):
+        replay.compare(partial(make, case, columns=["x0", "x1", "x2"]), *pair)
+
+
+@pytest.mark.parametrize("asked", [{"person": "who"}, {"sample_weight": "w", "max_weight": 2.0}])
+@pytest.mark.parametrize("case", parameters(REFUSING))
+def test_methods_whose_noise_depends_on_the_table_refuse_weights(
+    case: Case, asked: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match="make one row of each person first") as refused:
+        make(case, **asked).plan(case.size)
+    assert next(iter(asked)) in str(refused.value)
+
+
+@pytest.mark.parametrize("case", parameters(TAKING))
+def test_a_certificate_for_people_is_implied_by_its_parameters(case: Case) -> None:
+    (table, *label), _ = hostile(case, 5)
+    table = table.append_column("w", [np.linspace(0.0, 3.0, len(table))])
+    asked = {"person": "who", "rows_per_person": 2, "sample_weight": "w", "max_weight": 2.0}
+    release = make(case, **asked, random_state=None).fit(table, *label).release_
+    assert verify(release).outcome == "checked"
+    assert {name: release.parameters[name] for name in asked} == asked
+    rows = replace(release.guarantee, relation="add-remove")
+    doctors = {**release.parameters, "person": "doctor"}
+    for forged in ((rows, release.parameters), (release.guarantee, doctors)):
+        of = Release(release.arrays, forged[0], release.mechanism, forged[1])
+        assert verify(of).outcome == "refuted"
+
+
+def frame() -> pa.Table:
+    return pa.table({"a": [0.1, 0.2, 0.3], "who": ["x", "x", "y"], "w": [1.0, 2.0, 3.0]})
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"person": "who", "n_rows": 3}, "no public number of rows"),
+        ({"rows_per_person": 2}, "only together with person"),
+        ({"sample_weight": "w"}, "together with max_weight"),
+        ({"person": "whom"}, "one column 'whom'"),
+        ({"person": "w"}, "write ids as text"),
+    ],
+)
+def test_what_is_said_of_people_must_make_sense(asked: dict[str, Any], message: str) -> None:
+    model = PrivateCovariance(epsilon=1.0, delta=1e-6, limits={"a": (0, 1)}, columns=["a"], **asked)
+    with pytest.raises(ValueError, match=message):
+        model.fit(frame())
+
+
+def test_labels_may_stand_beside_a_frame_of_people_but_not_beside_an_array() -> None:
+    model = PrivateLeastSquares(
+        epsilon=1.0,
+        delta=1e-6,
+        limits={"a": (0, 1)},
+        label_limits=(0, 1),
+        person="who",
+        columns=["a"],
+        random_state=0,
+    )
+    table, y = frame(), [0.0, 1.0, 0.0]
+    beside = clone(model).fit(table.to_pandas(), y)
+    named = clone(model).set_params(columns=["a", "y"]).fit(table.append_column("y", [y]), "y")
+    assert beside.coef_ == named.coef_
+    with pytest.raises(ValueError, match="hand over a data frame"):
+        model.set_params(limits=[(0, 1)], columns=None).fit(np.zeros((3, 1)), y)
+
+
+def test_columns_of_people_and_weights_are_no_features() -> None:
+    """Whether or not they are named among the columns to read."""
+    asked = {"epsilon": 1.0, "delta": 1e-6, "limits": {"a": (0, 1)}, "person": "who"}
+    asked |= {"sample_weight": "w", "max_weight": 3.0, "random_state": 0}
+    for columns in (None, ["a"], ["who", "a", "w"]):
+        model = PrivateCovariance(**asked, columns=columns)
+        assert model.plan().shapes["matrix"] == (1, 1)
+        fitted = model.fit(frame())
+        assert fitted.release_.parameters["columns"] == ["a"]
+        assert float(fitted.release_.arrays["count"]) == pytest.approx(1.5, abs=300)
+
+
+def test_nobody_is_named_in_what_may_be_published() -> None:
+    asked = {"epsilon": 1.0, "delta": 1e-6, "limits": {"a": (0, 1)}, "columns": ["a"]}
+    table = pa.table({"a": [0.1, 0.2], "who": ["zorro", "zorro"]})
+    model = PrivateCovariance(**asked, person="who").fit(table)
+    assert "zorro" not in json.dumps(model.release_.certificate(), default=str)
+    assert "zorro" not in repr(model)

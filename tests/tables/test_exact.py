@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from ndis.randomness.noise import parts_of
 from ndis.tables import (
     Below,
     Columns,
@@ -20,7 +21,7 @@ from ndis.tables import (
     moments,
     unclassified,
 )
-from ndis.tables.exact import BLOCK_ROWS, GRID_NORM, Accumulator, halved
+from ndis.tables.exact import BLOCK_ROWS, GRID_NORM, ONE, Accumulator, halved
 from ndis.tables.spark import pickled_by_value
 from ndis.tables.sums import (
     CutGram,
@@ -35,7 +36,7 @@ from ndis.tables.sums import (
     totals,
 )
 from ndis.tables.table import Pass
-from reading import integers, opened, random_table
+from reading import fractions, integers, opened, random_table
 
 
 @given(st.lists(st.integers(-(2**53), 2**53), min_size=1, max_size=50), st.randoms())
@@ -55,6 +56,55 @@ def test_sums_beyond_the_doubles() -> None:
     assert integers(total) == [2**53 + 1]
     assert integers(total - ExactSum.of(np.array([2.0**53]))) == [1]
     assert integers(total.times(np.array([-3, 2**20]))) == [-3 * (2**53 + 1), 2**20 * (2**53 + 1)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(-(2**62), 2**62), st.integers(0, ONE)), min_size=1, max_size=20),
+    st.randoms(),
+)
+@settings(max_examples=200, deadline=None)
+def test_weights_multiply_sums_exactly(terms: list[tuple[int, int]], random) -> None:
+    """In any order, with sums that have no weights among them, beyond the doubles."""
+    parts = [Accumulator() for _ in range(3)]
+    for value, weight in terms:
+        own = Accumulator()
+        own.add({"s": np.array([value, -value])})
+        random.choice(parts).merge(own if weight == ONE else own.weighted(weight))
+    whole = Accumulator()
+    for part in parts:
+        whole.merge(Accumulator.from_state(part.state()))
+    total = whole.sums()["s"]
+    exact = Fraction(sum(value * weight for value, weight in terms), ONE)
+    assert fractions(total) == [exact, -exact]
+    assert float(total.value[0]) == pytest.approx(float(exact), rel=1e-15, abs=2.0**-26)
+    twice, none = total + total, total - total
+    assert fractions(twice) == [2 * exact, -2 * exact]
+    assert none == ExactSum.of(np.zeros(2))
+    assert fractions(total.times(np.array([-3, 7]))) == [
+        -3 * exact,
+        7 * exact,
+        3 * exact,
+        -7 * exact,
+    ]
+    assert [sum(map(Fraction, each)) for each in zip(*parts_of(total), strict=True)] == [
+        exact,
+        -exact,
+    ]
+    square = ExactSum.block([[total[None], ExactSum.of(np.ones((1, 1)))]])
+    assert fractions(square.T) == [exact, -exact, 1]
+
+
+def test_products_with_weighted_sums_are_rounded_down_to_whole_numbers() -> None:
+    rng = np.random.default_rng(0)
+    matrix = rng.integers(-(2**52), 2**52, (3, 5)).astype(np.float64)
+    own = Accumulator()
+    values = rng.integers(-(2**62), 2**62, (5, 2))
+    own.add({"s": values})
+    total = own.weighted(ONE // 3).sums()["s"]
+    found = total.multiplied(halved(matrix), 2)
+    exact = np.vectorize(int)(matrix).astype(object) @ values.astype(object) * (ONE // 3)
+    assert found.part is None
+    assert integers(found) == [int(x) // (ONE * 2**26) for x in exact.ravel()]
 
 
 @pytest.mark.parametrize("scale", [1e-50, 1.0, 1e50])

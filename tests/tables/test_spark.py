@@ -1,6 +1,7 @@
 """Spark in one process; test_spark_cluster.py has a cluster."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from ndis.tables import Columns, Rows, Table
+from ndis.tables import Columns, Rows, Table, Weighting, moments
 from ndis.tables.spark import open_parquet, open_text
 from ndis.tables.sums import Pull, PullSum
 from reading import gram_of, opened
@@ -63,8 +64,14 @@ def only_sums_travel(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise AssertionError("rows were brought to the driver")
 
+    to_arrow = DataFrame.toArrow
+
+    def counts(frame: Any) -> Any:
+        return to_arrow(frame) if frame.columns == ["id", "problem", "sum(n)"] else refuse()
+
     monkeypatch.setattr(DataFrame, "collect", sums)
-    for way in ("toLocalIterator", "toPandas", "toArrow", "take", "head", "tail"):
+    monkeypatch.setattr(DataFrame, "toArrow", counts)
+    for way in ("toLocalIterator", "toPandas", "take", "head", "tail"):
         monkeypatch.setattr(DataFrame, way, refuse)
 
 
@@ -212,3 +219,44 @@ def test_files_that_spark_would_read_wrongly(session: Any, tmp_path: Path) -> No
     (folder / "link.parquet").symlink_to(folder / "a.parquet")
     with pytest.raises(ValueError, match="with links to files"):
         open_parquet(session, str(folder))
+
+
+PEOPLE = Weighting("carrier", 3, "w", 2.0)
+
+
+def people(n_rows: int = N_ROWS) -> pa.Table:
+    """Whose rows are in all partitions, of both kinds."""
+    rng = np.random.default_rng(8)
+    table = make_frame(n_rows).append_column("w", [rng.uniform(0, 3, n_rows)])
+    names = [f"n{each}" for each in rng.geometric(0.02, n_rows)]
+    return table.set_column(3, "carrier", [names]).append_column(
+        "number", [rng.integers(0, 400, n_rows)]
+    )
+
+
+@pytest.mark.parametrize("person", ["carrier", "number"])
+def test_people_weigh_the_same_on_a_cluster(session: Any, person: str) -> None:
+    table = people()
+    cluster = session.createDataFrame(table).repartition(5)
+    rows = Rows(Columns(["speed"], limits={"speed": (-1, 1)}))
+    weighting = replace(PEOPLE, person=person)
+    ours, expected = (
+        Table.open(source, ["speed"]).weighed(weighting).with_rows(rows).moments
+        for source in (cluster, table)
+    )
+    assert all(ours[name] == expected[name] for name in expected)
+    assert ours["gram"].part is not None
+
+
+def test_a_cluster_refuses_rows_of_nobody_and_ids_that_are_none(session: Any) -> None:
+    table = people(20)
+    gaps = table.set_column(3, "carrier", [[None, *table["carrier"].to_pylist()[1:]]])
+    rows = Rows(Columns(["stops"], limits={"stops": (0, 4)}))
+    for source, person, message in (
+        (gaps, "carrier", "does not say for every row"),
+        (table, "speed", "write ids as text"),
+    ):
+        frame = session.createDataFrame(source)
+        opened = Table.open(frame, ["stops"]).weighed(Weighting(person)).with_rows(rows)
+        with pytest.raises(ValueError, match=message):
+            opened.sum(moments)

@@ -29,8 +29,9 @@ from ndis.loss import Profile
 Result = TypeVar("Result")
 
 # What a ledger counts, or puts up with, only if told so at its creation.
-_ACCEPTABLE = ("relative", "declared", "seeded", "network")
+_ACCEPTABLE = ("relative", "declared", "seeded", "network", "rows")
 _MODES = ("adaptive", "plan")
+_ONE_ROW = "Declared: nobody has more than one row where a promise is for one row."
 _AFTER_GUARANTEE = ',"mechanism":'
 _NOT_OURS = "it holds what this version of ndis does not write"
 # What reading raises where a ledger holds something else than the library writes.
@@ -127,10 +128,12 @@ class Ledger:
         mode : {"adaptive", "plan"}
             "adaptive": later releases may depend on earlier outputs, and each passes a privacy
             filter. "plan": all releases are fixed beforehand with `plan`, and add up exactly.
-        accept : iterable of {"relative", "declared", "seeded", "network"}
+        accept : iterable of {"relative", "declared", "seeded", "network", "rows"}
             Guarantees that are not unconditional and are to be counted all the same (refuted
             claims are never counted); "network": keep the file on a file system that is not known
-            to be local, where the caller knows that one machine alone uses it, by one path.
+            to be local, where the caller knows that one machine alone uses it, by one path;
+            "rows": count promises for one row in a ledger for people, where the caller knows that
+            nobody has more than one row in the tables that these are about.
 
         Raises
         ------
@@ -306,7 +309,9 @@ class Ledger:
             raise TypeError(
                 f"Expected a Guarantee, got {type(guarantee).__name__}; pass `release.guarantee`."
             )
-        if guarantee.relation != self.relation:
+        if self.relation.person is not None and guarantee.relation.person is None:
+            self._check_rows(guarantee)
+        elif guarantee.relation != self.relation:
             raise ValueError(
                 f"Expected a guarantee for {self.relation}, as this ledger counts, got one for "
                 f"{guarantee.relation}; convert it (such as with `to_replace`), or use another "
@@ -326,6 +331,23 @@ class Ledger:
                 "Expected noise that nobody can repeat, got private=False; leave random_state "
                 "unset, or use a ledger made with accept=['seeded']."
             )
+
+    def _check_rows(self, guarantee: Guarantee) -> None:
+        """In a ledger for people: refuse what is promised for rows, unless rows are people."""
+        person = self.relation.person
+        if guarantee.relation is not NeighbourRelation.ADD_REMOVE:
+            wanted = "it cannot be added to one for people; use another ledger"
+        elif "rows" not in self.accept:
+            wanted = (
+                f"pass person={person!r}, or use a ledger made with accept=['rows'] if nobody has "
+                "more than one row"
+            )
+        else:
+            return
+        raise ValueError(
+            f"Expected a guarantee for any one {person}, with all their rows, as this ledger "
+            f"counts, got one for {guarantee.relation}; {wanted}."
+        )
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -425,8 +447,14 @@ class Ledger:
         1.0
         """
         _, state = self._current()
+        rows = self.relation.person is not None and "rows" in self.accept
         return Guarantee(
-            self.epsilon, self.delta, self.relation, state["basis"], private=state["private"]
+            self.epsilon,
+            self.delta,
+            self.relation,
+            max(state["basis"], "declared", key=BASES.index) if rows else state["basis"],
+            private=state["private"],
+            note=_ONE_ROW if rows else "",
         )
 
     def summary(self) -> dict[str, str]:

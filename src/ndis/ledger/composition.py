@@ -8,12 +8,8 @@ from functools import reduce
 from operator import add
 
 from ndis.calibration import meets
-from ndis.guarantee import Guarantee, NeighbourRelation, worst_pair
+from ndis.guarantee import Guarantee, worst_pair
 from ndis.loss import PrivacyLoss, Profile
-
-# Relations that tell which of two neighbours comes first in every release: the one with the
-# record, the one with the heavier edge. Elsewhere either may.
-_ORIENTED = {NeighbourRelation.ADD_REMOVE, NeighbourRelation.EDGE}
 
 Directions = tuple[tuple[PrivacyLoss, ...], tuple[PrivacyLoss, ...]]
 
@@ -30,11 +26,11 @@ def directions(guarantee: Guarantee, step: float = math.inf) -> Directions:
         pair = (worst_pair(guarantee.epsilon, guarantee.delta, step),)
         return pair, pair
     ways = loss.directions()
-    if guarantee.relation in _ORIENTED and len(ways) == 2:
+    if guarantee.relation.oriented and len(ways) == 2:
         return _distinct(ways[0].alternatives()), _distinct(ways[1].alternatives())
     parts = [part for way in ways for part in way.alternatives()]
     turned = [part.reversed() for part in parts]
-    if guarantee.relation in _ORIENTED and len(ways) == 1:
+    if guarantee.relation.oriented and len(ways) == 1:
         return _distinct(parts), _distinct(turned)
     either = _distinct([*parts, *turned])
     return either, either

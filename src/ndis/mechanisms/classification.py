@@ -212,6 +212,7 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
     labelled, _certified = True, frozenset({"label"})
     needs = ("limits|data_norm", "classes")
     methods = ("newton", "descent")
+    weighs = True
     _checked = (unclassified,)
 
     classes: Sequence[Any] | None = None

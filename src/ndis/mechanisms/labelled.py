@@ -44,7 +44,7 @@ class LabelledEstimator(TableEstimator):
 
     def _rows_declared(self, size: int | None, label: Any = None) -> Rows:
         labels = [label] if isinstance(label, str) else list(label or [])
-        names = self.columns
+        names: Sequence[str] | None = self._listed()
         if names is None and isinstance(self.limits, Mapping):
             names = [*self.limits, *(self.levels or {})]
         if names is None:

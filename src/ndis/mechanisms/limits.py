@@ -63,6 +63,7 @@ class PrivateLimits(TableEstimator):
     levels: None = field(default=None, init=False)
     n_rows: None = field(default=None, init=False)
     _reads_again = False
+    weighs = True
 
     def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """How many of a column's rows may lie beyond its limits; needs no data.

@@ -55,11 +55,15 @@ class SecondMoments(TableEstimator):
     center: bool
     radius: str
     relation = str(NeighbourRelation.ADD_REMOVE)
+    weighs = True
 
     # -- before the data ---------------------------------------------------------------------
 
     def _placed(self) -> tuple[bool, bool]:
         return False, True
+
+    def _takes_weights(self) -> bool:
+        return super()._takes_weights() and not self.shifts
 
     @property
     def shifts(self) -> bool:

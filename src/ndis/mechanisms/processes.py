@@ -126,6 +126,7 @@ class PrivateGaussianProcess(Regressor, TableEstimator):
     labelled, _certified = True, frozenset({"label"})
     needs = ("limits",)
     methods = ("inducing",)
+    weighs = True
     label_limits: Any = None
     method: str = "auto"
     kernel: Any = None

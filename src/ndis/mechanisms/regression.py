@@ -114,6 +114,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
     max_rounds: int = MAX_ROUNDS
     fit_intercept: bool = True
     methods = ("newton", "noisy-gram")
+    weighs = True
 
     # -- before the data ---------------------------------------------------------------------
 

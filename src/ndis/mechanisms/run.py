@@ -183,6 +183,9 @@ class EstimatorMethod(Method):
 
     # Names of what a certificate says for this method beside the parameters (see `_public`).
     says: ClassVar[tuple[str, ...]] = ()
+    # Whether it releases sums with noise whose law does not depend on the table, so that rows may
+    # have weights (docs/people.md).
+    weighs: ClassVar[bool] = False
 
     def __init__(self, model: Any) -> None:
         self.model = model

@@ -31,6 +31,7 @@ from ndis.tables import (
     ExactSum,
     Rows,
     Table,
+    Weighting,
     known_levels,
     on_host,
     require_names,
@@ -169,6 +170,16 @@ class TableEstimator(PrivateEstimator):
         The number of rows, only where it is public: then it becomes part of the release.
     drop_missing : bool, default False
         Whether `fit` leaves out rows with missing or infinite values; otherwise they are an error.
+    person : str, optional
+        The column that says whose row it is, where people may have several. The promise is then
+        for all rows of one person, who together count at most as much as one row.
+    rows_per_person : int, default 1
+        With `person`: everybody counts once, by the mean of their rows, if it is 1; if it is K,
+        rows count alike up to K of a person, and 1/K each.
+    sample_weight : str, optional
+        A column of weights. Counts and sums are then those of weights over `max_weight`.
+    max_weight : float, optional
+        The public bound of these weights; larger ones are cut to it.
     """
 
     limits: Any = None
@@ -177,11 +188,17 @@ class TableEstimator(PrivateEstimator):
     columns: Sequence[str] | None = None
     n_rows: int | None = None
     drop_missing: bool = False
+    person: str | None = None
+    rows_per_person: int = 1
+    sample_weight: str | None = None
+    max_weight: float | None = None
     fit_intercept = False
     needs: ClassVar[tuple[str, ...]] = ("limits|data_norm",)
     # Whether the table is read again once its limits are known; what else is added up of its raw
     # rows in the pass that finds them (see `_check_raw`).
     _reads_again = True
+    # Whether all that is released are sums with noise whose law does not depend on the table.
+    weighs: ClassVar[bool] = False
     _checked: ClassVar[tuple[Callable[[Block], Mapping[str, Any]], ...]] = ()
 
     def plan(self, size: Any = None) -> Plan:
@@ -194,6 +211,38 @@ class TableEstimator(PrivateEstimator):
         """
         rows = self._rows_declared(size)
         return self._how(rows)._plan(rows)
+
+    def _weighting(self) -> Weighting | None:
+        """How much rows count; None if all count once."""
+        given = {
+            name: value
+            for name in ("person", "sample_weight", "max_weight")
+            if (value := getattr(self, name)) is not None
+        }
+        if not given:
+            if self.rows_per_person != 1:
+                raise ValueError(
+                    f"Expected rows_per_person only together with person, got "
+                    f"{self.rows_per_person!r}; name the column that says whose row it is."
+                )
+            return None
+        if not self._takes_weights():
+            how = f" with method={self.method!r}" if getattr(self, "methods", ()) else ""
+            raise ValueError(
+                f"Expected no {' or '.join(given)} for {type(self).__name__}{how}, whose noise "
+                "depends on the table, so that weights do not protect people; make one row of "
+                "each person first (the mean of their rows), or use another method."
+            )
+        if self.n_rows is not None:
+            raise ValueError(
+                f"Expected no public number of rows where rows have weights, got n_rows="
+                f"{self.n_rows}; leave it out, and the total weight is released with noise."
+            )
+        return Weighting(rows_per_person=self.rows_per_person, **given)
+
+    def _takes_weights(self) -> bool:
+        other = self._other
+        return self.weighs if other is None else other.weighs
 
     def _how(self, rows: Rows) -> Method:
         """How a table with this recipe for its rows is treated."""
@@ -217,8 +266,9 @@ class TableEstimator(PrivateEstimator):
                 f'Expected limits of {type(self).__name__} to be public, got "private"; pass the '
                 "least and largest value of every column."
             )
-        bought = 0 if rows is None else len(rows.bought)
-        return replace(target, limits=octaves.sensitivity(bought, relation))
+        bought, weighting = 0 if rows is None else len(rows.bought), self._weighting()
+        person = None if weighting is None else weighting.person
+        return replace(target, limits=octaves.sensitivity(bought, relation), person=person)
 
     def prepare(self, X: Any, y: Any = None, *, plan: Plan | None = None) -> Run:
         """Open the table, and say what will happen to it; reads no row and spends nothing.
@@ -241,7 +291,7 @@ class TableEstimator(PrivateEstimator):
         if hasattr(X, "shape") and not hasattr(X, "columns") and EARLIER not in note:  # an array
             earlier = replace(plan.guarantee, note=f"{note} {EARLIER}".strip())
             plan = replace(plan, guarantee=earlier)
-        return Run(self, table.with_rows(rows), plan, method)
+        return Run(self, table.weighed(self._weighting()).with_rows(rows), plan, method)
 
     def _adopt(self, release: Release, data: Any, found: Any = None) -> None:
         super()._adopt(release, data, found)
@@ -279,6 +329,7 @@ class TableEstimator(PrivateEstimator):
         """The table, its schema looked at once; and the names of the labels."""
         typed = [*(self.levels or {}), *(self.limits if isinstance(self.limits, Mapping) else {})]
         dropping = bool(self.drop_missing)
+        typed += [name for name in (self.person, self.sample_weight) if name is not None]
         if y is None or isinstance(y, str):
             if hasattr(self, "feature_names_in_"):  # of an earlier fit to rows and labels
                 del self.feature_names_in_
@@ -294,6 +345,11 @@ class TableEstimator(PrivateEstimator):
             return table, names
         if (features := _names(X)) is not None:
             return self._open_frame(X, y, features, typed)
+        if self.person is not None or self.sample_weight is not None:
+            raise ValueError(
+                "Expected a table with named columns where rows have weights, got an array; hand "
+                "over a data frame."
+            )
         rows, labels = self._arrays(X, y)
         n_labels = 1 if labels.ndim == 1 else labels.shape[1]
         names = ("y",) if n_labels == 1 else tuple(f"y{index}" for index in range(n_labels))
@@ -381,7 +437,8 @@ class TableEstimator(PrivateEstimator):
                 "Expected labels, got none; pass them as y, or name their column in y. "
                 "This estimator requires y to be passed, but the target y is None."
             )
-        names = [name for name in table.columns if name not in labels]
+        others = (*labels, self.person, self.sample_weight)
+        names = [name for name in table.columns if name not in others]
         return self._recipe(names, self._limits_of(names, labels), table.widths)
 
     def _recipe(
@@ -400,9 +457,14 @@ class TableEstimator(PrivateEstimator):
         """Whether a row begins with a one, and whether limits are moved to be symmetric."""
         return bool(self.fit_intercept), bool(self.fit_intercept)
 
+    def _listed(self) -> list[str] | None:
+        """The columns that parameters name, without what only says how much a row counts."""
+        others = (self.person, self.sample_weight)
+        return None if self.columns is None else [n for n in self.columns if n not in others]
+
     def _declared(self, size: int | None = None) -> Columns:
         """The recipe of the features as far as parameters declare them, or for so many numbers."""
-        names, by_name = self.columns, isinstance(self.limits, Mapping)
+        names, by_name = self._listed(), isinstance(self.limits, Mapping)
         if by_name or (self.limits is None and self.levels and size is None):
             known = [*(self.limits or {}), *(self.levels or {})]
             if names is None:
@@ -426,7 +488,10 @@ class TableEstimator(PrivateEstimator):
         named: dict[str, Any] = {"columns": list(data.rows.columns)}
         named["drop_missing"] = data.rows.drop_missing
         other = {} if self._other is None else self._other._public(data.rows)
-        return {**super()._public(data), **named, **other}
+        own = super()._public(data)
+        if self.person is None:
+            del own["rows_per_person"]
+        return {**own, **named, **other}
 
     def _expected_rows(self, n_rows: int | None) -> int:
         """How many rows a forecast is for; the declared number if none is given."""

@@ -46,6 +46,9 @@ class Target:
         The delta to promise, where a risk is asked for.
     stated : float, optional
         The epsilon to promise at a noise that is given, in place of the one that follows.
+    person : str, optional
+        The column that names people, where all rows of one person count at most as one row: what
+        is promised for adding or removing a row is then promised for a person.
     """
 
     epsilon: float | None
@@ -54,6 +57,7 @@ class Target:
     risk: Risk | None = None
     promised: float | None = None
     stated: float | None = None
+    person: str | None = None
 
     @classmethod
     def of(cls, risk: Risk, delta: float) -> Target:
@@ -125,7 +129,15 @@ class Target:
         epsilon = self.stated if self.epsilon is None else self.epsilon
         if epsilon is None or self.risk is not None:
             epsilon = float(loss.epsilon(delta))
-        return Guarantee(epsilon, delta, NeighbourRelation(relation), basis, loss, note=note)
+        kind = NeighbourRelation(relation)
+        if self.person is not None:
+            if kind is not NeighbourRelation.ADD_REMOVE:
+                raise ValueError(
+                    f"Expected the relation add-remove together with person, got {kind}; leave "
+                    "one of them out."
+                )
+            kind = NeighbourRelation.of_person(self.person)
+        return Guarantee(epsilon, delta, kind, basis, loss, note=note)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ _MARGIN = 2.0**-29
 
 
 class Integers(Protocol):
-    """Integers beyond 2^53: value = high 2^26 + low, both arrays of int64."""
+    """Integers beyond 2^53: value = high 2^26 + low + part 2^-26, arrays of int64; no part is 0."""
 
     @property
     def high(self) -> NDArray[np.int64]:
@@ -41,6 +41,10 @@ class Integers(Protocol):
     @property
     def low(self) -> NDArray[np.int64]:
         """The rest."""
+
+    @property
+    def part(self) -> NDArray[np.int64] | None:
+        """What is behind the point."""
 
 
 Exact = ArrayLike | Integers
@@ -218,11 +222,12 @@ def add_symmetric_noise(values: Any, scale: float, rng: np.random.Generator) -> 
 
 
 def parts_of(values: Exact) -> list[FloatArray]:
-    """One or two arrays of doubles whose exact sum is `values`."""
+    """Up to three arrays of doubles whose exact sum is `values`."""
     if hasattr(values, "high"):
         pairs = cast(Integers, values)
         high, low = pairs.high + (pairs.low >> 26), pairs.low & (2**26 - 1)
-        return [np.ldexp(high >> 26, 52), np.ldexp(high & (2**26 - 1), 26) + low]
+        behind = [] if pairs.part is None else [np.ldexp(pairs.part.astype(np.float64), -26)]
+        return [np.ldexp(high >> 26, 52), np.ldexp(high & (2**26 - 1), 26) + low, *behind]
     array = np.asarray(values)
     if array.dtype.kind in "iuO" and not np.all(np.abs(array) <= 2**53):
         high, low = array >> 52, array & (2**52 - 1)

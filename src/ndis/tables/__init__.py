@@ -21,6 +21,7 @@ from ndis.tables.sums import (
 )
 from ndis.tables.table import Table, require_names
 from ndis.tables.threads import few_threads
+from ndis.tables.weights import PersonCounts, Weighting
 
 __all__ = [
     "FINER",
@@ -32,10 +33,12 @@ __all__ = [
     "Columns",
     "Edges",
     "ExactSum",
+    "PersonCounts",
     "Rows",
     "Scores",
     "Table",
     "Together",
+    "Weighting",
     "Weights",
     "bounded",
     "contrasts",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndis.tables.arrays import namespace
+from ndis.tables.exact import ONE
 from ndis.tables.values import level_positions, numbers
 
 if TYPE_CHECKING:
@@ -24,10 +26,14 @@ class Batch:
         Labels, where they are not columns of a record batch.
     ready : bool
         Whether an array has a column for each number of a row, levels included.
+    weights : ndarray of int64, of shape (n_rows,), optional
+        How much each record counts, in units of 2^-26; none: all count once.
     """
 
-    def __init__(self, data: Any, labels: Any = None, *, ready: bool = False) -> None:
-        self.data, self.labels, self.ready = data, labels, ready
+    def __init__(
+        self, data: Any, labels: Any = None, *, ready: bool = False, weights: Any = None
+    ) -> None:
+        self.data, self.labels, self.ready, self.weights = data, labels, ready, weights
 
     @classmethod
     def of(cls, batch: Any, rows: Rows) -> Batch:
@@ -42,11 +48,15 @@ class Batch:
                     "An array of numbers has no categorical columns; hand over a data frame to use "
                     "levels."
                 )
+            if rows.weighting is not None:
+                raise ValueError(
+                    "An array of numbers has no column that says whose row it is or what it "
+                    "weighs; hand over a data frame."
+                )
             for array in (data, records.labels):
                 require_numbers(array)
             return cls(stored_once(data) if records.sparse else data, records.labels)
-        if rows.drop_missing:
-            data = data.drop_null()
+        data = complete(data, rows)
 
         kinds = rows.kinds
 
@@ -58,7 +68,8 @@ class Batch:
 
         content: Any = {name: read(name) for name in rows.columns}
         labelled = rows.labels is not None and records.labels is None
-        return cls(content, content if labelled else records.labels)
+        weights = None if rows.weighting is None else rows.weighting.of(data)
+        return cls(content, content if labelled else records.labels, weights=weights)
 
     @property
     def n_rows(self) -> int:
@@ -76,9 +87,49 @@ class Batch:
         """Whether most entries are zeros that are not stored."""
         return hasattr(self.data, "tocsr")
 
+    def by_weight(self) -> Iterator[tuple[int, Batch]]:
+        """The records that count alike, weight by weight; those that count nothing are left out."""
+        if self.weights is None:
+            yield ONE, self
+            return
+        order = np.argsort(self.weights, kind="stable")
+        weights, first = np.unique(self.weights[order], return_index=True)
+        ends = [*first[1:].tolist(), len(order)]
+        ordered = [None if x is None else _taken(x, order) for x in (self.data, self.labels)]
+        for weight, start, stop in zip(weights.tolist(), first.tolist(), ends, strict=True):
+            if weight > 0:
+                own = (None if x is None else _part(x, start, stop) for x in ordered)
+                yield weight, Batch(*own, ready=self.ready)
+
     def part(self, start: int, stop: int) -> list[Any]:
         """Features and labels of some of the records."""
         return [_part(x, start, stop) for x in (self.data, self.labels) if x is not None]
+
+
+def complete(data: Any, rows: Rows) -> Any:
+    """The records without those that are left out for a gap: these count for nobody."""
+    if not rows.drop_missing:
+        return data
+    weighting = rows.weighting
+    if weighting is None:
+        return data.drop_null()
+    data = data.select([*rows.columns, *weighting.columns]).drop_null()
+    kept = np.ones(data.num_rows, dtype=bool)
+    for name in (*rows.columns, weighting.sample_weight):
+        if name is not None and name not in rows.levels:
+            kind = {**weighting.kinds, **rows.kinds}[name]
+            values = numbers(name, data.column(name), rows.widths.get(name), kind)
+            kept &= np.isfinite(values.reshape(len(kept), -1)).all(axis=1)
+    return data if kept.all() else data.take(np.flatnonzero(kept))
+
+
+def _taken(values: Any, order: Any) -> Any:
+    if isinstance(values, Mapping):
+        return {name: column[order] for name, column in values.items()}
+    if isinstance(values, np.ndarray):
+        return values[order]
+    xp = namespace(values)
+    return xp.take(values, xp.asarray(order, device=values.device), axis=0)
 
 
 def _part(values: Any, start: int, stop: int) -> Any:

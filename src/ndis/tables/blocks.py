@@ -13,7 +13,7 @@ import numpy as np
 
 from ndis._validate import FloatArray
 from ndis.tables.arrays import beside, namespace
-from ndis.tables.exact import BLOCK_ROWS
+from ndis.tables.exact import BLOCK_ROWS, ONE
 
 # A Gram matrix on a card is made in so many panels, of at least so many columns.
 _PANELS, _PANEL = 4, 256
@@ -33,7 +33,14 @@ class Block:
     ----------
     features : array of shape (n_features, n_rows)
     labels : array of shape (n_labels, n_rows), optional
+
+    Attributes
+    ----------
+    weight : int
+        How much each of its rows counts, in units of 2^-26.
     """
+
+    weight = ONE
 
     def __init__(self, features: Any, labels: Any = None) -> None:
         self.features = features

@@ -9,6 +9,7 @@ from ndis.tables.columns import default_names
 from ndis.tables.exact import Accumulator
 from ndis.tables.sources import Request, Source, Work
 from ndis.tables.threads import few_threads
+from ndis.tables.weights import Counting, PersonCounts
 
 
 def open_frame(
@@ -45,13 +46,32 @@ def open_frame(
             result: Accumulator = parts[0].compute()
         return result
 
+    def count(request: Request, work: Any) -> PersonCounts:
+        from dask.delayed import delayed
+
+        def counted(partition: Any) -> PersonCounts:
+            total = Counting()
+            for batch in opener(partition).read(request):
+                total.add(work(batch))
+            return total.total()
+
+        parts = [delayed(counted)(partition) for partition in _partitions(frame)]
+        while len(parts) > 1:
+            parts = [delayed(_together)(parts[i : i + 8]) for i in range(0, len(parts), 8)]
+        result: PersonCounts = parts[0].compute()
+        return result
+
     names = default_names(frame.shape[1]) if array else tuple(map(str, frame.columns))
-    return Source(names, read, nameless=array, reduce=reduce)
+    return Source(names, read, nameless=array, reduce=reduce, count=count)
 
 
 def _partitions(frame: Any) -> list[Any]:
     delayed = frame.to_delayed()
     return list(delayed.reshape(-1)) if hasattr(delayed, "reshape") else list(delayed)
+
+
+def _together(parts: Sequence[PersonCounts]) -> PersonCounts:
+    return parts[0].plus([part.table for part in parts[1:] if part.table is not None])
 
 
 def _merged(parts: Sequence[Accumulator]) -> Accumulator:

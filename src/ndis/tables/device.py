@@ -40,22 +40,29 @@ def moved(
 ) -> Generator[Batch, None, None]:
     """The records on a device, in batches of so many rows."""
     torch, waiting, n_rows = import_module("torch"), list[list[Any]](), 0
+    weights = list[Any]()
 
     def together() -> Batch:
-        return Batch(*(torch.concat(parts) for parts in zip(*waiting, strict=True)), ready=True)
+        own = None if rows.weighting is None else np.concatenate(weights)
+        parts = (torch.concat(parts) for parts in zip(*waiting, strict=True))
+        return Batch(*parts, ready=True, weights=own)
 
-    for pieces in map_in_order(functools.partial(_gathered, rows, device), batches):
+    for pieces, own in map_in_order(functools.partial(_gathered, rows, device), batches):
         waiting.append([piece.to(device, non_blocking=True) for piece in pieces])
+        weights.append(own)
         n_rows += len(pieces[0])
         if n_rows >= device_rows:
             yield together()
-            waiting, n_rows = [], 0
+            waiting, weights, n_rows = [], [], 0
     if waiting:
         yield together()
 
 
-def _gathered(rows: Rows, device: str, batch: Any) -> list[Any]:
-    """Features and labels of a batch, as matrices in memory that the card can fetch from."""
+def _gathered(rows: Rows, device: str, batch: Any) -> tuple[list[Any], Any]:
+    """Features and labels of a batch, as matrices in memory that the card can fetch from.
+
+    With them, weights, which stay here.
+    """
     records = Batch.of(batch, rows)
     if records.sparse or records.elsewhere:
         raise TypeError(
@@ -63,7 +70,7 @@ def _gathered(rows: Rows, device: str, batch: Any) -> list[Any]:
             "others; leave device out."
         )
     parts = zip(rows.groups, (records.data, records.labels), strict=False)
-    return [_locked(group, values, device) for group, values in parts]
+    return [_locked(group, values, device) for group, values in parts], records.weights
 
 
 def _locked(group: Columns, values: Any, device: str) -> Any:

@@ -8,11 +8,15 @@ on the way, is an integer of at most 2^52 (Cauchy-Schwarz): doubles hold it exac
 order of summation, with or without fused multiply-adds. Blocks are added up as pairs of 64-bit
 integers. Two tables that differ in one row then have sums that differ by exactly that row's term,
 and threads, Spark executors and graphics cards agree to the last bit.
+
+Rows that count for less than one are no exception: all rows of a block have one weight, a whole
+number of 2^-26 (weights.py), and the sums of the block are multiplied by it. A third integer holds
+what is behind the point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +35,12 @@ GRID_NORM = 2**GRID_BITS
 BLOCK_ROWS = 4096
 # Most rows whose sums are 64-bit integers: 2^22 terms of at most 2^40.
 STACK_ROWS = 2**22
-# A sum is high 2^26 + low. With blocks of at most 2^52 both parts fit 64 bits beyond 2^40 rows.
+# A sum is high 2^26 + low, and part 2^-26 where rows have weights. With blocks of at most 2^52 all
+# of them fit 64 bits beyond 2^40 rows.
 _LOW_BITS = 26
+_LOW = 2**_LOW_BITS - 1
+# The weight of a row that counts once: weights are whole numbers of 2^-26.
+ONE = 2**_LOW_BITS
 _DIGIT = 2**13 - 1
 # So many terms below 2^53 are added up before more bits are needed.
 _FEW = 2**9
@@ -44,7 +52,8 @@ MOST_ROWS = 2**40
 class ExactSum:
     """Integers of any size, as an array of pairs: value = high 2^26 + low, 0 <= low < 2^26.
 
-    It belongs to the owner of the data, and is not shown when printed.
+    Sums of weighted rows have a `part` too, 0 <= part < 2^26, to be divided by 2^26 and added. It
+    belongs to the owner of the data, and is not shown when printed.
 
     Examples
     --------
@@ -56,6 +65,7 @@ class ExactSum:
 
     high: IntArray
     low: IntArray
+    part: IntArray | None = None
 
     @classmethod
     def of(cls, values: Any) -> ExactSum:
@@ -68,48 +78,54 @@ class ExactSum:
     @classmethod
     def block(cls, rows: Sequence[Sequence[ExactSum]]) -> ExactSum:
         """A matrix of matrices."""
-        return cls(
-            np.block([[part.high for part in row] for row in rows]),
-            np.block([[part.low for part in row] for row in rows]),
-        )
+        whole = [[each._limbs for each in row] for row in rows]
+        n_limbs = max(len(limbs) for row in whole for limbs in row)
+        padded = [[_padded(limbs, n_limbs) for limbs in row] for row in whole]
+        blocks = ([[limbs[index] for limbs in row] for row in padded] for index in range(n_limbs))
+        return cls(*map(np.block, blocks))
+
+    @property
+    def _limbs(self) -> list[Any]:
+        return [self.high, self.low] if self.part is None else [self.high, self.low, self.part]
 
     @property
     def value(self) -> FloatArray:
-        """The nearest doubles."""
-        return np.asarray(np.ldexp(self.high.astype(np.float64), _LOW_BITS) + self.low)
+        """The nearest doubles; of weighted sums, off by two roundings at most."""
+        whole = np.ldexp(self.high.astype(np.float64), _LOW_BITS) + self.low
+        return np.asarray(whole if self.part is None else whole + np.ldexp(self.part, -_LOW_BITS))
 
     def __add__(self, other: ExactSum) -> ExactSum:
         """The exact sum."""
-        return ExactSum(*_carried(self.high + other.high, self.low + other.low))
+        return ExactSum(*_carried(*(a + b for a, b in _paired(self._limbs, other._limbs))))
 
     def __sub__(self, other: ExactSum) -> ExactSum:
         """The exact difference."""
-        return ExactSum(*_carried(self.high - other.high, self.low - other.low))
+        return ExactSum(*_carried(*(a - b for a, b in _paired(self._limbs, other._limbs))))
 
     def __eq__(self, other: object) -> bool:
         """Equal to the last bit."""
-        return (
-            isinstance(other, ExactSum)
-            and np.array_equal(self.high, other.high)
-            and np.array_equal(self.low, other.low)
+        return isinstance(other, ExactSum) and all(
+            np.array_equal(a, b) for a, b in _paired(self._limbs, other._limbs)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def times(self, integers: IntArray) -> ExactSum:
         """The outer product with small integers (at most 2^21 each), over a new last axis."""
-        parts = (self.high[..., None] * integers, self.low[..., None] * integers)
-        return ExactSum(*_carried(*parts))
+        return ExactSum(*_carried(*(limb[..., None] * integers for limb in self._limbs)))
 
     def multiplied(self, halves: FloatArray, digits: int) -> ExactSum:
         """A matrix times this one, without the last digits to the base 2^13: rounded down.
 
         The matrix has whole numbers below 2^53 in magnitude, see `halved`. These are below 2^80,
         and have six digits, the first of at most 15 bits: doubles add up 2^11 products exactly.
-        What is left must be below 2^89.
+        What is left must be below 2^89. Of weighted sums two more digits are behind the point, and
+        what is left are whole numbers too.
         """
         own = [self.low & _DIGIT, self.low >> 13]
         own += [self.high >> 13 * index & (_DIGIT if index < 3 else -1) for index in range(4)]
+        if self.part is not None:
+            own, digits = [self.part & _DIGIT, self.part >> 13, *own], digits + 2
         width, K = len(own), self.high.shape[1]
         side, total = np.hstack(own).astype(np.float64), [np.int64(0)] * (width + 3)
         for start in range(0, len(side), 2**11):
@@ -130,11 +146,11 @@ class ExactSum:
     @property
     def T(self) -> ExactSum:
         """The transpose."""
-        return ExactSum(self.high.T, self.low.T)
+        return ExactSum(*(limb.T for limb in self._limbs))
 
     def __getitem__(self, index: Any) -> ExactSum:
         """A part."""
-        return ExactSum(np.asarray(self.high[index]), np.asarray(self.low[index]))
+        return ExactSum(*(np.asarray(limb[index]) for limb in self._limbs))
 
     def __repr__(self) -> str:
         return f"ExactSum(shape={self.high.shape})"
@@ -146,8 +162,22 @@ def halved(matrix: FloatArray) -> FloatArray:
     return np.stack([matrix - high * 2.0**_LOW_BITS, high])
 
 
-def _carried(high: Any, low: Any) -> tuple[Any, Any]:
-    return high + (low >> _LOW_BITS), low & (2**_LOW_BITS - 1)
+def _carried(high: Any, low: Any, part: Any = None) -> tuple[Any, ...]:
+    """The same number with 0 <= low, part < 2^26."""
+    if part is None:
+        return high + (low >> _LOW_BITS), low & _LOW
+    return *_carried(high, low + (part >> _LOW_BITS)), part & _LOW
+
+
+def _padded(limbs: Sequence[Any], n_limbs: int) -> list[Any]:
+    """Integers that have no part, with zeros for it."""
+    return [*limbs, *(0 * limbs[0] for _ in range(n_limbs - len(limbs)))]
+
+
+def _paired(one: Sequence[Any], other: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """The limbs of two numbers side by side."""
+    n_limbs = max(len(one), len(other))
+    return zip(_padded(one, n_limbs), _padded(other, n_limbs), strict=True)
 
 
 class Accumulator:
@@ -191,12 +221,24 @@ class Accumulator:
         for name, terms in other._sparse.items():
             self._scatter(name, terms)
 
+    def weighted(self, weight: int) -> Accumulator:
+        """The same sums times an integer of at most 2^26, over 2^26; they start anew here."""
+        other, parts = Accumulator(), self._lengthened()
+        self._parts = {}
+        for name, (high, low) in parts.items():
+            # Products of 26 bits with 26; sums below 2^80 leave 28 bits for the first.
+            high = high + (low >> _LOW_BITS)
+            top, middle = (high >> _LOW_BITS) * weight, (high & _LOW) * weight
+            other._parts[name] = [*_carried(top, middle, (low & _LOW) * weight)]
+        return other
+
     def sums(self) -> dict[str, ExactSum]:
         """The sums, which take the memory of this accumulator: it starts anew."""
         sums = {}
         for name, parts in self._lengthened().items():
-            parts[0] += parts[1] >> _LOW_BITS
-            parts[1] &= 2**_LOW_BITS - 1
+            for index in range(len(parts) - 1, 0, -1):
+                parts[index - 1] += parts[index] >> _LOW_BITS
+                parts[index] &= _LOW
             sums[name] = ExactSum(*map(on_host, parts))
         self._parts = {}
         return sums
@@ -204,7 +246,7 @@ class Accumulator:
     def state(self) -> dict[str, Any]:
         """What has been summed as plain arrays, for transport."""
         parts = self._lengthened()
-        return {name: [on_host(part) for part in pair] for name, pair in parts.items()}
+        return {name: [on_host(part) for part in limbs] for name, limbs in parts.items()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Accumulator:
@@ -217,8 +259,12 @@ class Accumulator:
         if name not in self._parts:
             self._parts[name] = list(parts)
             return
+        known = self._parts[name]
         for index, more in enumerate(parts):
-            self._parts[name][index] += more
+            if index < len(known):
+                known[index] += more
+            else:
+                known.append(more)
 
     def _add_short(self, name: str, term: Any, count: int) -> None:
         """Add while 64 bits are enough: fewer than 2^10 terms of at most 2^53."""
@@ -251,4 +297,4 @@ class Accumulator:
 
 def _split(values: Any) -> tuple[Any, Any]:
     """The two parts of 64-bit integers, wherever they are."""
-    return values >> _LOW_BITS, values & (2**_LOW_BITS - 1)
+    return values >> _LOW_BITS, values & _LOW

@@ -29,6 +29,7 @@ from ndis.tables.grid import (
     whole,
 )
 from ndis.tables.values import Kind, missing_values
+from ndis.tables.weights import Weighting
 
 # Rows of a block in memory: columns a multiple of 4096 bytes apart get in each other's way.
 _STEP = BLOCK_ROWS - 8
@@ -49,12 +50,15 @@ class Rows:
         relation between the two is kept.
     drop_missing : bool, default False
         Whether records with missing or infinite values are left out; otherwise they are an error.
+    weighting : Weighting, optional
+        How much each record counts; all count once without it.
     """
 
     features: Columns
     labels: Any = None  # Columns, which estimators with labels rely on, or None
     weighted: bool = True
     drop_missing: bool = False
+    weighting: Weighting | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -109,19 +113,24 @@ class Rows:
         elif records.sparse and self._stays_sparse():
             # Before they are centred rows are up to twice as long.
             make, step = self._sparse, BLOCK_ROWS // (4 if self.features.middle.any() else 1)
-        for start in range(0, records.n_rows, step):
-            parts = records.part(start, start + step)
-            block = make(*parts)
-            if checked and isinstance(block, Stack) and block.xp.any(block.odd):
-                self._raw(*parts)  # names the column
-            yield block
+        for weight, alike in records.by_weight():
+            for start in range(0, alike.n_rows, step):
+                parts = alike.part(start, start + step)
+                block = make(*parts)
+                if checked and isinstance(block, Stack) and block.xp.any(block.odd):
+                    self._raw(*parts)  # names the column
+                block.weight = weight
+                yield block
 
     def raw_blocks(self, batch: Any) -> Iterator[Block]:
         """Yield the numbers of a batch as they are in the table, dense."""
         records = Batch.of(batch, self)
         step = STACK_ROWS if records.elsewhere else _STEP
-        for start in range(0, records.n_rows, step):
-            yield Block(*self._raw(*records.part(start, start + step)))
+        for weight, alike in records.by_weight():
+            for start in range(0, alike.n_rows, step):
+                block = Block(*self._raw(*alike.part(start, start + step)))
+                block.weight = weight
+                yield block
 
     def _raw(self, *parts: Any) -> list[Any]:
         raw = [_raw(*pair) for pair in zip(self.groups, parts, strict=True)]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ndis.tables.exact import Accumulator
+    from ndis.tables.weights import PersonCounts
 
 # Most rows and most entries of a batch: 32 MB of doubles, in whole blocks of 4096 rows.
 BATCH_ROWS = 1 << 16
@@ -90,6 +91,8 @@ class Source:
     reduce : callable or None
         Sums a pass where the rows are (Spark, Dask): maps a request and the work of a batch to the
         sums. None for sources that are read here.
+    count : callable or None
+        Counts everybody's rows there, likewise.
     """
 
     names: tuple[str, ...]
@@ -101,6 +104,7 @@ class Source:
     device: bool = False
     widths: Mapping[str, int] = field(default_factory=dict)
     reduce: Callable[[Request, Work], Accumulator] | None = None
+    count: Callable[[Request, Any], PersonCounts] | None = None
 
 
 def open_source(source: Any, **options: Any) -> Source:

@@ -10,6 +10,7 @@ one result for each, so nothing is lost or counted twice.
 from __future__ import annotations
 
 import codecs
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from ndis.tables.exact import Accumulator
 from ndis.tables.files import require_once
 from ndis.tables.sources import Request, Source, Work
 from ndis.tables.text import TextFormat, parsed
+from ndis.tables.weights import Counting, PersonCounts, ids, no_ids
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +56,7 @@ def open_frame(frame: Any, *, written: TextFormat | None = None) -> Source:
         read,
         widths=widths,
         reduce=lambda request, work: reduce(frame, request, work, written),
+        count=lambda request, work: count(frame, request, work, written),
     )
 
 
@@ -114,6 +117,68 @@ def reduce(
     return _assembled(pieces)
 
 
+def count(
+    frame: Any, request: Request, work: Any, written: TextFormat | None = None
+) -> PersonCounts:
+    """How many rows everybody has: tasks count their own, and Spark adds up those of one person."""
+    person = work.rows.weighting.person
+    given = dict(frame.dtypes)[person]
+    chosen = _select(frame, request.columns).coalesce(_n_tasks(frame))
+    whole = re.fullmatch(r"decimal\(\d+,0\)", given) is not None
+    stored = "bigint" if whole else _ID_TYPES.get(given)
+    if stored is None:
+        raise no_ids(person, given)
+    schema = f"id {stored}, n bigint, problem string"
+    with pickled_by_value(work):
+        parts = chosen.mapInArrow(_counting(request, written, work, stored), schema)
+        found = parts.groupBy("id", "problem").sum("n").toArrow()
+    problem = next(filter(None, found["problem"].to_pylist()), None)
+    if problem is not None:
+        raise ValueError(problem)
+    total = Counting()
+    for batch in found.to_batches():
+        own = {"id": ids(person, batch.column("id")), "n": batch.column("sum(n)")}
+        total.add(type(found).from_pydict(own))
+    return total.total()
+
+
+# Types of Spark by which people are told apart, and how they are written.
+_ID_TYPES = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "bigint"),
+    **{name: name for name in ("string", "date", "binary")},
+}
+
+
+def _counting(
+    request: Request, written: TextFormat | None, work: Any, stored: str
+) -> BatchFunction:
+    """Return the task that counts the rows of everybody in its partitions."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        narrow = {"string": pa.string(), "binary": pa.binary(), "bigint": pa.int64()}
+        kind, total, problem = narrow.get(stored, pa.date32()), Counting(), None
+        try:
+            for batch in batches:
+                total.add(work(_read(batch, request, written)))
+            table = total.total().table
+        except ValueError as error:
+            table, problem = None, str(error)
+            for _ in batches:
+                pass
+        schema = pa.schema([("id", kind), ("n", pa.int64()), ("problem", pa.string())])
+        if problem is not None:
+            yield pa.RecordBatch.from_pylist([{"problem": problem}], schema=schema)
+        elif table is not None:
+            for batch in table.to_batches(max_chunksize=1 << 16):
+                blank = pa.nulls(batch.num_rows, pa.string())
+                own = [batch.column("id").cast(kind), batch.column("n").cast(pa.int64()), blank]
+                yield pa.RecordBatch.from_arrays(own, schema=schema)
+
+    return task
+
+
 _SCHEMA = "sum string, piece int, n_pieces int, shape array<int>, content binary, problem string"
 
 
@@ -124,10 +189,7 @@ def _summing(request: Request, written: TextFormat | None, work: Work) -> BatchF
         total, problem = Accumulator(), None
         try:
             for batch in batches:
-                records = batch.rename_columns(list(request.columns))
-                if written is not None:
-                    records = parsed(records, request.kinds, written)
-                total.merge(work(records))
+                total.merge(work(_read(batch, request, written)))
         except ValueError as error:
             problem = str(error)
             # Spark ends a Python process that leaves part of its input unread.
@@ -136,6 +198,12 @@ def _summing(request: Request, written: TextFormat | None, work: Work) -> BatchF
         yield from _pieces(total, problem)
 
     return task
+
+
+def _read(batch: pa.RecordBatch, request: Request, written: TextFormat | None) -> pa.RecordBatch:
+    """Records with the names of their columns; text is read as what each holds."""
+    records = batch.rename_columns(list(request.columns))
+    return records if written is None else parsed(records, request.kinds, written)
 
 
 def _merging() -> BatchFunction:
@@ -184,7 +252,7 @@ def _assembled(pieces: Sequence[Any]) -> Accumulator:
         if [p["piece"] for p in own] != list(range(own[0]["n_pieces"])):
             raise RuntimeError("Spark returned sums that are not complete; run the job again.")
         numbers = np.frombuffer(b"".join(bytes(p["content"]) for p in own), np.int64)
-        state[name] = list(numbers.reshape(2, *own[0]["shape"]).copy())
+        state[name] = list(numbers.reshape(-1, *own[0]["shape"]).copy())
     return Accumulator.from_state(state)
 
 
@@ -239,7 +307,7 @@ def pickled_by_value(work: Any) -> Iterator[None]:
     """Let what a task needs of this library travel with it."""
     cloudpickle: Any = import_module("pyspark.cloudpickle")
     own = {name for name in sys.modules if name.startswith("ndis.tables.")} | {"ndis._validate"}
-    own.add(work.function.__module__)
+    own.add(getattr(work, "function", work).__module__)
     modules = [sys.modules[name] for name in sorted(own) if name.startswith("ndis.")]
     for module in modules:
         cloudpickle.register_pickle_by_value(module)

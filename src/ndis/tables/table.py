@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from ndis._validate import FloatArray
 from ndis.tables.arrays import free_memory, on_host
+from ndis.tables.batches import complete
 from ndis.tables.blocks import Block, Stack
 from ndis.tables.device import moved, require_device
 from ndis.tables.exact import MOST_ROWS, Accumulator, ExactSum
@@ -31,6 +33,7 @@ from ndis.tables.sources import (
 )
 from ndis.tables.threads import map_in_order
 from ndis.tables.values import TEXT, Records
+from ndis.tables.weights import Counting, PersonCounts, Weighting
 
 # What a function makes of a block: doubles that hold integers of at most 2^53, by name.
 Terms = Mapping[str, Any]
@@ -54,23 +57,37 @@ class Pass:
             blocks: Any = [batch]
         else:
             blocks = rows.raw_blocks(batch) if self.raw else rows.blocks(batch, checked=False)
-        for block in blocks:
-            total.add(self.function(block))
-            total.add({"_rows": np.array(float(block.n_rows))})
-            if not self.raw:
-                total.add(fingerprint(block))
+        for weight, alike in groupby(blocks, lambda block: block.weight):
+            own = total if rows.weighting is None else Accumulator()
+            for block in alike:
+                own.add(self.function(block))
+                total.add({"_rows": np.array(float(block.n_rows))})
+                if not self.raw:
+                    own.add(fingerprint(block))
+                if isinstance(block, Stack):
+                    total.add({"_odd": block.total(block.odd)})
+            if own is not total:
+                total.merge(own.weighted(weight))
         return total
 
 
-def fingerprint(block: Block) -> dict[str, Any]:
-    """A number that changes when a row of the block changes: the sum of (w k mod prime)^2.
+@dataclass(frozen=True)
+class PeoplePass:
+    """What is done with every batch to count everybody's rows; it travels by value too."""
 
-    For rows on a graphics card also how many are not finite.
-    """
+    rows: Rows
+
+    def __call__(self, batch: Any) -> Any:
+        """Who has how many rows of one batch."""
+        assert self.rows.weighting is not None
+        return self.rows.weighting.count(complete(batch, self.rows))
+
+
+def fingerprint(block: Block) -> dict[str, Any]:
+    """A number that changes when a row of the block changes: the sum of (w k mod prime)^2."""
     xp = block.xp
     if isinstance(block, Stack):
-        marks = block.marks
-        return {"_mark": block.total(marks * marks), "_odd": block.total(block.odd)}
+        return {"_mark": block.total(block.marks * block.marks)}
     marks = residue(xp, block.times(mark_weights(block.features.shape[0])))
     return {"_mark": xp.sum(marks * marks)}
 
@@ -105,6 +122,8 @@ class Table:
         self._rows = rows
         self.drop_missing = False
         self.device: str | None = None
+        self.weighting: Weighting | None = None
+        self._people: dict[Any, PersonCounts] = {}
         self._kept: list[Block] = []
         self._seen: dict[str, Any] = {}
 
@@ -211,21 +230,35 @@ class Table:
 
     def with_rows(self, rows: Rows, *, drop_missing: bool | None = None) -> Table:
         """A view of the same table: its records become integers by this recipe."""
-        dropping = self.drop_missing if drop_missing is None else drop_missing
-        view = Table(self._source, self.columns, replace(rows, drop_missing=dropping))
-        view.drop_missing, view.device = dropping, self.device
+        view = self._view(self.columns, drop_missing)
+        view._rows = replace(rows, drop_missing=view.drop_missing, weighting=self.weighting)
         view._seen.update({name: seen for name, seen in self._seen.items() if name == "rows"})
         return view
 
     def complete(self) -> Table:
         """A view that leaves out nothing: missing values are errors."""
-        view = self.with_rows(self.rows)
-        view._rows, view.drop_missing = replace(self.rows, drop_missing=False), False
+        return self.with_rows(self.rows, drop_missing=False)
+
+    def weighed(self, weighting: Weighting | None) -> Table:
+        """A view of the same table, in which records count as much as this says."""
+        view = self._view(self.columns)
+        view.weighting = weighting
+        for name in () if weighting is None else weighting.columns:
+            if self.nameless:
+                raise ValueError(
+                    f"Expected a table whose columns have names, to find {name!r} in, got an "
+                    "array; hand over a data frame."
+                )
+            _require_one(self._source, name)
         return view
 
     def _select(self, columns: tuple[str, ...], drop_missing: bool) -> Table:
-        view = Table(self._source, _chosen(self._source, columns, True, set(columns)))
-        view.drop_missing, view.device = drop_missing, self.device
+        return self._view(_chosen(self._source, columns, True, set(columns)), drop_missing)
+
+    def _view(self, columns: tuple[str, ...], drop_missing: bool | None = None) -> Table:
+        view = Table(self._source, columns)
+        view.drop_missing = self.drop_missing if drop_missing is None else drop_missing
+        view.device, view.weighting, view._people = self.device, self.weighting, self._people
         return view
 
     # -- sums --------------------------------------------------------------------------------
@@ -248,7 +281,7 @@ class Table:
         what : str
             What the progress bar says.
         """
-        work = Pass(self.rows, function, raw)
+        work = Pass(self._counted(), function, raw)
         request = self._request()
         if self._source.reduce is not None:
             total = self._source.reduce(request, work)
@@ -262,6 +295,46 @@ class Table:
             self._refuse_missing()
         self._check(sums.pop("_rows", None), sums.pop("_mark", None))
         return sums
+
+    def _counted(self) -> Rows:
+        """The recipe for rows; where they have weights, with everybody's number of rows."""
+        weighting = self.rows.weighting
+        if weighting is not None and weighting.person is not None and weighting.counts is None:
+            counted = weighting.counted(self.count_people())
+            self._rows = replace(self.rows, weighting=counted)
+        return self.rows
+
+    def count_people(self) -> PersonCounts:
+        """How many rows everybody has, in a pass of its own that is made once.
+
+        Rows that are left out do not count. It belongs to the owner of the data.
+        """
+        rows, weighting = self.rows, self.rows.weighting
+        assert weighting is not None
+        assert weighting.person is not None
+        key = weighting.person, rows.columns if self.drop_missing else ()
+        if key not in self._people:
+            if self.once:
+                raise ValueError(
+                    f"Expected a table that can be read twice to count the rows of every "
+                    f"{weighting.person}, got one that can be read only once; write it to a file "
+                    "first."
+                )
+            request = self._request()
+            if not self.drop_missing:  # whatever the other columns are
+                request = Request((weighting.person,), {weighting.person: TEXT}, 1)
+            self._people[key] = self._count_rows(request, PeoplePass(rows))
+        return self._people[key]
+
+    def _count_rows(self, request: Request, work: PeoplePass) -> PersonCounts:
+        if self._source.count is not None:
+            return self._source.count(request, work)
+        total = Counting()
+        reading = self._source.read(request)
+        with closing(track(reading, "Counting rows", self._source.n_rows, size=_length)) as batches:
+            for part in map_in_order(work, batches, self._n_threads()):
+                total.add(part)
+        return total.total()
 
     def _work(self, request: Request, raw: bool, what: str) -> Generator[Any]:
         """What a pass works through: batches, or rows that stay on a card from pass to pass."""
@@ -313,6 +386,11 @@ class Table:
                 "Expected a table that is read here to measure its rows, got one of a cluster; "
                 "write it to Parquet files and hand over their folder."
             )
+        if self.weighting is not None:
+            raise ValueError(
+                "Expected rows that count alike to measure them one by one, got weights; leave "
+                "person and sample_weight out."
+            )
 
         def measured(batch: Any) -> FloatArray:
             parts = [on_host(function(block)) for block in self.rows.blocks(batch)]
@@ -323,7 +401,8 @@ class Table:
         return np.hstack([np.empty((n_measures, 0)), *parts])
 
     def blocks(self, *, raw: bool = False) -> Iterator[Block]:
-        """The blocks of rows, in the table's order, in this process."""
+        """The blocks of rows, in the table's order, in this process; by weight within a batch."""
+        self._counted()
         for batch in self.batches():
             yield from self.rows.raw_blocks(batch) if raw else self.rows.blocks(batch)
 
@@ -342,8 +421,9 @@ class Table:
 
     def _request(self, more: tuple[str, ...] = ()) -> Request:
         n_numbers = len(self.rows.features.names)
-        kinds = {**dict.fromkeys(more, TEXT), **self.rows.kinds}
-        return Request((*self.rows.columns, *more), kinds, n_numbers)
+        weights = {} if self.weighting is None else self.weighting.kinds
+        kinds = {**dict.fromkeys(more, TEXT), **self.rows.kinds, **weights}
+        return Request((*self.rows.columns, *weights, *more), kinds, n_numbers)
 
     def _n_threads(self) -> int | None:
         """One thread where something else has threads: the product of wide rows, and a card."""
@@ -409,11 +489,16 @@ def _chosen(
     known = Counter(source.names)
     for name in wanted:
         if known[name] != 1:
-            raise ValueError(
-                f"Expected the table to have one column {name!r}, got columns "
-                f"{', '.join(map(repr, source.names))}; name the columns to read."
-            )
+            _require_one(source, name)
     return wanted
+
+
+def _require_one(source: Source, name: str) -> None:
+    if source.names.count(name) != 1:
+        raise ValueError(
+            f"Expected the table to have one column {name!r}, got columns "
+            f"{', '.join(map(repr, source.names))}; name the columns to read."
+        )
 
 
 def require_names(names: Iterable[str], typed: Collection[str] = (), labels: Any = None) -> None:

@@ -74,13 +74,20 @@ class Records:
         """One column."""
         return self.columns[name]
 
+    def select(self, names: Sequence[str]) -> Records:
+        """Some of the columns."""
+        return Records({name: self.columns[name] for name in names})
+
+    def take(self, where: NDArray[Any]) -> Records:
+        """Some of the records."""
+        return Records({name: column.take(where) for name, column in self.columns.items()})
+
     def drop_null(self) -> Records:
         """The records of which no value is missing."""
         kept = np.ones(self.num_rows, dtype=bool)
         for column in self.columns.values():
             kept &= _present(column)
-        where = np.flatnonzero(kept)
-        return Records({name: column.take(where) for name, column in self.columns.items()})
+        return self.take(np.flatnonzero(kept))
 
     def to_arrow(self) -> pa.RecordBatch:
         """The records with types that suit all of them, for the owner of the data to look at."""

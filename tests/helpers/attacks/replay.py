@@ -190,7 +190,8 @@ def exactly(values: Any) -> Any:
     """Numbers as an array of fractions or integers."""
     if hasattr(values, "high"):
         high, low = values.high.astype(object), values.low.astype(object)
-        return np.asarray(high * 2**26 + low, dtype=object)
+        part = 0 if values.part is None else values.part.astype(object) * Fraction(1, 2**26)
+        return np.asarray(high * 2**26 + low + part, dtype=object)
     if hasattr(values, "toarray"):
         values = values.toarray()
     array = np.asarray(values)

@@ -60,6 +60,33 @@ def hostile_like(data: Data, rng: np.random.Generator, moved: bool = False) -> t
     return (rows, *labels), (rows[kept], *(y[kept] for y in labels))
 
 
+def hostile_people(
+    data: Data, rng: np.random.Generator, m: int, names: Any = None
+) -> tuple[Data, Data]:
+    """A table of people with one to five rows each, and that without a person of m rows."""
+    (others, *more), _ = hostile_like(data, rng)
+    parts = [_named(others, more, names)]
+    while sum(map(len, parts[1:])) < m:
+        table, *labels = hostile_like(data, rng)[0]
+        parts.append(_named(table, labels, names))
+    own = pa.concat_tables(parts[1:]).slice(0, m)
+    who = rng.permutation(np.repeat(np.arange(len(parts[0])), 5))[: len(parts[0])]
+    rest = parts[0].append_column("who", [[f"p{each}" for each in who]])
+    whole = pa.concat_tables([rest, own.append_column("who", [["new"] * m])])
+    whole = whole.take(rng.permutation(len(whole)))
+    label = more[:1] if more and isinstance(more[0], str) else ["y"] if more else []
+    return (whole, *label), (rest, *label)
+
+
+def _named(table: Any, labels: Any, names: Any) -> pa.Table:
+    """An array and labels beside it as a table with named columns."""
+    if isinstance(table, pa.Table):
+        return table
+    names = names or [f"x{index}" for index in range(table.shape[1])]
+    columns = dict(zip(names, table.T, strict=True))
+    return pa.table(columns | dict(zip(["y"], labels, strict=False)))
+
+
 def _labels(values: np.ndarray, rng: np.random.Generator, n_rows: int) -> np.ndarray:
     if values.dtype.kind == "f" and len(np.unique(values)) > 5:
         columns = hostile(rng, n_rows, 1 if values.ndim == 1 else values.shape[1])
