@@ -140,7 +140,7 @@ def test_extreme_parameters_ask_for_little(case: Case) -> None:
     honest = made(case)
     known = honest.parameters
     tried = [put(known, at, other) for at, v in places(known) if at for other in extremes(v)]
-    tried += [{k: v for k, v in known.items() if k != "columns"} | {"size": 10**9}]
+    tried += [{k: v for k, v in known.items() if k != "columns"} | {"shape": 10**9}]
     for changed in tried:
         forget_peak()
         before = peak_memory()

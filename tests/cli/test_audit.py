@@ -19,7 +19,7 @@ from ndis.mechanisms.multiparty import Agreement, release_party
 BOX = ("--limits", "a=-1:1", "--limits", "b=-1:1")
 LABEL = (*BOX, "--limits", "y=-1:1", "--label", "y")
 CLASS = (*BOX, "--label", "sick", "--classes", "0,1")
-ANSWERS = ("--sensitivity", "1", "--relation", "add-remove", "--size", "3,2")
+ANSWERS = ("--sensitivity", "1", "--relation", "add-remove", "--shape", "3,2")
 SETS = ("--nodes", "6", "--sets", "0,1,2", "--sets", "0,3")
 SLOW = pytest.mark.slow
 # Every kind with each of its methods: the table, and what is said of it.

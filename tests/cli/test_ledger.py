@@ -118,7 +118,16 @@ def test_a_plan_is_filled_from_the_command_line(
     budget = ("--epsilon", "2", "--delta", "1e-6", *relation, "--mode", "plan")
     budget += ("--accept", "declared")
     assert call(capsys, "ledger", "init", "budget", *budget)[0] == ExitCode.DONE
-    release = ("release", "gaussian", "answers.csv", *promise, *relation, "--size", "1", "--header")
+    release = (
+        "release",
+        "gaussian",
+        "answers.csv",
+        *promise,
+        *relation,
+        "--shape",
+        "1",
+        "--header",
+    )
     code, _, err = call(capsys, *release, "--out", "early.npz", "--ledger", "budget")
     assert (code, Path("early.npz").exists()) == (ExitCode.WRONG_CALL, False)
     assert "fill it with `ndis ledger plan`" in err
@@ -166,7 +175,7 @@ def test_errors_name_options(
     Ledger.create("budget", 2.0, 1e-6, "replace", accept=["declared"], **budget).close()
     release = ("release", "gaussian", "answers.csv", "--epsilon", "0.5", "--delta", "1e-7")
     release += ("--sensitivity", "1", "--out", "r.npz", "--ledger", "budget")
-    release += ("--size", "1", "--header")
+    release += ("--shape", "1", "--header")
     relation = () if "--relation" in words else ("--relation", "replace")
     code, _, err = call(capsys, *release, *relation, *words)
     assert code == ExitCode.WRONG_CALL

@@ -132,8 +132,8 @@ def test_other_files_that_cannot_be_read(capsys) -> None:
 
 def test_a_table_of_people_is_no_table_of_answers(capsys) -> None:
     told = refused(capsys, *GAUSSIAN, "part-1.parquet")
-    assert "Expected --relation and --size, got neither" in told
-    words = (*GAUSSIAN, "part-1.parquet", "--relation", "add-remove", "--size", "3,4")
+    assert "Expected --relation and --shape, got neither" in told
+    words = (*GAUSSIAN, "part-1.parquet", "--relation", "add-remove", "--shape", "3,4")
     told = refused(capsys, *words)
     assert "a table of people does not belong here" in told
     assert "1500" not in told

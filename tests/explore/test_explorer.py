@@ -193,11 +193,11 @@ def test_what_is_copied_works(
     """The file, the commands and the Python call release what the page shows, for every kind."""
     write_tables(tmp_path)
     monkeypatch.chdir(tmp_path)
-    nameless = ("people.csv", "--data-norm", "3", "--size", "4")
+    nameless = ("people.csv", "--data-norm", "3", "--n-features", "4")
     source, *words = RELEASES.get(name, nameless)
     words = [word for word in words if word != "--header"]
     if name == "matrix":
-        words[words.index("--size") + 1] = "3,1"
+        words[words.index("--shape") + 1] = "3,1"
     kind = "covariance" if name == "nameless" else name
     code, _, said = call(capsys, "explore", kind, *words, "--out", "page.html")
     assert code == 0, said

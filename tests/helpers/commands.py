@@ -17,7 +17,7 @@ from ndis.cli import main
 
 PROMISE = ("--epsilon", "1", "--delta", "1e-6")
 LIMITS = ("--limits", "a=-1:1", "--limits", "b=-1:1")
-ANSWERS = ("--sensitivity", "1", "--relation", "add-remove", "--size", "3", "--header")
+ANSWERS = ("--sensitivity", "1", "--relation", "add-remove", "--shape", "3", "--header")
 # A release of every kind, from the tables of `write_tables`.
 RELEASES = {
     "mean": ("people.csv", *LIMITS),
@@ -47,9 +47,9 @@ PLANS = {
     "projection": (*LIMITS, "--n-components", "50"),
     "limits": ("--columns", "a,b"),
     "graph": ("--nodes", "5"),
-    "gaussian": ("--sensitivity", "1", "--size", "3"),
-    "noise": ("--sensitivity", "1", "--size", "3"),
-    "matrix": ("--sensitivity", "1", "--size", "3,1"),
+    "gaussian": ("--sensitivity", "1", "--shape", "3"),
+    "noise": ("--sensitivity", "1", "--shape", "3"),
+    "matrix": ("--sensitivity", "1", "--shape", "3,1"),
 }
 
 

@@ -57,7 +57,7 @@ MECHANISMS = ("GaussianMechanism", "PrivateLimits", "PrivateCovariance", "MultiP
 ADDED = (
     "better",
     "label",
-    "size",
+    "shape",
     "method",
     "share",
     "leverage",

@@ -161,7 +161,7 @@ def _(model: PrivateGaussianProcess, X: Any, y: Any = None) -> Gaussian:
     variances = [
         noise["gram"] ** 2 * np.where(above[0] == above[1], 1.0, 0.5),
         np.full(d, noise["cross"] ** 2),
-        np.full(2, noise["size"] ** 2),
+        np.full(2, noise["totals"] ** 2),
     ]
     means = [np.zeros(above[0].size), np.zeros(d), np.zeros(2)]  # without rows
     if len(table):
@@ -175,7 +175,7 @@ def _(model: PrivateGaussianProcess, X: Any, y: Any = None) -> Gaussian:
 def _(model: PrivateGraph, X: Any) -> Gaussian:
     """A column of a sketch before its mean is subtracted, or Gaussian answers."""
     plan = model.plan()
-    edges, n, noise = model.prepare(X).study(), model._size(None), plan.noise_scale
+    edges, n, noise = model.prepare(X).study(), model._count(None), plan.noise_scale
     if plan.method == "sketch":
         return Gaussian(np.zeros(n), noise * np.eye(n) + edges.laplacian())
     if plan.method == "responses" or isinstance(plan.loss.directions()[0], TabulatedLoss):

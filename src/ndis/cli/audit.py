@@ -150,7 +150,9 @@ def _kind(release: Release) -> Kind:
 
 def _reading(kind: Kind, known: Mapping[str, Any]) -> dict[str, Any]:
     """What a certificate says about reading a table."""
-    found = {name: known[name] for name in ("columns", "size", "weight", "levels") if name in known}
+    found = {
+        name: known[name] for name in ("columns", "shape", "weight", "levels") if name in known
+    }
     if kind.source == "answers":
         found.pop("columns", None)
     if kind.label:

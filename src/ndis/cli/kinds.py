@@ -101,12 +101,16 @@ class Kind:
     @cached_property
     def expectations(self) -> dict[str, Option]:
         """Options for what `forecast` assumes about the data."""
-        return _options(self.estimator.forecast, {"self", "label"})
+        return _options(self.estimator.forecast, {"self", "label", *self.sizes})
 
     @cached_property
     def sizes(self) -> dict[str, Option]:
         """Options for the size of the data, where parameters do not say it."""
         return _options(self.estimator.plan, {"self", "label"})
+
+    def size(self, settings: Settings) -> Any:
+        """The number of features or nodes, or the shape of the answers, where it is said."""
+        return next((settings[name] for name in self.sizes if name in settings), None)
 
     @property
     def planned(self) -> dict[str, Option]:
@@ -122,14 +126,14 @@ class Kind:
     def plan(self, settings: Settings, **other: Any) -> Any:
         """What a release will do; other settings, such as another epsilon, win."""
         model, label = self.planner(Settings({**settings, **other}))
-        return model.plan(settings.get("size"), **label)
+        return model.plan(self.size(settings), **label)
 
     def forecast(self, settings: Settings, **other: Any) -> Any:
         """What a release will be good for."""
         expected = {name: settings[name] for name in self.expectations if name in settings}
         rest = Settings({k: v for k, v in settings.items() if k not in expected} | other)
         model, label = self.planner(rest)
-        return model.forecast(expected.pop("size", settings.get("size")), **expected, **label)
+        return model.forecast(self.size(settings), **expected, **label)
 
     def planner(self, settings: Settings) -> tuple[Any, dict[str, str]]:
         """The estimator for a plan and, where the plan wants to know it, the label."""
@@ -147,7 +151,7 @@ class Kind:
     def arguments(self, table: Any, settings: Settings) -> tuple[Any, ...]:
         """What `fit` is given."""
         if self.source == "answers":
-            return (_answers(table, settings["size"]),)
+            return (_answers(table, self.size(settings)),)
         return (table, settings["label"]) if self.label else (table,)
 
     @cached_property
@@ -212,15 +216,15 @@ KINDS = Kinds(
 )
 
 
-def _answers(table: Any, size: Any) -> Any:
+def _answers(table: Any, shape: Any) -> Any:
     """The answers in a table, of the shape that was declared."""
     found = numbers(table)
-    declared = (size, 1) if isinstance(size, int) else tuple(size)
+    declared = (shape, 1) if isinstance(shape, int) else tuple(shape)
     if found.shape != declared:
         raise ValueError(
             f"Expected a table of {declared[0]} rows and {declared[-1]} columns of answers, as "
             "declared, got another shape; every row is published with noise, so a table of people "
-            "does not belong here: correct --size."
+            "does not belong here: correct --shape."
         )
     return found
 

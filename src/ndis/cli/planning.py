@@ -101,7 +101,7 @@ def explore(
     write_explorer(
         kind.planner(asked)[0],
         out,
-        expected.pop("size", settings.get("size")),
+        kind.size(settings),
         label=settings.get("label"),
         question=kind.name,
         released=kind.make(asked),

@@ -103,12 +103,13 @@ def _texts(
     settings = {**given, **({} if label is None else {"label": label})}
     if answers:  # who is protected, and how many there are, has to be said
         shape = size if isinstance(size, int) else ",".join(map(str, size or [1]))
-        settings |= {"relation": str(model.relation), "size": shape}
+        settings |= {"relation": str(model.relation), "shape": shape}
     methods = "method" in model.get_params(deep=False)
     named = "columns" in given or isinstance(given.get("limits"), dict)
     nameless = isinstance(model, TableEstimator) and not named
     accepted = inspect.signature(model.plan).parameters
-    planned = {k: v for k, v in {"size": size, "label": label}.items() if v is not None}
+    sized = next(iter(accepted))  # n_features, n_nodes or shape
+    planned = {k: v for k, v in {sized: size, "label": label}.items() if v is not None}
     imports, table = "", '"table.csv"'
     if answers:
         imports = "import numpy as np\n"
@@ -118,7 +119,7 @@ def _texts(
     return {
         "question": question,
         "about": str(inspect.getdoc(model)).partition("\n")[0],
-        "size": "" if size is None or answers else f" --size {size}",
+        "size": "" if size is None or answers else f" --{sized.replace('_', '-')} {size}",
         "header": " --header" if answers or nameless else "",
         "config": "epsilon: $epsilon\ndelta: $delta\n"
         + "method: $method\n" * methods

@@ -66,26 +66,26 @@ class GaussianMechanism(PrivateEstimator):
     # A table of answers is released row by row: who is protected and how many rows there are is
     # public.
     needs = ("sensitivity",)
-    asks = ("relation", "size")
+    asks = ("relation", "shape")
     reads = "answers"
 
     epsilon: float | None = field(default=None, kw_only=False)
     delta: float | None = field(default=None, kw_only=False)
     sensitivity: float | None = field(default=None, kw_only=False)
     relation: NeighbourRelation | str = "add-remove"
-    _certified = frozenset({"size"})
+    _certified = frozenset({"shape"})
 
     # -- before the answer -------------------------------------------------------------------
 
-    def plan(self, size: Any = None) -> Plan:
+    def plan(self, shape: Any = None) -> Plan:
         """What `release` will do; noise and promise are the same for every shape.
 
         Parameters
         ----------
-        size : int or tuple of int, optional
+        shape : int or tuple of int, optional
             The shape of the answer; one number if not given.
         """
-        return self._plan(self._shape(size))
+        return self._plan(self._shape(shape))
 
     def _plan(self, shape: Shape) -> Plan:
         sensitivity = _validate.positive("sensitivity", self.sensitivity)
@@ -108,9 +108,9 @@ class GaussianMechanism(PrivateEstimator):
         basis, note = _DECLARED
         return replace(plan, guarantee=replace(plan.guarantee, basis=basis, note=note))
 
-    def forecast(self, size: Any = None, *, n_rows: int | None = None) -> Forecast:
+    def forecast(self, shape: Any = None, *, n_rows: int | None = None) -> Forecast:
         """How large the errors will be; they depend on neither the answer nor `n_rows`."""
-        spread = self._spread(self.plan(size))
+        spread = self._spread(self.plan(shape))
         return Forecast(
             {
                 "standard error of a number": (float(spread.min()), float(spread.max())),
@@ -119,9 +119,9 @@ class GaussianMechanism(PrivateEstimator):
             (f"an answer of shape {spread.shape}",),
         )
 
-    def _shape(self, size: Any) -> Shape:
-        sizes = () if size is None else (size,) if isinstance(size, int) else tuple(size)
-        return tuple(_validate.count("size", each, 0) for each in sizes)
+    def _shape(self, shape: Any) -> Shape:
+        sizes = () if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
+        return tuple(_validate.count("shape", each, 0) for each in sizes)
 
     def _spread(self, plan: Plan) -> FloatArray:
         """The standard deviation of every entry's noise."""
@@ -182,7 +182,7 @@ class GaussianMechanism(PrivateEstimator):
         return {
             "sensitivity": self.sensitivity,
             "relation": str(self.relation),
-            "size": list(data.shape),
+            "shape": list(data.shape),
         }
 
 
@@ -236,7 +236,7 @@ class NoiseMechanism(GaussianMechanism):
         release, the Gaussian, which adds up best there.
     n_releases : int
         How many such releases are planned. More than one needs a ledger of mode "plan", which
-        refuses one more: ``ledger.plan(n * [mechanism.guarantee(size)])``.
+        refuses one more: ``ledger.plan(n * [mechanism.guarantee(shape)])``.
     relation, noise_scale, random_state, ledger
         As for `GaussianMechanism`. A `noise_scale` is the standard deviation of each number's
         noise; "auto" then takes the law with the least epsilon.
@@ -428,13 +428,13 @@ class MatrixGaussianMechanism(GaussianMechanism):
         offset = columns.turned(rows.turned(further).T).T
         return {"value": add_noise(studied, plan.noise_scale, rng, offset=offset)}
 
-    def _shape(self, size: Any) -> Shape:
-        if size is None:
+    def _shape(self, shape: Any) -> Shape:
+        if shape is None:
             sides = (self.rows, self.columns)
-            size = [1 if side is None else len(np.asarray(side)) for side in sides]
-        shape = super()._shape(size)
-        self._sides(shape)  # refuses what does not fit
-        return shape
+            shape = [1 if side is None else len(np.asarray(side)) for side in sides]
+        checked = super()._shape(shape)
+        self._sides(checked)  # refuses what does not fit
+        return checked
 
     def _spread(self, plan: Plan) -> FloatArray:
         rows, columns = (side.entries() for side in self._sides(plan.shapes["value"]))

@@ -81,13 +81,13 @@ class PrivateEstimator(Method, BaseEstimator):  # type: ignore[misc]  # scikit-l
         """What `fit` will do for data of this size; needs no data."""
         return self._plan(size)
 
-    def calibrate(self, size: Any = None) -> Noise:
-        """The noise that `fit` will use, as `noise_scale_`; needs no data."""
-        return self.plan(size).noise_scale
+    def calibrate(self, *size: Any, **named: Any) -> Noise:
+        """The noise that `fit` will use, as `noise_scale_`; takes what `plan` takes."""
+        return self.plan(*size, **named).noise_scale
 
-    def guarantee(self, size: Any = None) -> Guarantee:
-        """The guarantee that a release will carry; needs no data."""
-        return self.plan(size).guarantee
+    def guarantee(self, *size: Any, **named: Any) -> Guarantee:
+        """The guarantee that a release will carry; takes what `plan` takes."""
+        return self.plan(*size, **named).guarantee
 
     def forecast(self, size: Any = None, *, n_rows: int | None = None) -> Forecast:
         """What a release will be good for; needs no data.
@@ -167,7 +167,7 @@ class PrivateEstimator(Method, BaseEstimator):  # type: ignore[misc]  # scikit-l
         return model._plan_certified(parameters)
 
     def _plan_certified(self, parameters: Mapping[str, Any]) -> Plan:
-        return self.plan(parameters.get("size"))
+        return self.plan(parameters.get("shape"))
 
     @classmethod
     def from_certificate(cls, parameters: Mapping[str, Any], delta: float) -> Self:

@@ -273,7 +273,7 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
             )
         return classes
 
-    def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
+    def forecast(self, n_features: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """How much worse than the best coefficients the released ones will predict.
 
         The method is run on imagined tables of evenly spread rows, with log-odds that
@@ -281,14 +281,14 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
 
         Parameters
         ----------
-        size : int, optional
+        n_features : int, optional
             How many features there are, where `limits` or `columns` do not name them.
         n_rows : int
         """
-        plan, other = self.plan(size), self._other
+        plan, other = self.plan(n_features), self._other
         d = plan.shapes["coef"][1]
         if other is not None:
-            return other._forecast(self._rows_declared(size), plan, n_rows)
+            return other._forecast(self._rows_declared(n_features), plan, n_rows)
         n = self._expected_rows(n_rows)
         lost = [_imagined_loss(plan, len(self.declared_classes()), d, n, s) for s in _SIGNALS]
         sampling = d * (len(self.declared_classes()) - 1) / (2.0 * n)

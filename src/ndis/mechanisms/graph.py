@@ -125,15 +125,15 @@ class PrivateGraph(PrivateEstimator):
 
     # -- before the data ---------------------------------------------------------------------
 
-    def plan(self, size: int | None = None) -> Plan:
+    def plan(self, n_nodes: int | None = None) -> Plan:
         """What `fit` will do; needs no data.
 
         Parameters
         ----------
-        size : int, optional
+        n_nodes : int, optional
             The number of nodes, where `nodes` does not say it.
         """
-        return self._plan(self._size(size))
+        return self._plan(self._count(n_nodes))
 
     def _plan(self, n: int) -> Plan:
         method = _validate.one_of("method", self.method, ("auto", *METHODS))
@@ -158,18 +158,18 @@ class PrivateGraph(PrivateEstimator):
             f"{possible[best].method}{f', {others}' if others else ''}.",
         )
 
-    def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
+    def forecast(self, n_nodes: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """The standard error to be expected of a cut of `cut_size` nodes.
 
         Parameters
         ----------
-        size : int, optional
+        n_nodes : int, optional
             The number of nodes, where `nodes` does not say it.
         n_rows : int, optional
             About how many edges there are, if it is known: the rows of a table of edges.
         """
-        n = self._size(size)
-        s, plan = self._cut_size(n), self.plan(size)
+        n = self._count(n_nodes)
+        s, plan = self._cut_size(n), self.plan(n_nodes)
         edges = 0 if n_rows is None else _validate.count("n_rows", n_rows, 0)
         cut = edges * 2.0 * s * (n - s) / (n * (n - 1.0))
         return Forecast(
@@ -179,8 +179,8 @@ class PrivateGraph(PrivateEstimator):
             ("no edge" if not edges else f"between no edge and {edges} anywhere",),
         )  # fmt: skip
 
-    def _size(self, size: int | None) -> int:
-        n = len(self._labels) if size is None or self.nodes is not None else size
+    def _count(self, n_nodes: int | None) -> int:
+        n = len(self._labels) if n_nodes is None or self.nodes is not None else n_nodes
         return _validate.count("nodes", n, 2)
 
     @property

@@ -26,29 +26,29 @@ class LabelledEstimator(TableEstimator):
     label_limits: Any = None
     labelled, _certified = True, frozenset({"label"})
 
-    def plan(self, size: Any = None, label: Any = None) -> Plan:
+    def plan(self, n_features: Any = None, label: Any = None) -> Plan:
         """What `fit` will do; needs no data.
 
         Parameters
         ----------
-        size : int, optional
+        n_features : int, optional
             How many features there are, where `limits` or `columns` do not name them.
         label : str or sequence of str, optional
             The names of the labels, where `limits` or `columns` name them; the last if not given.
         """
-        rows = self._rows_declared(size, label)
+        rows = self._rows_declared(n_features, label)
         return self._how(rows)._plan(rows)
 
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
         return self._both(self._features(table, labels), labels)
 
-    def _rows_declared(self, size: int | None, label: Any = None) -> Rows:
+    def _rows_declared(self, n_features: int | None, label: Any = None) -> Rows:
         labels = [label] if isinstance(label, str) else list(label or [])
         names: Sequence[str] | None = self._listed()
         if names is None and isinstance(self.limits, Mapping):
             names = [*self.limits, *(self.levels or {})]
         if names is None:
-            features = self._declared(size)
+            features = self._declared(n_features)
             return self._both(features, labels or ["y"])
         labels = labels or [name for name in names if name not in (self.levels or {})][-1:]
         left = [name for name in names if name not in labels]

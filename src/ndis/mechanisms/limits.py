@@ -65,18 +65,18 @@ class PrivateLimits(TableEstimator):
     _reads_again = False
     weighs = True
 
-    def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
+    def forecast(self, n_features: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """How many of a column's rows may lie beyond its limits; needs no data.
 
         Parameters
         ----------
-        size : int, optional
+        n_features : int, optional
             How many columns there are, where `columns` does not name them.
         n_rows : int
             How many rows the table is expected to have.
         """
         n_rows = self._expected_rows(n_rows)
-        plan = self.plan(size)
+        plan = self.plan(n_features)
         n_columns = plan.shapes["limit_bins"][0]
         # Three deviations more than eight bins together need to be seen, in either histogram.
         seen = octaves.threshold(n_columns, octaves.N_OCTAVES) + 3.0

@@ -291,17 +291,17 @@ class PrivateCovariance(SecondMoments):
             reason = "Noise on the matrix is known, whatever the table; a sketch errs by a share."
         return self._on_matrix(rows, reason)
 
-    def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
+    def forecast(self, n_features: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """The standard error to be expected of the variance along a column.
 
         Parameters
         ----------
-        size : int, optional
+        n_features : int, optional
             How many columns there are, where `limits` or `columns` do not name them.
         n_rows : int, optional
             About how many rows the table has; the declared `n_rows` if not given.
         """
-        rows, n = self._rows_declared(size), self._expected_rows(n_rows)
+        rows, n = self._rows_declared(n_features), self._expected_rows(n_rows)
         other, length = self._other, rows.features.norm
         plan = (other or self)._plan(rows)
         if other is not None:
@@ -465,17 +465,17 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
         bought = ", of rows scaled down to a norm that is bought" if self.buys_norm else ""
         return self._on_matrix(rows, f"{reason}{bought}.")
 
-    def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
+    def forecast(self, n_features: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """The standard error to be expected of an explained variance.
 
         Parameters
         ----------
-        size : int, optional
+        n_features : int, optional
             How many columns there are, where `limits` or `columns` do not name them.
         n_rows : int, optional
             About how many rows the table has; the declared `n_rows` if not given.
         """
-        plan, n = self.plan(size), self._expected_rows(n_rows)
+        plan, n = self.plan(n_features), self._expected_rows(n_rows)
         noise = plan.noise_scale
         low = noise["matrix"] / n * (0.01 if "norms" in noise else 1.0)
         within = "rows of a tenth of the declared norm or more" if "norms" in noise else "any rows"

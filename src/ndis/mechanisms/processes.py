@@ -36,7 +36,7 @@ from ndis.tables.blocks import Block
 from ndis.tables.sums import KernelMoments
 
 # A row moves each sum by one, and so count and squares, which are one part, by the root of two.
-_PARTS = (Part("gram", 1.0, 0.30), Part("cross", 1.0, 0.67), Part("size", math.sqrt(2.0), 0.03))
+_PARTS = (Part("gram", 1.0, 0.30), Part("cross", 1.0, 0.67), Part("totals", math.sqrt(2.0), 0.03))
 # Shares of the labels' mean square that the process may explain, weighed by their likelihood.
 _EXPLAINED = (0.95, 0.8, 0.6, 0.4, 0.2)
 # Rounds in which the noise of mixed directions and the weights are found from each other.
@@ -154,21 +154,21 @@ class PrivateGaussianProcess(Regressor, TableEstimator):
             target,
             self.noise_scale,
             method="inducing",
-            shapes={"weights": (m, d), "gram": (d, d), "cross": (d,), "size": (2,)},
+            shapes={"weights": (m, d), "gram": (d, d), "cross": (d,), "totals": (2,)},
             reason="Moments of public features give predictions everywhere, from any table.",
         )
 
-    def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
+    def forecast(self, n_features: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """The error to be expected of predictions within the limits, before anything is spent.
 
         Parameters
         ----------
-        size : int, optional
+        n_features : int, optional
             How many features, where `limits` do not tell.
         n_rows : int, optional
             Rows of the imagined table; the declared `n_rows` if not given.
         """
-        rows = self._rows_declared(size)
+        rows = self._rows_declared(n_features)
         plan = (self._other or self)._plan(rows)
         if (other := self._other) is not None:
             return other._forecast(rows, plan, n_rows)
@@ -240,10 +240,10 @@ class PrivateGaussianProcess(Regressor, TableEstimator):
             "weights": features.weights * 2.0**-features.bits,
             "gram": add_symmetric_noise(sums["gram"], unit * noise["gram"], rng) / unit,
             "cross": add_noise(sums["cross"][:, 0], unit * noise["cross"], rng) / unit,
-            "size": np.array(
+            "totals": np.array(
                 [
-                    float(add_noise(sums["count"], noise["size"], rng)),
-                    float(add_noise(sums["squares"], unit * noise["size"], rng)) / unit,
+                    float(add_noise(sums["count"], noise["totals"], rng)),
+                    float(add_noise(sums["squares"], unit * noise["totals"], rng)) / unit,
                 ]
             ),
         }
@@ -254,7 +254,7 @@ class PrivateGaussianProcess(Regressor, TableEstimator):
         arrays = self.release_.arrays
         if self._other is not None:
             return
-        n, squares = arrays["size"]
+        n, squares = arrays["totals"]
         self._weights = NoisyRegression(
             arrays["gram"], arrays["cross"], (n, squares), self.noise_scale_
         )
@@ -285,8 +285,8 @@ class PrivateGaussianProcess(Regressor, TableEstimator):
             raise ValueError(f"Expected one label, got {len(labels)}; fit one process for each.")
         return self._with_label(features, labels[0])
 
-    def _rows_declared(self, size: int | None) -> Rows:
-        features = self._declared(size)
+    def _rows_declared(self, n_features: int | None) -> Rows:
+        features = self._declared(n_features)
         label = "y"
         while label in features.columns:
             label += "_"
@@ -366,7 +366,7 @@ class NoisyRegression:
         Sum of phi phi^T with symmetric noise.
     cross : ndarray of shape (d,) or None
         Sum of phi y with noise; None asks what is known before there are labels.
-    size : (float, float)
+    totals : (float, float)
         The number of rows and the sum of squared labels, with noise.
     noise_scale : dict of str to float
         Noise on the three.
@@ -384,14 +384,14 @@ class NoisyRegression:
         self,
         gram: FloatArray,
         cross: FloatArray | None,
-        size: tuple[float, float],
+        totals: tuple[float, float],
         noise_scale: dict[str, float],
         explained: Sequence[float] = _EXPLAINED,
     ) -> None:
         spectrum = Spectrum(gram, noise_scale["gram"])
-        xi, noise = np.maximum(spectrum.values, 1e-6), noise_scale["size"]
-        n = max(float(size[0]), noise)
-        square = float(np.clip(size[1], 0.5 * noise, n)) / n
+        xi, noise = np.maximum(spectrum.values, 1e-6), noise_scale["totals"]
+        n = max(float(totals[0]), noise)
+        square = float(np.clip(totals[1], 0.5 * noise, n)) / n
         self.vectors = spectrum.vectors
         u = np.zeros(len(xi)) if cross is None else self.vectors.T @ cross
         betas, spreads, heights, logs = [], [], [], []
@@ -414,7 +414,7 @@ class NoisyRegression:
         mean = self.weight @ self.betas
         length = float(mean @ mean)
         # What the process leaves of the labels, with two standard errors of its noise.
-        rest = float(size[1]) - 2.0 * float(mean @ u) + float(xi @ mean**2)
+        rest = float(totals[1]) - 2.0 * float(mean @ u) + float(xi @ mean**2)
         error = math.sqrt(
             noise**2 + 4.0 * noise_scale["cross"] ** 2 * length + spectrum.variance * length**2
         )

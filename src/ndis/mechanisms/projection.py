@@ -142,12 +142,12 @@ class PrivateProjection(TableEstimator):
         """The parts with the noise that the caller has chosen, if that is so."""
         return None if self.noise_scale is None else chosen_noise(self.noise_scale, parts)
 
-    def forecast(self, size: int | None = None, *, n_rows: int | None = None) -> Forecast:
+    def forecast(self, n_features: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """The error to be expected, before any budget is spent.
 
         Parameters
         ----------
-        size : int, optional
+        n_features : int, optional
             How many columns there are, where `limits` or `columns` do not name them.
         n_rows : int, optional
             Rows of the table; the declared `n_rows` if not given.
@@ -164,7 +164,7 @@ class PrivateProjection(TableEstimator):
         >>> f"{low:.3f} to {high:.3f}"
         '0.106 to 0.114'
         """
-        rows = self._rows_declared(size)
+        rows = self._rows_declared(n_features)
         other, d, r = self._other, len(rows.features.names), self.n_components
         plan = (other or self)._plan(rows)
         n = self._expected_rows(n_rows)

@@ -37,7 +37,7 @@ def implied(
     Examples
     --------
     >>> from ndis.mechanisms.recompute import implied
-    >>> parameters = {"sensitivity": 1.0, "size": [3], "noise_scale": 5.0}
+    >>> parameters = {"sensitivity": 1.0, "shape": [3], "noise_scale": 5.0}
     >>> f"{implied('GaussianMechanism', parameters, 1e-6).loss.delta(1.0):.1e}"
     '1.8e-08'
     >>> implied("Nonsense", {}, 1e-6) is None

@@ -140,7 +140,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
 
     def forecast(
         self,
-        size: Any = None,
+        n_features: Any = None,
         n_rows: int | None = None,
         *,
         explained: tuple[float, float] = (0.2, 0.9),
@@ -153,7 +153,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
 
         Parameters
         ----------
-        size : int, optional
+        n_features : int, optional
             How many features there are, where `limits` or `columns` do not name them.
         n_rows : int, optional
             Rows of the imagined tables; the declared `n_rows` if not given.
@@ -174,7 +174,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         """
         from ndis.mechanisms.regression_forecast import forecast
 
-        rows = self._rows_declared(size, label)
+        rows = self._rows_declared(n_features, label)
         n = self._expected_rows(n_rows)
         low, high = (_validate.probability("explained", share) for share in explained)
         # Finding limits is left out: imagined tables are in units of their bounds.

@@ -201,15 +201,15 @@ class TableEstimator(PrivateEstimator):
     weighs: ClassVar[bool] = False
     _checked: ClassVar[tuple[Callable[[Block], Mapping[str, Any]], ...]] = ()
 
-    def plan(self, size: Any = None) -> Plan:
+    def plan(self, n_features: Any = None) -> Plan:
         """What `fit` will do; needs no data.
 
         Parameters
         ----------
-        size : int, optional
+        n_features : int, optional
             How many features there are, where `limits` or `columns` do not name them.
         """
-        rows = self._rows_declared(size)
+        rows = self._rows_declared(n_features)
         return self._how(rows)._plan(rows)
 
     def _weighting(self) -> Weighting | None:
@@ -321,9 +321,9 @@ class TableEstimator(PrivateEstimator):
         """The recipe for a table's rows; estimators with labels say more."""
         return Rows(self._features(table, labels))
 
-    def _rows_declared(self, size: int | None) -> Rows:
+    def _rows_declared(self, n_features: int | None) -> Rows:
         """The same, as far as parameters declare it."""
-        return Rows(self._declared(size))
+        return Rows(self._declared(n_features))
 
     def _open(self, X: Any, y: Any = None) -> tuple[Table, tuple[str, ...]]:
         """The table, its schema looked at once; and the names of the labels."""
@@ -462,10 +462,10 @@ class TableEstimator(PrivateEstimator):
         others = (self.person, self.sample_weight)
         return None if self.columns is None else [n for n in self.columns if n not in others]
 
-    def _declared(self, size: int | None = None) -> Columns:
+    def _declared(self, n_features: int | None = None) -> Columns:
         """The recipe of the features as far as parameters declare them, or for so many numbers."""
         names, by_name = self._listed(), isinstance(self.limits, Mapping)
-        if by_name or (self.limits is None and self.levels and size is None):
+        if by_name or (self.limits is None and self.levels and n_features is None):
             known = [*(self.limits or {}), *(self.levels or {})]
             if names is None:
                 names = known
@@ -473,14 +473,14 @@ class TableEstimator(PrivateEstimator):
                 names = [name for name in names if name in known]
         if names is None:
             each = isinstance(self.limits, Sequence) and not _is_private(self.limits)
-            if size is None and each and not _is_pair(self.limits):
-                size = len(self.limits)
-            if size is None:
+            if n_features is None and each and not _is_pair(self.limits):
+                n_features = len(self.limits)
+            if n_features is None:
                 raise ValueError(
                     "Expected the number of features, got none; pass it, or name the columns in "
                     "limits, levels or columns."
                 )
-            names = [f"x{index}" for index in range(_validate.count("size", size))]
+            names = [f"x{index}" for index in range(_validate.count("n_features", n_features))]
         return self._recipe(names, self._limits_of(names))
 
     def _public(self, data: Table) -> dict[str, Any]:

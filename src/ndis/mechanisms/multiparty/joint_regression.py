@@ -162,12 +162,12 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
             **({} if seed is None else {"seed": seed}),  # type: ignore[arg-type]
         )
 
-    def plan(self, size: Any = None) -> Plan:
+    def plan(self, shape: Any = None) -> Plan:
         """What `fit` will do; needs no data.
 
         Parameters
         ----------
-        size : (int, int) or (int, sequence of str)
+        shape : (int, int) or (int, sequence of str)
             The number of people, which is public here, and of features, or their names.
 
         Examples
@@ -178,24 +178,24 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
         {'party-1': 10.5518, 'party-2': 7.4613}
         """
         self._target()  # the first thing to be asked for
-        if not isinstance(size, tuple) or len(size) != 2:
+        if not isinstance(shape, tuple) or len(shape) != 2:
             raise ValueError(
-                f"Expected the numbers of people and of features, got size={size!r}; "
+                f"Expected the numbers of people and of features, got shape={shape!r}; "
                 "pass (n_rows, n_features)."
             )
-        return _plan(self.agreement(*size))
+        return _plan(self.agreement(*shape))
 
-    def forecast(self, size: Any = None, *, n_rows: int | None = None) -> Forecast:
+    def forecast(self, shape: Any = None, *, n_rows: int | None = None) -> Forecast:
         """What the release will be good for, in half-widths of the limits.
 
         Parameters
         ----------
-        size : (int, int) or (int, sequence of str)
+        shape : (int, int) or (int, sequence of str)
             As for `plan`.
         n_rows : int, optional
             Another number of people.
         """
-        agreed = self.agreement(size[0] if n_rows is None else n_rows, size[1])
+        agreed = self.agreement(shape[0] if n_rows is None else n_rows, shape[1])
         n, k, noise = agreed.n_rows, agreed.n_components, agreed.noise_scales
         weight = k * float(np.mean(noise**2)) / n
 
