@@ -24,8 +24,9 @@ LAYERS = (
     {"risk"},
     {"guarantee"},
     {"ledger", "release"},
+    {"plots"},
     {"mechanisms"},
-    {"auditing", "interop", "plots"},
+    {"auditing", "interop"},
     {"explore", "pytest_plugin", "report", "testing"},
     {"cli"},
 )

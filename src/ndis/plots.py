@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ndis.ledger import Ledger
     from ndis.loss import PrivacyLoss
 
-__all__ = ["burn_down", "compare", "curve", "figure", "style", "tradeoff"]
+__all__ = ["burn_down", "compare", "curve", "figure", "intervals", "style", "tradeoff"]
 
 
 @contextmanager
@@ -255,6 +255,46 @@ def burn_down(ledger: "Ledger") -> "Figure":
         )
         axes.locator_params(axis="x", integer=True)
         axes.set_ylim(0.0, 1.05 * ledger.epsilon)
+    return new
+
+
+def intervals(found: Any, *, title: str = "") -> "Figure":
+    """Draw estimates with their intervals, from top to bottom.
+
+    Parameters
+    ----------
+    found : Intervals
+        As an estimator's `intervals` returns them. What is not known is named, without a mark.
+    title : str
+        Above the figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Save it with ``savefig``; notebooks show it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis import plots
+    >>> from ndis.mechanisms import Intervals
+    >>> found = Intervals.of_normal(("age", "hired"), np.ones((1, 2)), np.full((1, 2), 0.5))
+    >>> [text.get_text() for text in plots.intervals(found).axes[0].get_yticklabels()]
+    ['age', 'hired']
+    """
+    several = found.estimate.ndim == 2
+    labels = found.labels if several else ("",)
+    names = [f"{label}: {name}" if several else name for label in labels for name in found.names]
+    estimate, low, high = (
+        np.reshape(part, -1) for part in (found.estimate, found.lower, found.upper)
+    )
+    places = np.arange(len(names))
+    covers = f"estimate and {100 * found.level:.4g}% interval"
+    with _drawing(title, [], covers, "") as (new, axes):
+        axes.errorbar(estimate, places, xerr=[estimate - low, high - estimate], fmt="o", capsize=3)
+        axes.axvline(0.0, color="#888888", linestyle="--", linewidth=1.0)
+        axes.set_yticks(places, labels=names)
+        axes.set_ylim(len(names) - 0.5, -0.5)
     return new
 
 

@@ -35,6 +35,10 @@ def test_every_kind_releases_shows_and_verifies(capsys, folder: Path, kind: str)
     code, out, _ = call(capsys, "show", "r.npz", "--csv")
     assert code == ExitCode.DONE
     assert len(list(csv.reader(io.StringIO(out)))) > 1
+    for form, mark in (("--markdown", "| --- |"), ("--html", "<table>")):
+        code, out, _ = call(capsys, "show", "r.npz", form)
+        assert code == ExitCode.DONE
+        assert mark in out or "see --csv" in out
     code, out, _ = call(capsys, "show", "r.npz", "--json")
     assert json.loads(out)["certificate"] == release.certificate()
     code, out, _ = call(capsys, "verify", "r.npz")

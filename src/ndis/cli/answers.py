@@ -7,6 +7,7 @@ import io
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +23,8 @@ _FORMULA = re.compile(r"[=+\-@\uff1d\uff0b\uff0d\uff20\t\r\n]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?")
 ESTIMATE = ("estimate", "standard error")
 _INTERVAL = (*ESTIMATE, "95% from", "to")
+# The heading of p-values, and those that are shown as less than this.
+_P, _TINY = "p", 1e-4
 
 
 class Answer(NamedTuple):
@@ -49,15 +52,20 @@ def shown(answers: Sequence[Answer]) -> Iterator[str | Shown]:
         if len(headings) > _MOST_COLUMNS or len(rows) > _MOST_ROWS:
             yield f"{title}: {len(rows)} x {len(headings)} numbers, see --csv or --json"
         else:
-            numbers = [[name, *map(_number, row)] for name, row in rows]
+            numbers = [
+                [name, *(_number(*each) for each in zip(row, headings, strict=False))]
+                for name, row in rows
+            ]
             yield Shown(title, ["", *headings], numbers)
             hidden = ", ".join(name for name, row in rows if any(map(math.isnan, row)))
             yield from [note] if note else []
             yield from [f"No information at this budget: {hidden}."] if hidden else []
 
 
-def _number(value: float) -> str:
-    return "unknown" if math.isnan(value) else f"{value:.5g}"
+def _number(value: float, heading: str) -> str:
+    if heading == _P and value < _TINY:
+        return f"<{_TINY:g}"
+    return "unknown" if math.isnan(value) else f"{value:{'.3g' if heading == _P else '.5g'}}"
 
 
 def as_document(answers: Sequence[Answer]) -> dict[str, Any]:
@@ -73,9 +81,9 @@ def as_document(answers: Sequence[Answer]) -> dict[str, Any]:
 
 
 class Answers(Reply):
-    """A reply that can be had as CSV, too: the answers in it."""
+    """A reply that can be had as CSV, too: the answers in it; and as Markdown and HTML."""
 
-    forms = ("as_csv", "as_json")
+    forms = ("as_csv", "as_json", "as_markdown", "as_html")
 
     def __init__(
         self, document: Mapping[str, Any], *parts: str | Shown, answers: Sequence[Answer]
@@ -88,8 +96,18 @@ class Answers(Reply):
         """Nothing but these answers."""
         return cls(as_document(answers), *shown(answers), answers=answers)
 
-    def tell(self, as_json: bool, as_csv: bool = False) -> None:
+    def tell(
+        self,
+        as_json: bool,
+        as_csv: bool = False,
+        as_markdown: bool = False,
+        as_html: bool = False,
+    ) -> None:
         """Print it in the form that was asked for."""
+        if (as_markdown or as_html) and not as_json:
+            written = as_html_part if as_html else as_markdown_part
+            echo("\n\n".join(map(written, self.parts)))
+            return
         if as_json or not as_csv:
             super().tell(as_json)
             return
@@ -102,6 +120,49 @@ class Answers(Reply):
                 for name, row in rows
             )
         echo(text.getvalue().rstrip("\n"))
+
+
+def as_markdown_part(part: str | Shown) -> str:
+    r"""A sentence or a table in Markdown; what is in a cell stays there.
+
+    Examples
+    --------
+    >>> from ndis.cli.answers import Shown, as_markdown_part
+    >>> print(as_markdown_part(Shown("pay", ["", "estimate"], [["a|b", "1"]])))
+    **pay**
+    <BLANKLINE>
+    |  | estimate |
+    | --- | ---: |
+    | a\|b | 1 |
+    """
+    if isinstance(part, str):
+        return _unmarked(part)
+
+    def line(cells: Iterable[str]) -> str:
+        return f"| {' | '.join(map(_unmarked, cells))} |"
+
+    width = len(part.headings)
+    rows = (line([*row, *[""] * (width - len(row))]) for row in part.rows)
+    rule = f"| --- |{' ---: |' * (width - 1)}"
+    return "\n".join([f"**{_unmarked(part.title)}**", "", line(part.headings), rule, *rows])
+
+
+def _unmarked(text: str) -> str:
+    """Text that Markdown and HTML leave alone."""
+    return re.sub(r"([|\\`*_<\[])", r"\\\1", " ".join(text.split()))
+
+
+def as_html_part(part: str | Shown) -> str:
+    """A sentence or a table in HTML."""
+    if isinstance(part, str):
+        return f"<p>{escape(part)}</p>"
+    heads = "".join(f"<th>{escape(heading)}</th>" for heading in part.headings)
+    rows = "".join(
+        f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+        for name, *cells in part.rows
+    )
+    title = escape(part.title)
+    return f"<table><caption>{title}</caption><tr>{heads}</tr>{rows}</table>"
 
 
 def harmless(cell: str) -> str:
@@ -183,6 +244,9 @@ def _intervals(model: Any) -> Iterator[Answer]:
     from ndis.mechanisms.intervals import COVERED
 
     found = model.intervals()
+    if hasattr(model, "summary") and len(found.labels) == 1:
+        yield from _regression(model.summary())
+        return
     n = len(found.names)
     parts = (found.estimate, found.standard_error, found.lower, found.upper)
     each = np.stack([np.reshape(part, (-1, n)) for part in parts], axis=-1)
@@ -197,6 +261,31 @@ def _intervals(model: Any) -> Iterator[Answer]:
     for title, constant, rows in zip(titles, constants, each, strict=True):
         told = table(title, _INTERVAL, found.names, rows)
         yield told._replace(rows=[*constant, *told.rows], note=note)
+
+
+def _regression(told: Any) -> Iterator[Answer]:
+    """Coefficients with intervals and tests, and how well they fit."""
+    from ndis.mechanisms.intervals import COVERED
+
+    found = told.coefficients
+    columns = (found.estimate, found.standard_error, found.lower, found.upper, told.p_values)
+    coefficients = table(
+        f"Linear regression of {told.label}",
+        (*_INTERVAL, _P),
+        found.names,
+        zip(*columns, strict=True),
+    )
+    yield coefficients._replace(note=f"Intervals and tests count {COVERED[found.of]}.")
+    figures = {
+        "R^2": told.r_squared,
+        "adjusted R^2": told.adjusted_r_squared,
+        "residual standard deviation": told.residual_sd,
+        "rows (noisy)": told.n_rows,
+    }
+    rows = [(each.value, each.lower, each.upper) for each in figures.values()]
+    fit = table(f"Fit of {told.label}", ("estimate", *_INTERVAL[2:]), figures, rows)
+    tests = [("F", [told.f_test.statistic]), ("p of F", [told.f_test.p_value])]
+    yield fit._replace(rows=[*fit.rows, *tests])
 
 
 def _sketch(model: Any) -> Iterator[Answer]:

@@ -221,6 +221,8 @@ BY_TYPE = (
 SHARED = {
     "as_json": ("bool", "Print JSON instead of a table."),
     "as_csv": ("bool", "Print CSV instead of a table."),
+    "as_markdown": ("bool", "Print Markdown."),
+    "as_html": ("bool", "Print HTML, to be put into a page."),
     "config": ("path", "YAML, TOML or JSON file with any of these options."),
     "path": ("RELEASE", "The release file."),
     "place": ("LEDGER", "A file, or postgresql://user@host/database#schema."),
@@ -413,7 +415,7 @@ def _parameter(
 ) -> inspect.Parameter:
     """A parameter as typer wants it; what is missing is told later."""
     how: Any = {"help": option.help, "metavar": option.shown, "show_default": False}
-    flag = flag_name(re.sub("^as_(?=json|csv)", "", name))
+    flag = flag_name(re.sub("^as_(?=json|csv|markdown|html)", "", name))
     if option.flag is bool and (own is None or own.default is not False):
         flag += f"/--no-{flag[2:]}"
     is_option = own is None or own.kind is _KEYWORD

@@ -13,6 +13,7 @@ from ndis._validate import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 # What intervals may be of, and what they cover then.
 COVERED = {
@@ -83,12 +84,19 @@ class Intervals:
         """
         share = _validate.probability("level", level)
         _validate.one_of("of", of, list(COVERED))
-        parts = [np.where(known, each, np.nan) for each in (estimate, standard_error)]
+        seen = np.asarray(known) & ~np.isnan(estimate)
+        parts = [np.where(seen, each, np.nan) for each in (estimate, standard_error)]
         reach = float(norm.isf(0.5 * (1.0 - share))) * parts[1]
         one: Any = 0 if len(estimate) == 1 else slice(None)
         parts += [parts[0] - reach, parts[0] + reach]
         value, error, low, high = (part[one] for part in parts)
         return cls(names, value, error, low, high, share, of, labels)
+
+    def plot(self, title: str = "") -> Figure:
+        """Draw the estimates with their intervals; see `ndis.plots.intervals`."""
+        from ndis import plots
+
+        return plots.intervals(self, title=title)
 
     def to_frame(self) -> pd.DataFrame:
         """As a data frame of pandas: a row for each name, or for each label and name."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -12,15 +14,18 @@ from sklearn.utils.validation import check_is_fitted
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import QuadraticLoss
+from ndis.mechanisms.centre import count_noise, count_of
 from ndis.mechanisms.intervals import COVERED, Intervals
 from ndis.mechanisms.labelled import LabelledEstimator
 from ndis.mechanisms.regression_methods import newton, noisy_moments
-from ndis.mechanisms.regression_methods.errors import known
+from ndis.mechanisms.regression_methods.errors import Known, fit_of, known
 from ndis.mechanisms.regression_methods.newton import MAX_ROUNDS
+from ndis.mechanisms.regression_summary import Figure, RegressionSummary, WaldTest
 from ndis.mechanisms.run import Arrays, Forecast, Plan
 from ndis.mechanisms.tabular import Regressor
 from ndis.mechanisms.target import Part
 from ndis.tables import GRID_NORM, MOST_ROWS, Columns, Rows, Table
+from ndis.tables.columns import INTERCEPT
 
 # A coefficient is known if more than this share of it lies where features stand out from noise.
 _MOST = 0.75
@@ -207,7 +212,9 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         else:
             released = {"moments": noisy_moments.draw(studied, plan.noise_scale["moments"], rng)}
             found = self._found(released, plan.noise_scale, table.rows)
-        coefficients = _in_units(*found.curvature.slopes(found.theta), table.rows, self)
+        units = Units(table.rows.features.scale, table.rows.features.middle)
+        slopes = found.curvature.slopes(found.theta)
+        coefficients = _in_units(slopes, units, table.rows.labels, self.fit_intercept)
         return Arrays({**coefficients, **released}, found)
 
     def removal_losses(self, X: Any, y: Any) -> QuadraticLoss:
@@ -262,6 +269,138 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         variances. A coefficient most of which lies where noise hides the features, so that
         other columns could stand in for it as far as anybody can tell, is NaN.
         """
+        names, estimate, covariance = self._told(of)
+        return Intervals.of_normal(
+            names,
+            estimate,
+            np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)),
+            level=level,
+            of=of,
+            labels=self._recipe_.labels.names,
+        )
+
+    def wald_test(self, names: Sequence[str], of: str = "population") -> WaldTest:
+        """Whether some coefficients may all be zero, from the release alone.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Columns or, of columns with levels, single levels, as in `feature_names_`.
+        of : {"population", "table"}
+            What errors count, as in `intervals`.
+
+        Returns
+        -------
+        WaldTest
+            With `statistic`, `df` and `p_value`, all counting the noise of privacy.
+        """
+        told, estimate, covariance = self._told(of)
+        places = self._places(names, told)
+        chosen = np.ix_(places, places)
+        left = self._counted()[0] - len(told)
+        wanted = tuple(told[place] for place in places)
+        return WaldTest.of(wanted, estimate[0][places], covariance[0][chosen], left)
+
+    def summary(self, level: float = 0.95, of: str = "population") -> RegressionSummary:
+        """What a regression table has, from the release alone; `print` shows it.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+        of : {"population", "table"}
+            What errors, tests and intervals count, as in `intervals`.
+
+        Notes
+        -----
+        R^2 and the residual standard deviation of "newton" come from a histogram of residuals and
+        of row lengths together. They are rough where few rows are far out in heavy tails, since
+        noise hides these, and their intervals carry no more than what nearby bins may hide.
+        """
+        found = self.intervals(level, of)
+        if len(self._recipe_.labels.names) > 1:
+            raise ValueError(
+                f"Expected one label for a summary, got {len(self._recipe_.labels.names)}; fit one "
+                "at a time, or ask for intervals."
+            )
+        (rows, rows_noise), p = self._counted(), len(found.names)
+        fit, sampling = fit_of(self._solved, self._errors), of == "population"
+        share, error = fit.share
+        error = math.hypot(
+            error, 2.0 * math.sqrt(share) * (1.0 - share) / math.sqrt(rows) * sampling
+        )
+        left = rows - p
+        widened = (rows - bool(self.fit_intercept)) / left if left > 0 else math.nan
+        unit = GRID_NORM / float(self._recipe_.labels.scale[0])
+        square, noise = fit.residual
+        noise = math.hypot(noise, fit.residual_sampling * sampling)
+        deviation = unit * math.sqrt(max(square, 0.0) * max(widened, 0.0))
+        return RegressionSummary(
+            self._recipe_.labels.names[0],
+            found,
+            Figure.of_normal(share, error, level, (0.0, 1.0)),
+            Figure.of_normal(1.0 - (1.0 - share) * widened, error * widened, level, (-1.0, 1.0)),
+            Figure.of_normal(deviation, 0.5 * deviation * noise / square, level, (0.0, math.inf)),
+            Figure.of_normal(rows, rows_noise, level, (0.0, math.inf)),
+            self.wald_test([name for name in found.names if name != INTERCEPT], of),
+            str(self.release_.parameters["method"]),
+            self.guarantee_,
+        )
+
+    def submodel(self, names: Sequence[str]) -> PrivateLeastSquares:
+        """The regression on some of the features, for free, from released second moments.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Columns of the table; one with levels brings all of them.
+        """
+        check_is_fitted(self, "release_")
+        if "moments" not in self.release_.arrays:
+            raise ValueError(
+                f"Expected method='noisy-gram', got method={self.method!r}; its release serves for "
+                "one set of features only: fit another."
+            )
+        rows = self._recipe_
+        columns = [name for name in rows.features.columns if name in {*names}]
+        if not columns or len(columns) < len(names):
+            raise ValueError(
+                f"Expected some of the columns {', '.join(map(repr, rows.features.columns))}, got "
+                f"{list(names)!r}; name columns of the table."
+            )
+        places = self._places(columns, self.feature_names_)
+        d, K = len(self.feature_names_), len(rows.labels.names)
+        kept = [*places, *range(d, d + 1 + K)]
+        part = np.asarray(self.release_.arrays["moments"])[np.ix_(kept, kept)]
+        model = copy(self)
+        model._recipe_ = replace(rows, features=rows.features.only(columns))
+        model._units_ = Units(*(np.asarray(each)[places] for each in self._units_))
+        model._features_read, model.n_features_in_ = tuple(columns), len(columns)
+        model.feature_names_ = model._recipe_.features.names
+        if hasattr(model, "feature_names_in_"):
+            del model.feature_names_in_
+        model._solution = noisy_moments.Solution(
+            part,
+            self.noise_scale_["moments"],
+            len(places),
+            bool(self.fit_intercept),
+            noisy_moments.constant_of(d),
+        )
+        model._known = None
+        bend, theta = model._solution.curvature, model._solution.theta
+        placed = _in_units(bend.slopes(theta), model._units_, rows.labels, self.fit_intercept)
+        model.coef_, model.intercept_ = placed["coef"], placed["intercept"]
+        return model
+
+    def _finish(self, rows: Rows) -> None:
+        super()._finish(rows)
+        self._units_ = Units(rows.features.scale, rows.features.middle)
+        self._known: Known | None = None
+
+    def _told(self, of: str) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
+        """Names, estimates and covariances of coefficients, a row for each label.
+
+        An estimate is NaN where the noise leaves no information.
+        """
         check_is_fitted(self, "release_")
         if self._other is not None:
             raise ValueError(
@@ -269,32 +408,59 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
                 "tells no intervals; take one of these, or a PrivateProjection."
             )
         _validate.one_of("of", of, list(COVERED))
-        rows = self._recipe_
-        if self._solution is None:
-            self._solution = self._found(self.release_.arrays, self.noise_scale_, rows)
-        bend, found = self._solution.curvature, known(self._solution)
-        d, K = len(rows.features.names), len(rows.labels.names)
-        slopes, constants = bend.slopes(found.theta)
-        placed = _in_units(slopes, constants, rows, self)
+        bend, found, labels = self._solved.curvature, self._errors, self._recipe_.labels
+        units, d, K = self._units_, len(self.feature_names_), len(labels.names)
+        placed = _in_units(bend.slopes(found.theta), units, labels, self.fit_intercept)
         estimate = np.reshape(placed["coef"], (K, d))
-        weights = np.column_stack([bend.vectors, np.zeros(d)]) * rows.features.scale[:, None]
-        names = rows.features.names
+        weights = np.column_stack([bend.vectors, np.zeros(d)]) * units.scale[:, None]
+        names = self.feature_names_
         if self.fit_intercept:
             # The intercept is where the fitted line meets zero in the table's units.
-            zero = bend.mean + rows.features.middle * rows.features.scale / GRID_NORM
+            zero = bend.mean + units.middle * units.scale / GRID_NORM
             constant = np.append(-bend.vectors.T @ zero, 1.0) * GRID_NORM
             estimate = np.column_stack([np.reshape(placed["intercept"], K), estimate])
-            weights, names = np.vstack([constant, weights]), ("intercept", *names)
-        variance = found.variances(weights, of == "population")
-        return Intervals.of_normal(
-            names,
-            estimate,
-            np.sqrt(variance) / rows.labels.scale[:, None],
-            found.known_share(weights) > _MOST,
-            level=level,
-            of=of,
-            labels=rows.labels.names,
-        )
+            weights, names = np.vstack([constant, weights]), (INTERCEPT, *names)
+        estimate = np.where(found.known_share(weights) > _MOST, estimate, np.nan)
+        covariance = found.covariance(weights, of == "population")
+        return names, estimate, covariance / labels.scale[:, None, None] ** 2
+
+    @property
+    def _solved(self) -> Any:
+        """What the release leads to, found again where it was read from a file."""
+        if self._solution is None:
+            self._solution = self._found(self.release_.arrays, self.noise_scale_, self._recipe_)
+        return self._solution
+
+    @property
+    def _errors(self) -> Known:
+        """What is known about errors, found when it is first asked for."""
+        if self._known is None:
+            self._known = known(self._solved)
+        return self._known
+
+    def _counted(self) -> tuple[float, float]:
+        """About how many rows there are, and the noise of that."""
+        if self.n_rows is not None:
+            return float(self.n_rows), 0.0
+        arrays, noise = self.release_.arrays, self.noise_scale_
+        if "centre" in arrays:
+            return count_of(arrays["centre"], noise["centre"]), count_noise(noise["centre"])
+        counted: tuple[float, float] = self._solved.counted
+        return counted
+
+    def _places(self, names: Sequence[str], told: Sequence[str]) -> list[int]:
+        """Where columns, with all their levels, or single coefficients stand among those told."""
+        if isinstance(names, str):
+            names = [names]
+        features = self._recipe_.features
+        each = {name: features.names_of(name) for name in features.columns}
+        wanted = [part for name in names for part in each.get(name, (name,))]
+        if not wanted or not {*wanted} <= {*told}:
+            raise ValueError(
+                f"Expected names of columns or coefficients, got {list(names)!r}; choose from "
+                f"{', '.join(map(repr, told))}."
+            )
+        return [list(told).index(name) for name in wanted]
 
     def _found(self, arrays: Mapping[str, Any], noise: Mapping[str, float], rows: Rows) -> Any:
         """What the released sums lead to: post-processing, done again from a release."""
@@ -350,14 +516,21 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         return Columns(names, limits=limits, norm=bound, centered=bool(self.fit_intercept))
 
 
+class Units(NamedTuple):
+    """What the features of a solution are measured in: grid units of one unit, and the middle."""
+
+    scale: FloatArray
+    middle: FloatArray
+
+
 def _in_units(
-    slopes: FloatArray, constants: FloatArray, rows: Rows, model: PrivateLeastSquares
-) -> dict[str, FloatArray]:
+    line: tuple[FloatArray, FloatArray], units: Units, labels: Columns, intercept: bool
+) -> dict[str, Any]:
     """Coefficients and intercept in the table's own units, from those of the grid."""
-    features, labels = rows.features, rows.labels
-    coef = slopes * features.scale[:, None] / labels.scale[None, :]
-    intercept = labels.middle + constants * GRID_NORM / labels.scale - features.middle @ coef
-    if not model.fit_intercept:
-        intercept = np.zeros_like(intercept)
+    slopes, constants = line
+    coef = slopes * units.scale[:, None] / labels.scale[None, :]
+    constant = labels.middle + constants * GRID_NORM / labels.scale - units.middle @ coef
+    if not intercept:
+        constant = np.zeros_like(constant)
     one = len(labels.names) == 1
-    return {"coef": coef[:, 0] if one else coef.T, "intercept": intercept[0] if one else intercept}
+    return {"coef": coef[:, 0] if one else coef.T, "intercept": constant[0] if one else constant}

@@ -100,7 +100,7 @@ class Columns:
         kinds = {name: self.levels.get(name) or _kind(given.get(name)) for name in self.columns}
         set_(self, "kinds", {**kinds, **self.kinds})
         first = (INTERCEPT,) if self.intercept else ()
-        listed = (name for column in self.columns for name in self._names(column))
+        listed = (name for column in self.columns for name in self.names_of(column))
         set_(self, "names", (*first, *listed))
         box = self._box_norm()
         if self.norm is None:
@@ -133,7 +133,7 @@ class Columns:
         """Columns with the places of their numbers in a row, from left to right."""
         place = int(self.intercept)
         for column in self.columns:
-            yield column, range(place, place := place + len(self._names(column)))
+            yield column, range(place, place := place + len(self.names_of(column)))
 
     def found(self, limits: Limits) -> Columns:
         """The same recipe with limits that have been found."""
@@ -168,7 +168,23 @@ class Columns:
         # with room for two roundings to the grid.
         return float(math.isqrt(GRID_NORM**2 // self._box_columns) - 1)
 
-    def _names(self, column: str) -> tuple[str, ...]:
+    def only(self, columns: Sequence[str]) -> Columns:
+        """The recipe for some of the columns; where a norm was declared, it stays."""
+
+        def chosen(part: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: part[name] for name in columns if name in part}
+
+        return replace(
+            self,
+            columns=tuple(columns),
+            levels=chosen(self.levels),
+            limits=None if self.limits is None else chosen(self.limits),
+            widths=chosen(self.widths),
+            norm=None if self.boxed else self.norm,
+        )
+
+    def names_of(self, column: str) -> tuple[str, ...]:
+        """The names of a column's numbers: one, one for each level, or one for each in a list."""
         if column in self.levels:
             return tuple(f"{column}={level}" for level in self.levels[column])
         if column in self.widths:

@@ -5,9 +5,11 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from ndis import PrivateLeastSquares
-from ndis.mechanisms.regression_methods.newton import Setting, cleaned
+from ndis.mechanisms.regression_methods.newton import Histogram, Setting, cleaned
+from ndis.tables.sums import BINS
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -33,3 +35,19 @@ def test_eigenvalues_of_noise_alone_are_cleaned_away_and_large_ones_stay() -> No
     assert cleaned(values, 1.0).sum() < 0.3 * np.maximum(values, 0.0).sum()
     spread = np.array([10.0, 1e4, 1e6])
     np.testing.assert_allclose(cleaned(spread, 1.0), spread, rtol=0.03)
+
+
+@pytest.mark.parametrize("shape", [0.5, 2.0, 8.0])
+def test_a_histogram_tells_second_moments(shape: float) -> None:
+    """Of a gamma law, exponential or bell-shaped, from counts in half octaves."""
+    n, top = 1e6, 64.0
+    edges = top * 2.0 ** (-np.arange(BINS + 1) / 2)
+    counts = n * -np.diff(stats.gamma.cdf(edges, shape))
+    value, noise, sampling = Histogram(counts, top, 1e-6).second_moment()
+    assert value == pytest.approx(shape * (shape + 1), rel=0.01)
+    fourth = shape * (shape + 1) * (shape + 2) * (shape + 3)
+    assert sampling == pytest.approx(np.sqrt((fourth - value**2) / n), rel=0.05)
+    assert noise < 1e-3 * value
+    noisy = counts + 40.0 * np.random.default_rng(0).standard_normal(BINS)
+    again, noise, _ = Histogram(noisy, top, 40.0).second_moment()
+    assert abs(again - value) < 2.0 * noise < 0.1 * value

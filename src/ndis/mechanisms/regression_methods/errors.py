@@ -24,6 +24,8 @@ _STEPS = 2
 # Rows that others stand in for may vary less than equal variances say, but hardly by more than
 # this share.
 _LEAST = 0.2
+# A histogram in half octaves tells a mean square to about this share.
+_COARSE = 0.02
 
 
 @dataclass(frozen=True)
@@ -48,16 +50,70 @@ class Known:
     resolved: FloatArray
     units: FloatArray
 
-    def variances(self, weights: FloatArray, population: bool) -> FloatArray:
-        """Of combinations of the coefficients, weights of shape (n, d + 1): (n_labels, n)."""
+    def covariance(self, weights: FloatArray, population: bool) -> FloatArray:
+        """Of combinations of the coefficients, weights of shape (n, d + 1): (n_labels, n, n)."""
         covariance = self.noise + self.sampling if population else self.noise
-        return np.asarray(np.einsum("ni,kij,nj->kn", weights, covariance, weights))
+        return np.asarray(weights @ covariance @ weights.T)
 
     def known_share(self, weights: FloatArray) -> FloatArray:
         """How much of such combinations lies along what is known."""
         along = weights * self.units
         own = np.sum((along @ self.resolved) * along, axis=1)
         return np.asarray(own / np.maximum(np.sum(along**2, axis=1), 1e-300))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well coefficients fit one label, in squared units of the scaled label.
+
+    Attributes
+    ----------
+    residual, explained : (float, float)
+        Mean squares of residuals and of fitted values about their mean, and what privacy noise may
+        do to them.
+    residual_sampling : float
+        What sampling does to the first.
+    """
+
+    residual: tuple[float, float]
+    explained: tuple[float, float]
+    residual_sampling: float
+
+    @property
+    def share(self) -> tuple[float, float]:
+        """R^2, and what privacy noise may do to it."""
+        (left, left_error), (fitted, fitted_error) = self.residual, self.explained
+        total = left + fitted
+        share = fitted / total
+        return share, math.hypot((1.0 - share) * fitted_error, share * left_error) / total
+
+
+def fit_of(found: Any, told: Known) -> Fit:
+    """The fit of one label.
+
+    Noise of coefficients adds to what they seem to explain, and is subtracted. Of a Hessian of cut
+    rows it is not known whether its missing part belongs to the fit: half of it does, with an error
+    of as much.
+    """
+    bend, theta = found.curvature, told.theta[:-1, 0]
+    values, noise = bend.values[:-1], told.noise[0][:-1, :-1]
+    more = 1.0 + 0.5 * found.growth
+    fitted = max(float(values @ theta**2) - float(values @ np.diag(noise)), 0.0) / bend.rows
+    pulled = values * theta
+    errors = (
+        2.0 * math.sqrt(float(pulled @ noise @ pulled)) / bend.rows,
+        bend.scale * float(theta @ theta) / bend.rows,
+        0.5 * found.growth * fitted,
+    )
+    if isinstance(found, Descent):
+        value, error, sampling = found.seen.second_moment()
+        lever = bend.lever * more
+        error = math.hypot(error, value * (_COARSE + 0.5 * found.growth))
+        residual, sampling = (value / lever, error / lever), sampling / lever
+    else:
+        residual = found.left_square(told.theta)
+        sampling = math.sqrt(2.0 / bend.rows) * residual[0]
+    return Fit(residual, (fitted * more, math.hypot(*errors)), sampling)
 
 
 def known(found: Any) -> Known:

@@ -53,6 +53,8 @@ CENTER, NORMS, HESSIAN, PRODUCTS, SPREAD = 0.03, 0.03, 0.2, 0.025, 0.05
 LOOKS = (0, 1, 3, 7, 15)
 MIN_ROUNDS, MAX_ROUNDS = 3, 20
 
+# In unseen bins sums of squares go on falling, by this factor from bin to bin at least.
+_STEEPEST = 0.8
 # A bin counts if it stands out by so many deviations.
 _SEEN = 3.0
 # The Hessian may lose so many times more rows than is best for its bias: what it loses only slows.
@@ -173,6 +175,34 @@ class Histogram:
         squares = np.minimum(_SQUARES * self.top**2, cap * cap)
         return float(squares @ self.counts) / float(self.counts.sum())
 
+    def second_moment(self) -> tuple[float, float, float]:
+        """The mean square, what noise and rows unseen may do to it, and what sampling may.
+
+        Within a bin the density of logarithms is taken to be exponential, as steep as between the
+        bins beside it: where it falls, a bin's values are near its lower end.
+        """
+        counts = self.counts
+        seen = np.nonzero(counts)[0]
+        if self.empty:
+            return math.nan, math.nan, math.nan
+        near = np.log(np.maximum(counts, self.scale))
+        slope = np.zeros(BINS)
+        slope[1:-1] = (near[:-2] - near[2:]) / math.log(2.0)  # per unit of the logarithm
+        slope = np.clip(slope, -12.0, 12.0)
+        squares = _EDGES[:-1] ** 2 * _mean_power(slope, 2.0) * self.top**2
+        fourth = _EDGES[:-1] ** 4 * _mean_power(slope, 4.0) * self.top**4
+        total = float(counts.sum())
+        value = float(squares @ counts) / total
+        # Above the first bin that is seen noise may hide what goes on falling as it did: half of
+        # that is an error.
+        first = int(seen[0])
+        ratio = 2.0 * counts[first] / max(float(counts[min(first + 1, BINS - 1)]), self.scale)
+        ratio = min(ratio, _STEEPEST) if first > 0 else 0.0
+        hidden = 0.5 * counts[first] * squares[first] / total * ratio / (1.0 - ratio)
+        noise = self.scale * float(np.linalg.norm(squares[seen] - value)) / total
+        spread = max(float(fourth @ counts) / total - value**2, 0.0)
+        return value, math.hypot(noise, hidden), math.sqrt(spread / total)
+
     def kept(self, cap: float) -> tuple[float, float]:
         """The share of values that are not cut, and the sum of what is cut off from the others."""
         if self.empty:
@@ -188,6 +218,14 @@ class Histogram:
             return 1.0
         values = _EDGES[:-1] * 2.0**-0.25 * self.top
         return float(values @ self.counts) / float(np.minimum(values, cap) @ self.counts)
+
+
+def _mean_power(slope: FloatArray, power: float) -> FloatArray:
+    """The mean of (value over upper end)^power in a bin with such a density of logarithms."""
+    half = 0.5 * math.log(2.0)
+    up, down = slope + power, slope
+    up, down = (np.where(np.abs(each) < 1e-6, 1e-6, each) for each in (up, down))
+    return np.asarray((down / up) * np.expm1(-up * half) / np.expm1(-down * half))
 
 
 def _in_steps(values: FloatArray, step: int) -> list[FloatArray]:
@@ -461,6 +499,7 @@ class Descent:
     curvature: Curvature
     # Clips are chosen to bias gradients by about as much as the noise: so many times its variance.
     clipped = 2.0
+    seen: Histogram  # of products, at the last look
     label_square: float  # about the mean square of a vector of labels
     residual_variance: float  # and of residuals
 
@@ -559,6 +598,7 @@ class Descent:
         rung = max(int(np.count_nonzero(ladder >= wanted)) - 1, 0)
         self.clip = float(ladder[rung])
         self.kept, self.lost = seen.kept(self.clip)
+        self.seen = seen
         return rung
 
     @property
@@ -597,6 +637,11 @@ class Descent:
     def known(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The gradient at some coefficients as far as it is known, and its variance."""
         return self.curvature.combine(self.points, self.gradients, self.variances, theta)
+
+    @property
+    def counted(self) -> tuple[float, float]:
+        """About how many rows there are, and the noise of that: of the bins that are added up."""
+        return self._norms.total, self._norms.scale * math.sqrt(BINS)
 
     @property
     def growth(self) -> float:

@@ -38,10 +38,29 @@ def draw(exact: ExactSum, noise: float, rng: np.random.Generator) -> FloatArray:
 
 
 class Solution:
-    """Coefficients from noisy moments: the posterior mean along eigenvectors, as in "newton"."""
+    """Coefficients from noisy moments: the posterior mean along eigenvectors, as in "newton".
 
-    def __init__(self, moments: FloatArray, noise: float, n_features: int, intercept: bool) -> None:
-        d, constant = n_features, constant_of(n_features)
+    Parameters
+    ----------
+    moments : ndarray
+        Of features, the constant and labels.
+    noise : float
+    n_features : int
+    intercept : bool
+    constant : float, optional
+        Where the moments are a part of others: the constant beside all of their features.
+    """
+
+    def __init__(
+        self,
+        moments: FloatArray,
+        noise: float,
+        n_features: int,
+        intercept: bool,
+        constant: float | None = None,
+    ) -> None:
+        d, constant = n_features, constant or constant_of(n_features)
+        self._moments, self._noise, self._constant = moments, noise, constant
         n_labels = len(moments) - d - 1
         rows = max(float(moments[d, d]) / constant**2, noise)
         total = max(float(np.trace(moments[:d, :d])), noise * math.sqrt(d))
@@ -84,6 +103,21 @@ class Solution:
         explained = 2 * self.theta * self.gradient - bend.values[:, None] * self.theta**2
         left = self.label_square - float(np.sum(explained)) / bend.rows
         return min(max(left, 0.05 * self.label_square), self.label_square)
+
+    @property
+    def counted(self) -> tuple[float, float]:
+        """About how many rows there are, and the noise of that."""
+        return self.curvature.rows, self._noise / self._constant**2
+
+    def left_square(self, theta: FloatArray) -> tuple[float, float]:
+        """The mean square of the residuals at some coefficients of one label, and its noise.
+
+        With v = (-slopes, -constant, 1) it is v^T M v, whose noise has the deviation s |v|^2.
+        """
+        slopes, constants = self.curvature.slopes(theta)
+        v = np.concatenate([-slopes[:, 0], -constants[:1] / self._constant, [1.0]])
+        rows = self.curvature.rows
+        return float(v @ self._moments @ v) / rows, self._noise * float(v @ v) / rows
 
     def known(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The gradient at some coefficients as far as it is known, and its variance."""
