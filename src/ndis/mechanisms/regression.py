@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import QuadraticLoss
-from ndis.mechanisms.centre import count_noise, count_of
+from ndis.mechanisms.center import count_noise, count_of
 from ndis.mechanisms.intervals import COVERED, Intervals
 from ndis.mechanisms.labelled import LabelledEstimator
 from ndis.mechanisms.regression_methods import newton, noisy_moments
@@ -443,8 +443,8 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         if self.n_rows is not None:
             return float(self.n_rows), 0.0
         arrays, noise = self.release_.arrays, self.noise_scale_
-        if "centre" in arrays:
-            return count_of(arrays["centre"], noise["centre"]), count_noise(noise["centre"])
+        if "center" in arrays:
+            return count_of(arrays["center"], noise["center"]), count_noise(noise["center"])
         counted: tuple[float, float] = self._solved.counted
         return counted
 
