@@ -389,3 +389,113 @@ def test_too_many_words_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, out, err.count("\n")) == (ExitCode.WRONG_CALL, "", 1)
     assert err.startswith("ndis: Got unexpected extra argument")
     assert err.endswith("; see ndis curve --help.\n")
+
+
+# -- what new users typed (../shared/wrong_calls.md, third part) ---------------------------------
+
+REGRESSION = ("regression", "t.csv", "--label", "pay", *PROMISE)
+TYPED = {
+    "years for dates": (
+        (*REGRESSION, "--limits", "hired=2015:2024", "--limits", "pay=0:8000"),
+        "write them as dates, such as 2015-01-01",
+    ),
+    "dates with points": (
+        (*REGRESSION, "--limits", "hired=01.01.2015:31.12.2024", "--limits", "pay=0:8000"),
+        "dates such as 2015-01-31, got '01.01.2015'",
+    ),
+    "two columns in one option": (
+        (*REGRESSION, "--limits", "age=18:80,pay=0:8000"),
+        "one column at a time, got 'age=18:80,pay=0:8000'; repeat the option",
+    ),
+    "one of two that is wrong": (
+        (*REGRESSION, "--limits", "age=18-80", "--limits", "pay=0:8000"),
+        "NAME=LOW:HIGH or NAME=private, got 'age=18-80'",
+    ),
+    "limits and levels": (
+        (*REGRESSION, "--limits", "age=18:80", "--limits", "pay=0:9", "--levels", "age=20,30"),
+        "limits or levels of 'age', got both",
+    ),
+    "another case": (
+        ("regression", "t.csv", "--label", "Pay", *PROMISE, "--limits", "Pay=0:8000"),
+        "did you mean 'pay'?",
+    ),
+    "a label of text": (
+        ("regression", "t.csv", "--label", "sector", *PROMISE, "--limits", "age=18:80"),
+        "for a label that is text use a logistic regression",
+    ),
+    "a number as class": (
+        (
+            "logistic",
+            "t.csv",
+            "--label",
+            "pay",
+            "--classes",
+            "0,1",
+            "--limits",
+            "age=1:8",
+            *PROMISE,
+        ),
+        "use a regression where labels are continuous",
+    ),
+    "a file first": (("t.csv",), "say what to do with it, as in ndis release regression t.csv"),
+}
+
+
+@pytest.mark.parametrize("case", TYPED)
+def test_what_new_users_typed(capsys, case: str) -> None:
+    Path("t.csv").write_text("age,hired,sector,pay\n" + "30,2016-05-01,public,3462.25\n" * 20)
+    words, wanted = TYPED[case]
+    told = refused(capsys, *words)
+    assert wanted in told
+    assert "3462" not in told
+
+
+def test_a_column_whose_name_has_signs(capsys) -> None:
+    Path("odd.csv").write_text("a=b,c:d\n" + "1,2\n" * 20)
+    words = ("release", "covariance", "odd.csv", "--limits", "a=b=0:3", "--limits", "c:d=0:3")
+    code, _, err = call(capsys, *words, *PROMISE, "--out", "odd.npz")
+    assert (code, "a=b, c:d" in err) == (ExitCode.DONE, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (("regression",), "did you mean ndis release regression?"),
+        (("forecast", "--n-rows", "1000"), "as in ndis forecast regression --n-rows"),
+        (("explore", "--epsilon", "1"), "as in ndis explore regression --epsilon"),
+        (
+            ("forecast", "regression", "--limits", "a=0:1", *PROMISE, "--n-rows", "9"),
+            "Expected --label, got none",
+        ),
+        (("risk",), "a release or a ledger, or --epsilon and --delta"),
+        (("risk", "budget", "--epsilon", "1", "--delta", "1e-6"), "got neither or more"),
+        (("risk", "--epsilon", "1"), "got neither or more"),
+        (("risk", "people.csv"), "which is not a ledger"),
+        (("check", "latin.csv"), "is not written in utf8; pass its encoding, such as --encoding"),
+        (("check", "broken.xlsx"), "not of the format its name says"),
+        (("check", "long.csv"), "a line of more than a million letters"),
+    ],
+)
+def test_what_new_users_typed_elsewhere(capsys, words: tuple[str, ...], wanted: str) -> None:
+    Path("latin.csv").write_bytes("ward,cost\nCardiologié,1\n".encode("latin-1"))
+    Path("broken.xlsx").write_bytes(b"PK\x03\x04nonsense")
+    Path("long.csv").write_text("a,b\n" + "1" * 3_000_000 + ",2\n")
+    code, out, err = call(capsys, *words)
+    assert (code, out) == (ExitCode.WRONG_CALL, "")
+    assert wanted in err
+    assert "Cardiologi" not in err
+
+
+def test_one_form_at_a_time(capsys) -> None:
+    release = GaussianMechanism(epsilon=1, delta=1e-6, sensitivity=1, random_state=0).release(1.0)
+    release.save("g.npz")
+    code, out, err = call(capsys, "show", "g.npz", "--csv", "--json")
+    assert (code, out) == (ExitCode.WRONG_CALL, "")
+    assert "Expected one form of the answer, got --csv and --json" in err
+
+
+def test_a_release_that_is_no_sketch(capsys) -> None:
+    release = GaussianMechanism(epsilon=1, delta=1e-6, sensitivity=1, random_state=0).release(1.0)
+    release.save("g.npz")
+    _, _, err = call(capsys, "sketch", "gram", "g.npz")
+    assert "`ndis show` shows what it says" in err

@@ -1,6 +1,7 @@
 """``ndis risk``."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,11 @@ def test_a_risk_in_epsilons_place_and_read_back(capsys, folder: Path) -> None:
                 "--target", "guess=0.2,candidates=10")[0] == ExitCode.DONE  # fmt: skip
     code, _, err = call(capsys, "release", *words, "--target", "luck=1")
     assert (code, "a risk such as advantage=0.1" in err) == (ExitCode.WRONG_CALL, True)
+
+
+def test_the_risk_of_any_mechanism_with_this_promise(capsys) -> None:
+    code, out, _ = call(capsys, "risk", "--epsilon", "1", "--delta", "0", "--json")
+    assert code == 0
+    found = json.loads(out)["risks"][0]["at_most"]
+    # The worst of all tells the truth with odds e: (e - 1)/(e + 1).
+    assert found == pytest.approx(math.tanh(0.5), rel=1e-9)

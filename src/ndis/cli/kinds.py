@@ -138,7 +138,10 @@ class Kind:
     def planner(self, settings: Settings) -> tuple[Any, dict[str, str]]:
         """The estimator for a plan and, where the plan wants to know it, the label."""
         label = settings.get("label")
-        if label is None or "label" in inspect.signature(self.estimator.plan).parameters:
+        told = "label" in inspect.signature(self.estimator.plan).parameters
+        if told and isinstance(settings.get("limits"), Mapping):  # of which columns, if not named?
+            settings.need(f"ndis release {self.name}", "label")
+        if label is None or told:
             return self.make(settings), {} if label is None else {"label": label}
         known = Settings(settings)
         if "columns" in known:

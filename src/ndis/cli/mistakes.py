@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -17,8 +18,10 @@ OTHER_NAMES = {
     "gaussian-process": "process",
     "principal-components": "pca",
     "sketch": "projection",
-    "noise": "gaussian",
     "norm": "limits",
+    **dict.fromkeys(("mean", "average", "count", "counts", "sum", "describe"), "summary"),
+    **dict.fromkeys(("histogram", "median", "quantile", "quantiles", "group-by"), "summary"),
+    **dict.fromkeys(("glm", "rates", "gamma", "poisson-regression"), "poisson"),
 }
 # typer brought its own copy of click at some version, so that this has two addresses.
 ClickException: Any = typer.BadParameter.__mro__[2]
@@ -45,9 +48,33 @@ class Commands(TyperGroup):
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             raise ValueError(
                 f"Expected a command of {ctx.command_path}, got {args[0]!r}; "
-                f"{_advice(args[0], self.list_commands(ctx), ctx)}"
+                f"{self._meant(ctx, args[0])}"
             )
         return super().resolve_command(ctx, args)
+
+    def _meant(self, ctx: Any, word: str) -> str:
+        """What somebody may have meant: a near word, a command of a group, a file."""
+        known = self.list_commands(ctx)
+        if Path(word).suffix and "regression" in known:
+            return f"say what to do with it, as in {ctx.command_path} regression {word}."
+        advice = _advice(word, known, ctx)
+        if advice.startswith("see") and isinstance(group := self.children.get("release"), Commands):
+            inner = _advice(word, group.list_commands(ctx), ctx)
+            if not inner.startswith("see"):
+                return inner.replace("did you mean ", f"did you mean {ctx.command_path} release ")
+        return advice
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Refuse an option of a command before its name, with an example."""
+        first = next((word for word in args if word.startswith("--")), None)
+        own = {flag for parameter in self.get_params(ctx) for flag in _flags(parameter)}
+        early = args[:1] == [first] and first not in {*own, "--help"}
+        if early and "regression" in self.list_commands(ctx):
+            raise ValueError(
+                f"Expected a command of {ctx.command_path} before {first}, got none; name what it "
+                f"is about first, as in {ctx.command_path} regression {first}."
+            )
+        return super().parse_args(ctx, args)
 
 
 def sentence(error: Any) -> str:

@@ -1,18 +1,26 @@
 """``ndis risk``: what a release, or a whole ledger, means for one person."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ndis.cli.console import Reply, Shown, open_ledger
+
+if TYPE_CHECKING:
+    from ndis.guarantee import Guarantee
 
 _RATES, _CANDIDATES = (0.001, 0.01, 0.1), (10, 1000)
 
 
 def risk(
-    file: str,
+    file: str | None = None,
     *,
+    epsilon: float | None = None,
+    delta: float | None = None,
     false_positive: list[float] | None = None,
     prior: float = 0.5,
     beta: float = 0.05,
@@ -27,6 +35,10 @@ def risk(
     ----------
     file : FILE
         A release file, or a ledger.
+    epsilon : float
+        Of any mechanism with this epsilon, in place of a file.
+    delta : float
+        And this delta.
     false_positive : list of float
         False-positive rate of an attack; repeat for several.
     prior : float
@@ -40,9 +52,15 @@ def risk(
     """
     from ndis.release import Release
 
-    with nullcontext() if file.endswith(".npz") else open_ledger(file) as book:
+    if (file is None) == (epsilon is None) or (epsilon is None) != (delta is None):
+        raise ValueError(
+            "Expected a release or a ledger, or --epsilon and --delta, got neither or more; see "
+            "ndis risk --help."
+        )
+    alone = file is None or file.endswith(".npz")
+    with nullcontext() if alone else open_ledger(str(file)) as book:
         if book is None:
-            promise = Release.load(file).guarantee
+            promise = _promised(epsilon, delta) if file is None else Release.load(file).guarantee
             ask: Callable[..., float] = promise.risk
         else:
             promise, ask = book.guarantee(), partial(book.risk, as_planned=as_planned)
@@ -65,3 +83,12 @@ def risk(
     rows = [[f"{name} {of}", f"{math.ceil(1e6 * value) / 1e6:g}"] for name, of, value in found]
     shown = Shown("Risk for one person", ["risk", "at most"], rows, wrap=True)
     return Reply({"sentence": str(promise), "risks": risks}, str(promise), shown)
+
+
+def _promised(epsilon: float | None, delta: float | None) -> Guarantee:
+    """What (epsilon, delta) means if nothing else is known of a mechanism: the worst of all."""
+    from ndis.guarantee import Guarantee, NeighbourRelation
+
+    assert epsilon is not None
+    assert delta is not None
+    return Guarantee(epsilon, delta, NeighbourRelation.ADD_REMOVE, "declared")

@@ -50,6 +50,10 @@ class Option:
         return replace(self, help=said)
 
 
+class Mistake(ValueError):
+    """What an option expects, what it got, and what to do."""
+
+
 def _number(value: Any) -> float:
     if isinstance(value, bool):
         raise ValueError
@@ -102,13 +106,33 @@ def _range(value: Any) -> Any:
 
 def _bound(word: Any) -> Any:
     text = str(word).strip()
+    if re.fullmatch(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}", text):
+        raise Mistake(f"dates such as 2015-01-31, got {text!r}; write it like that.")
     return text if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text) else float(text)
 
 
 def _limits(value: Any) -> Any:
+    """Limits of each column; the last sign of equality stands before them, whatever the name."""
     if value in ("private", ["private"]):
         return "private"
-    return {name: _range(pair) for name, pair in _pairs(value).items()}
+    if isinstance(value, Mapping):
+        pairs = {str(name): pair for name, pair in value.items()}
+    else:
+        words = [value] if isinstance(value, str) else value
+        pairs = dict(str(word).rpartition("=")[::2] for word in words)
+        for word in words:
+            if re.search(r"=[^=]*:[^=]*,[^=]*=", str(word)):
+                raise Mistake(f"one column at a time, got {word!r}; repeat the option.")
+    found = {}
+    for name, pair in pairs.items():
+        try:
+            found[name] = _range(pair)
+        except Mistake:
+            raise
+        except (TypeError, ValueError):
+            shown = f"{name}={pair}" if name else pair
+            raise Mistake(f"NAME=LOW:HIGH or NAME=private, got {shown!r}; correct it.") from None
+    return found
 
 
 def _noise(value: Any) -> Any:
@@ -303,6 +327,9 @@ def read_settings(flags: Values, options: Mapping[str, Option], path: Path | Non
         option = options[name]
         try:
             settings[name] = option.read(value)
+        except Mistake as mistake:
+            where = flag_name(name) if name in given else f"{name} in {path}"
+            raise ValueError(f"Expected {where} with {mistake}") from None
         except (TypeError, ValueError, OverflowError):
             where = flag_name(name) if name in given else f"{name} in {path}"
             shown = ", ".join(value) if isinstance(value, list | tuple) else value
@@ -380,6 +407,9 @@ def as_command(
         here = {shown: True for each, shown in arguments.items() if each in given}
         Settings({**told, **given, **here}).need(f"ndis {name}", *starred)
         wanted = {form: given.pop(form, False) for form in forms}
+        if sum(wanted.values()) > 1:
+            asked = " and ".join(_form_flag(form) for form in forms if wanted[form])
+            raise ValueError(f"Expected one form of the answer, got {asked}; choose one.")
         reply = command(**given, **({first: told} if first else {}))
         if forms:
             deliver(reply, **wanted)
@@ -410,12 +440,17 @@ def _option_of(parameter: inspect.Parameter, kind: str, meaning: str) -> Option:
     return replace(option, flag=list[str], read=lambda values: [each.read(v) for v in values])
 
 
+def _form_flag(name: str) -> str:
+    """How an option is written; one for a form of the reply without what tells it from a module."""
+    return flag_name(re.sub("^as_(?=json|csv|markdown|html)", "", name))
+
+
 def _parameter(
     name: str, option: Option, own: inspect.Parameter | None = None
 ) -> inspect.Parameter:
     """A parameter as typer wants it; what is missing is told later."""
     how: Any = {"help": option.help, "metavar": option.shown, "show_default": False}
-    flag = flag_name(re.sub("^as_(?=json|csv|markdown|html)", "", name))
+    flag = _form_flag(name)
     if option.flag is bool and (own is None or own.default is not False):
         flag += f"/--no-{flag[2:]}"
     is_option = own is None or own.kind is _KEYWORD

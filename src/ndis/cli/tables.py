@@ -51,6 +51,13 @@ def _is_text(source: str) -> bool:
 def name_columns(settings: Settings) -> Settings:
     """The columns to read are those that were named, wherever that was."""
     limits, label = settings.get("limits"), settings.get("label")
+    if isinstance(limits, Mapping):
+        for name in settings.get("levels", {}):
+            if name in limits:
+                raise ValueError(
+                    f"Expected limits or levels of {name!r}, got both; numbers and dates have "
+                    "limits, text has levels."
+                )
     if "columns" in settings or not isinstance(limits, Mapping):
         return settings
     named = [name for name in (*limits, *settings.get("levels", {})) if name != label]

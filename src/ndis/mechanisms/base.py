@@ -198,7 +198,7 @@ class PrivateEstimator(Method, BaseEstimator):  # type: ignore[misc]  # scikit-l
         if release.mechanism != cls.__name__:
             raise ValueError(
                 f"Expected a release of {cls.__name__}, got one of {release.mechanism}; "
-                "read its arrays instead."
+                "`ndis show` shows what it says, and `release.arrays` holds it."
             )
         model = cls.from_certificate(release.parameters, release.guarantee.delta)
         model._restore(release)

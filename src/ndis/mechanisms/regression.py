@@ -509,7 +509,8 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
             what = "none" if limits is None else "both"
             raise ValueError(
                 f"Expected limits of the label or label_bound, got {what}; pass label_limits, its "
-                "least and largest value (or name it in limits), or label_bound."
+                "least and largest value (or name it in limits), or label_bound; for a label that "
+                "is text use a logistic regression."
             )
         bound = self.label_bound
         bound = None if bound is None else _validate.positive("label_bound", bound)

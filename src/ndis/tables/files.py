@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -354,9 +355,13 @@ def _open_arrow_file(handle: _Handle) -> Source:
 def _open_xlsx(handle: _Handle) -> Source:
     with installed("openpyxl to read .xlsx files", "'ndis[xlsx]'"):
         import openpyxl
+        from openpyxl.utils.exceptions import InvalidFileException
 
-    sheet = openpyxl.load_workbook(handle.start(), read_only=True, data_only=True).active
-    lines = list(sheet.iter_rows(values_only=True))
+    try:
+        sheet = openpyxl.load_workbook(handle.start(), read_only=True, data_only=True).active
+        lines = list(sheet.iter_rows(values_only=True))
+    except (BadZipFile, InvalidFileException, KeyError) as error:
+        raise OSError(str(error)) from error
     if not lines:
         raise ValueError(f"File {str(handle.file)!r} has no rows; check it.")
     names = [str(cell) for cell in lines[0]]
@@ -455,6 +460,8 @@ def _shown_type(field: pa.Field) -> pa.DataType:
     """The type that a file's beginning shows; there measurements may well be integers only."""
     import pyarrow as pa
 
+    if pa.types.is_binary(field.type):  # written in another encoding, which an error will say
+        return pa.string()
     widened = pa.types.is_integer(field.type) or pa.types.is_null(field.type)
     return pa.float64() if widened else field.type
 
@@ -468,8 +475,13 @@ def _explain(
 ) -> Exception:
     """One sentence about what is wrong with a text file, and where. For its owner."""
     name, said = repr(str(handle.file)), str(error)
-    if "Empty CSV" in said:
+    if "Empty CSV" in said and not stream().read(1):
         return ValueError(f"File {name} is empty; check it.")
+    if "Empty CSV" in said or "straddling" in said:
+        return ValueError(
+            f"File {name} has a line of more than a million letters; check that it is a text file "
+            "with a line for each record, and that every quotation mark is closed."
+        )
     if isinstance(error, UnicodeError) or "UTF8" in said:
         return ValueError(
             f"File {name} is not written in {written.encoding}; pass its encoding, such as "

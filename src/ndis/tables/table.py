@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -37,6 +38,8 @@ from ndis.tables.weights import Counting, PersonCounts, Weighting
 
 # What a function makes of a block: doubles that hold integers of at most 2^53, by name.
 Terms = Mapping[str, Any]
+# So many columns are listed where one is not there.
+_MOST_NAMED = 30
 # Columns that data frames write for their index, when they are saved.
 _INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__", "level_0")
 
@@ -494,10 +497,15 @@ def _chosen(
 
 
 def _require_one(source: Source, name: str) -> None:
+    """Refuse a source that has not one column of this name."""
     if source.names.count(name) != 1:
+        listed = ", ".join(map(repr, source.names[:_MOST_NAMED]))
+        more = ", ..." if len(source.names) > _MOST_NAMED else ""
+        alike = {other.casefold(): other for other in source.names if other != name}
+        near = get_close_matches(name.casefold(), alike, 1)
+        advice = f"did you mean {alike[near[0]]!r}?" if near else "name the columns to read."
         raise ValueError(
-            f"Expected the table to have one column {name!r}, got columns "
-            f"{', '.join(map(repr, source.names))}; name the columns to read."
+            f"Expected the table to have one column {name!r}, got columns {listed}{more}; {advice}"
         )
 
 
