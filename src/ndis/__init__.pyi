@@ -13,6 +13,7 @@ from ndis.guarantee import Guarantee as Guarantee
 from ndis.guarantee import NeighbourRelation as NeighbourRelation
 from ndis.ledger import BudgetExceeded as BudgetExceeded
 from ndis.ledger import Ledger as Ledger
+from ndis.loss import DiscreteLaplaceLoss as DiscreteLaplaceLoss
 from ndis.loss import LeastSquaresLoss as LeastSquaresLoss
 from ndis.loss import Profile as Profile
 from ndis.loss import QuadraticLoss as QuadraticLoss

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndis import LeastSquaresLoss, Profile, QuadraticLoss, SphericalLoss, TabulatedLoss
+from ndis import (
+    DiscreteLaplaceLoss,
+    LeastSquaresLoss,
+    Profile,
+    QuadraticLoss,
+    SphericalLoss,
+    TabulatedLoss,
+)
 from ndis.loss import PrivacyLoss, from_dict
 from ndis.loss.cumulant_bound import CumulantBound
 from ndis.loss.derived import with_failure
@@ -56,6 +63,13 @@ LOSSES: dict[str, Callable[[], tuple[PrivacyLoss, list[Any]]]] = {
     "bounded cumulant bound": lambda: (CumulantBound(SKETCH.reversed()), [SKETCH.reversed()]),
     "Laplace": lambda: (SphericalLoss(0.6), []),
     "spherical": lambda: (SphericalLoss(1.1, 3), [SphericalLoss(0.9, 3)]),
+    "discrete Laplace": lambda: (DiscreteLaplaceLoss(0.6, 3), []),
+    "discrete Laplace, seven times": lambda: (7 * DiscreteLaplaceLoss(0.4), []),
+    "discrete Laplace of two kinds": lambda: (
+        DiscreteLaplaceLoss(0.4, 2) + DiscreteLaplaceLoss(0.3),
+        [],
+    ),
+    "discrete Laplace and sketch": lambda: (DiscreteLaplaceLoss(0.5, 2) + SKETCH, []),
     "Laplace, thrice": lambda: (3 * SphericalLoss(0.4), []),
     "spherical, twice": lambda: (2 * SphericalLoss(0.5, 2), []),
     "spherical, five times": lambda: (5 * SphericalLoss(0.6, 10), []),

@@ -127,3 +127,15 @@ def test_losses_beyond_the_range_of_exp_are_never_understated(distance: float) -
     for way in (table, table.reversed(), table.reversed().reversed()):
         assert np.all(way.log_delta(eps) >= gauss.log_delta(eps) - 1e-15)
     assert np.all(table.log_delta(eps) <= gauss.log_delta(eps) + 0.1)
+
+
+def test_directions_that_are_not_equally_close_cost_no_more_than_the_worse() -> None:
+    """Both deltas at 0 bound one distance; the larger used to bend the whole table."""
+    shift = QuadraticLoss.from_shift(0.3)
+    for worse in (1e-5, 1e-3):
+        table = TabulatedLoss.from_profile(
+            shift.delta, lambda eps, w=worse: shift.delta(eps) * (1.0 + w), step=2.0**-9, high=6.0
+        )
+        exact = float((64 * shift).epsilon(1e-6))
+        for way in (table, table.reversed()):
+            assert exact <= (64 * way).epsilon(1e-6) <= exact * (1.0 + 2e-5 + worse)

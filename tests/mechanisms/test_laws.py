@@ -13,7 +13,15 @@ from scipy import stats
 from ndis import BudgetExceeded, GaussianMechanism, Ledger, NoiseMechanism, SphericalLoss, audit
 from ndis.auditing.certificates import verify
 from ndis.calibration import meets
-from ndis.mechanisms.laws import LAWS, candidates, loss_of, of_group, pure_loss
+from ndis.mechanisms.laws import (
+    LAWS,
+    candidates,
+    deviation_of,
+    loss_of,
+    of_group,
+    pure_loss,
+    scale_of,
+)
 from ndis.mechanisms.target import Target
 from ndis.randomness.listening import listening
 from ndis.randomness.noise import parts_of
@@ -47,12 +55,12 @@ def test_many_releases_belong_to_the_gaussian() -> None:
 @pytest.mark.parametrize("n_releases", [1, 3])
 def test_all_planned_releases_together_meet_the_promise(law: str, n_releases: int) -> None:
     for n_numbers in (1, 4):
-        noise = candidates(Target(0.7, 1e-5), 2.0, 3.0, n_numbers, n_releases, [law])[law]
+        target = Target(0.7, 1e-5)
+        noise = candidates(target, 2.0, 3.0, n_numbers, n_releases, [law], True)[law]
         assert meets(n_releases * noise.loss, 0.7, 1e-5)
-        moved = 3.0 if law == "laplace" else 2.0
-        assert not meets(
-            n_releases * loss_of(law, 1.001 * moved / noise.scale, n_numbers), 0.7, 1e-5
-        )
+        moved = 3.0 if "laplace" in law else 2.0
+        more = loss_of(law, 1.001 * moved / noise.scale, n_numbers, 3)
+        assert not meets(n_releases * more, 0.7, 1e-5)
 
 
 def test_the_worst_of_bounded_losses_dominates_laplace_noise() -> None:
@@ -85,6 +93,33 @@ def test_a_law_that_does_not_fit_is_refused() -> None:
     assert given.method == "spherical"
     assert given.guarantee.epsilon < 1.0
     assert NoiseMechanism(1.0, 1e-6, sensitivity=1.0).plan().method == "laplace"
+
+
+def test_whole_numbers_stay_whole_with_less_noise() -> None:
+    counts = NoiseMechanism(3.0, 1e-6, 1.0, sum_sensitivity=1.0, integers=True)
+    plan = counts.plan(5)
+    assert plan.method == "discrete laplace"
+    q = math.exp(-3.0)
+    assert plan.noise_scale**2 == pytest.approx(2.0 * q / (1.0 - q) ** 2, rel=1e-4)
+    assert plan.noise_scale**2 < 0.55 * counts_with_laplace_noise(3.0)
+    released = counts.release([3, 2**60 + 1, 0, 5, 7])
+    assert np.all(np.mod(released.value, 1) == 0)
+    assert released.guarantee.loss is not None
+    assert released.guarantee.loss.exactness == "exact"
+    with pytest.raises(ValueError, match="Expected whole numbers"):
+        counts.release([0.5, 1.0])
+    assert NoiseMechanism(3.0, 1e-6, 1.0, sum_sensitivity=1.0).plan(5).method == "laplace"
+
+
+def counts_with_laplace_noise(epsilon: float) -> float:
+    return 2.0 / epsilon**2
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_scales_and_deviations_are_inverse(law: str) -> None:
+    for scale in (0.05, 0.7, 3.0, 1e6):
+        spread = deviation_of(law, scale, 4)
+        assert scale_of(law, spread, 4) == pytest.approx(scale, rel=1e-14)
 
 
 def planned(folder: Path, **more: Any) -> Ledger:
@@ -130,7 +165,8 @@ def test_several_releases_need_somebody_who_counts_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_certificates_are_recomputed(law: str) -> None:
-    mechanism = NoiseMechanism(0.8, 1e-6, 1.0, sum_sensitivity=1.5, law=law)
+    whole = law == "discrete laplace"
+    mechanism = NoiseMechanism(0.8, 1e-6, 1.0, sum_sensitivity=1.5, law=law, integers=whole)
     release = mechanism.release([[1.0, 2.0], [3.0, 4.0]])
     assert verify(release).outcome == "checked"
     assert release.parameters["law"] == law
@@ -140,17 +176,21 @@ def test_certificates_are_recomputed(law: str) -> None:
 def test_the_auditor_finds_right_noise_consistent_and_less_refuted() -> None:
     rng = np.random.default_rng(3)
     for n_numbers in (1, 2, 5, 30):
-        for law in ("spherical", "gaussian", "laplace"):
+        for law in LAWS:
+            whole = law == "discrete laplace"
             epsilon = float(np.exp(rng.uniform(-2.0, 1.5)))
             delta = float(10 ** rng.uniform(-9, -3))
             answer = np.zeros(n_numbers)
-            mechanism = NoiseMechanism(epsilon, delta, 1.0, sum_sensitivity=1.0, law=law)
+            mechanism = NoiseMechanism(
+                epsilon, delta, 1.0, sum_sensitivity=1.0, law=law, integers=whole
+            )
             assert audit(mechanism, answer).outcome == "consistent"
             less = NoiseMechanism(
                 delta=delta,
                 sensitivity=1.0,
                 sum_sensitivity=1.0,
                 law=law,
+                integers=whole,
                 noise_scale=0.9 * mechanism.calibrate(n_numbers),
             )
             assert audit(less, answer, claim=(epsilon, delta)).outcome == "refuted"

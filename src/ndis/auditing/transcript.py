@@ -21,7 +21,7 @@ from sklearn.base import clone
 from ndis._validate import FloatArray
 from ndis.auditing.verdict import FLOATING, PROVEN, Claim, clears
 from ndis.gaussian import Gaussian, log_delta_bounds, privacy_loss
-from ndis.loss import PrivacyLoss, QuadraticLoss, SphericalLoss
+from ndis.loss import DiscreteLaplaceLoss, PrivacyLoss, QuadraticLoss, SphericalLoss
 from ndis.loss.student import SketchAndSolveLoss
 from ndis.mechanisms import Plan, PrivateEstimator, Run
 from ndis.randomness import grid_spacing
@@ -210,6 +210,8 @@ class Difference:
         Pairs of normal laws and how many draws there are of each.
     pure : list of float
         Shifts of values under Laplace noise, in units of its scale.
+    whole : list of (float, int)
+        Shifts of whole numbers under discrete Laplace noise, in units of its scale, and in steps.
     spherical : list of (float, int)
         Shifts under spherical noise, in units of its scale, and how many numbers move.
     bits : list of (float, float)
@@ -221,6 +223,7 @@ class Difference:
     square: float = 0.0
     laws: list[tuple[Gaussian, Gaussian, int]] = field(default_factory=list)
     pure: list[float] = field(default_factory=list)
+    whole: list[tuple[float, int]] = field(default_factory=list)
     spherical: list[tuple[float, int]] = field(default_factory=list)
     bits: list[tuple[float, float]] = field(default_factory=list)
     solved: list[tuple[SketchAndSolveLoss, float, float]] = field(default_factory=list)
@@ -299,6 +302,10 @@ class Difference:
                 -math.expm1(epsilon - math.fsum(self.pure)) * 0.5 ** len(self.pure),
             )
             found.append((*_logs(lower), PROVEN))
+        for distance, steps in self.whole:
+            one = DiscreteLaplaceLoss(distance * (1.0 - _ROUNDING), steps)
+            height = float(one.log_delta_bounds(epsilon)[0])
+            found.append((height, height, PROVEN))
         for distance, count in self.spherical:
             least = SphericalLoss(distance * (1.0 - _ROUNDING), count)
             height = float(least.log_delta_bounds(epsilon)[0])
@@ -371,6 +378,11 @@ def _normal(found: Difference, here: Question, there: Question) -> None:
 def _laplace(found: Difference, here: Question, there: Question) -> None:
     moved = np.abs(_moved(here, there)) / here.public[0]
     found.pure += moved[moved > 0].tolist()
+
+
+def _whole(found: Difference, here: Question, there: Question) -> None:
+    moved = np.abs(_moved(here, there)).astype(np.float64)
+    found.whole += [(each / here.public[0], int(each)) for each in moved[moved > 0].tolist()]
 
 
 def _spherical(found: Difference, here: Question, there: Question) -> None:
@@ -461,6 +473,7 @@ _COMPARE: dict[str, Callable[[Difference, Question, Question], None]] = {
     "add_noise": _normal,
     "add_symmetric_noise": _normal,
     "add_laplace_noise": _laplace,
+    "add_discrete_laplace_noise": _whole,
     "add_spherical_noise": _spherical,
     "draw_bits": _bits,
     "draw_sketch": _sketch,

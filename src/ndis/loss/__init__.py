@@ -11,12 +11,14 @@ from ndis.loss.tabulated import TabulatedLoss
 
 if TYPE_CHECKING:
     from ndis.loss.cumulant_bound import CumulantBound
+    from ndis.loss.discrete_laplace import DiscreteLaplaceLoss
     from ndis.loss.least_squares import LeastSquaresLoss, removal_loss
     from ndis.loss.spherical import SphericalLoss
     from ndis.loss.student import SketchAndSolveLoss
 
 __all__ = [
     "CumulantBound",
+    "DiscreteLaplaceLoss",
     "LeastSquaresLoss",
     "PrivacyLoss",
     "Profile",
@@ -31,6 +33,7 @@ __all__ = [
 # Imported on first use.
 _LATER = {
     "CumulantBound": "cumulant_bound",
+    "DiscreteLaplaceLoss": "discrete_laplace",
     "LeastSquaresLoss": "least_squares",
     "SketchAndSolveLoss": "student",
     "SphericalLoss": "spherical",

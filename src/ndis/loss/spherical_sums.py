@@ -20,12 +20,13 @@ has, is decided in floating point: that decides the time and the width, never th
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import flint
-from flint import acb, arb, arb_poly
+from flint import acb, arb, arb_poly, fmpz, fmpz_poly
 
 from ndis.loss.certified import LossCumulant, precision
 
@@ -36,6 +37,8 @@ GONE = 44.0
 _MOST, _ORDER = 3000, 40
 # From this |z| on the series of f_+ and f_- is used.
 FAR = 30.0
+# Up to this |z| digits are added to a series that cancels.
+_FURTHEST = 2.0**15
 # Nodes of a panel, and the ellipses around it that its error is read from.
 NODES, ELLIPSES = 32, (1.3, 1.6, 2.0, 2.5, 3.2)
 
@@ -71,8 +74,16 @@ class SphericalLaw:
             plus, minus = self.halves(z)
             return z.exp() * plus + (-z).exp() * minus
         # Terms of the series are as large as e^|z|, and their sum e^{Re z} at most.
-        lost = 1.5 * float(abs(z).mid()) - 1.4 * float(z.real.mid())
-        with precision(flint.ctx.prec + min(int(lost), 8 * BITS)):
+        size = float(abs(z).mid())
+        lost = min(int(1.5 * size - 1.4 * float(z.real.mid())), 8 * BITS)
+        value = self._near(z, lost)
+        if value.rel_accuracy_bits() < flint.ctx.prec // 2 and size < _FURTHEST:
+            # Of a large order arb takes the asymptotic series too early; not with more digits.
+            value = self._near(z, lost + int(2.0 * size))
+        return value
+
+    def _near(self, z: acb, more: int) -> acb:
+        with precision(flint.ctx.prec + more):
             x, (a, b) = z * z / 4, self.near
             return a * x.hypgeom_0f1(self.mu + 1) + b * x.hypgeom_0f1(self.mu + 2)
 
@@ -223,32 +234,45 @@ def laplace_bounds(law: SphericalLaw, k: int, eps: float) -> tuple[arb, arb]:
 
     F(s)^k is the sum over j of C(k,j) (s+1)^j s^{k-j} (2s+1)^-k e^{s (2j-k) t - (k-j) t}. A term
     with R = (2j-k) t - eps > 0 has residues at 0 (j = k only) and at -1/2, all others have none.
+    Residues cancel; digits are added until what is left has enough.
     """
-    half = arb(0.5)
-    with precision(flint.ctx.prec + 8 * k):
-        total = arb(1)
-        for j in range(k, -1, -1):
-            rate = (2 * j - k) * law.t - eps
-            if not rate > 0:  # at 0 a term is 0 too
-                break
-            poly = arb_poly([half, 1]) ** (j - 1)
-            if j < k:
-                parts = (poly * arb_poly([-half, 1]) ** (k - j - 1)).coeffs()
-            else:  # over u - 1/2
-                parts, last = [], arb(0)
-                for part in poly.coeffs():
-                    last = 2 * last - 2 * part
-                    parts.append(last)
-            residue, power = arb(0), arb(1)
-            for i in range(k):
-                if k - 1 - i < len(parts):
-                    residue += power * parts[k - 1 - i]
-                power *= rate / (i + 1)
-            size = math.comb(k, j) * (-(k - j) * law.t - rate / 2).exp() / arb(2) ** k
-            total += size * residue
-        if not total > 0:
-            return arb("-inf"), total.upper().log() if total.upper() > 0 else arb("inf")
-        return total.lower().log(), total.upper().log()
+    total = arb("nan")
+    for digits in (2, 4, 8):
+        with precision(flint.ctx.prec + digits * k):
+            total = _residues(law, k, eps)
+        if total.rel_accuracy_bits() > BITS // 2:
+            break
+    if not total > 0:
+        return arb("-inf"), total.upper().log() if total.upper() > 0 else arb("inf")
+    return total.lower().log(), total.upper().log()
+
+
+def _residues(law: Law, k: int, eps: float) -> arb:
+    total = arb(1)
+    for j in range(k, -1, -1):
+        rate = (2 * j - k) * law.t - eps
+        if not rate > 0:  # at 0 a term is 0 too
+            break
+        size = math.comb(k, j) * (-(k - j) * law.t - rate / 2).exp()
+        total += size * _residue(k, j, flint.ctx.prec)(rate)
+    return total
+
+
+@functools.lru_cache(maxsize=128)
+def _residue(k: int, j: int, bits: int) -> arb_poly:
+    """Of (u + 1/2)^(j-1) (u - 1/2)^(k-j-1) e^{Ru} (2u)^-k at u = 0: a polynomial in R."""
+    poly = fmpz_poly([fmpz(1), fmpz(1)]) ** (j - 1)  # in v = 2u
+    if j < k:
+        parts = (poly * fmpz_poly([fmpz(-1), fmpz(1)]) ** (k - j - 1)).coeffs()
+    else:  # over v - 1
+        parts = [-each for each in itertools.accumulate(poly.coeffs())]
+    # In u the m-th coefficient is parts[m] 2^(m + 2 - k), and e^{Ru} has R^i/i!, m + i = k - 1.
+    parts += [fmpz(0)] * (k - len(parts))
+    terms, share = [], arb(2) ** (1 - k)
+    for i, part in enumerate(reversed(parts)):
+        share /= 2 * i or 1
+        terms.append(share * part)
+    return arb_poly(terms)
 
 
 # -- the product of all moment functions ----------------------------------------------------------

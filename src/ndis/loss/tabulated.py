@@ -143,7 +143,9 @@ class TabulatedLoss(PrivacyLoss):
         right: FloatArray = h * np.arange(last + 1, dtype=np.float64)
         left = right[: max(2, math.floor(_REACH / h) + 1)]
         after, before = _rounded_up(delta, right), _rounded_up(delta_reversed, left)
-        after[0] = before[0] = max(after[0], before[0])  # both are the total variation distance
+        # Both bound the total variation distance, so that the lesser does; and curves fall.
+        after[0] = before[0] = min(after[0], before[0])
+        after, before = np.minimum.accumulate(after), np.minimum.accumulate(before)
         mass_after, slope_after = _kinks(right, after)
         mass_before, slope_before = _kinks(left, before)
         # P's masses add up to 1. What is left for the loss 0 is at least 0 but for rounding, and
@@ -457,12 +459,16 @@ def power_of_two(value: float) -> float:
 
 
 def _on_one_grid(a: TabulatedLoss, b: TabulatedLoss) -> tuple[TabulatedLoss, TabulatedLoss]:
-    """Two tables with one step: the finer if it divides the other, else the coarser."""
+    """Two tables with one step: the finer if it divides the other, else a power of two below it.
+
+    Where that makes a table too long, the coarser.
+    """
     if a.step == b.step:
         return a, b
     fine, coarse = min(a.step, b.step), max(a.step, b.step)
-    size = max(table.mass.size * table.step / fine for table in (a, b))
-    step = fine if (coarse / fine).is_integer() and size <= _MOST else coarse
+    span = max(table.mass.size * table.step for table in (a, b))
+    step = fine if (coarse / fine).is_integer() else power_of_two(min(fine, span / _POINTS))
+    step = step if span / step <= _MOST else coarse
     ready = [table if table.step == step else table._regrid(step) for table in (a, b)]
     return ready[0], ready[1]
 

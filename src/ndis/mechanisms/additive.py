@@ -23,7 +23,14 @@ from ndis.mechanisms import laws
 from ndis.mechanisms.base import PrivateEstimator
 from ndis.mechanisms.run import Forecast, Plan, Run
 from ndis.mechanisms.target import Part, Target
-from ndis.randomness import add_laplace_noise, add_noise, add_spherical_noise, grid_spacing
+from ndis.randomness import (
+    add_discrete_laplace_noise,
+    add_laplace_noise,
+    add_noise,
+    add_spherical_noise,
+    grid_spacing,
+)
+from ndis.randomness.noise import parts_of
 from ndis.release import Release
 
 Shape = tuple[int, ...]
@@ -231,9 +238,12 @@ class NoiseMechanism(GaussianMechanism):
         The largest Euclidean distance between the answers on neighbouring data sets.
     sum_sensitivity : float, optional
         The largest sum of absolute differences, where it is known; for one number it is the same.
-    law : {"auto", "gaussian", "spherical", "laplace"}
+    law : {"auto", "gaussian", "spherical", "laplace", "discrete laplace"}
         The law of the noise. "auto" takes the least variance; with a ledger that decides release by
         release, the Gaussian, which adds up best there.
+    integers : bool
+        Whether all answers are whole numbers, on every table; others are then refused. Discrete
+        Laplace noise keeps them whole, and is compared too.
     n_releases : int
         How many such releases are planned. More than one needs a ledger of mode "plan", which
         refuses one more: ``ledger.plan(n * [mechanism.guarantee(shape)])``.
@@ -253,6 +263,7 @@ class NoiseMechanism(GaussianMechanism):
 
     sum_sensitivity: float | None = None
     law: str = "auto"
+    integers: bool = False
     n_releases: int = 1
 
     def _plan(self, shape: Shape) -> Plan:
@@ -267,11 +278,11 @@ class NoiseMechanism(GaussianMechanism):
         if target.epsilon is None:
             found = self._given(known, moved, numbers_, target.delta)
         else:
-            found = laws.candidates(target, *moved, numbers_, times, known)
+            found = laws.candidates(target, *moved, numbers_, times, known, self.integers)
         if not found:
             raise ValueError(
                 f"Expected a law that fits {count} numbers, got law={law!r}; use another, or "
-                "pass the sum_sensitivity, which Laplace noise needs."
+                "pass the sum_sensitivity, which Laplace noise needs (and integers=True, discrete)."
             )
         noise, given = next(iter(found.values())), target.epsilon is None
         reason = "The noise was given." if given else _compared(found, count, times)
@@ -280,7 +291,8 @@ class NoiseMechanism(GaussianMechanism):
                 f"Expected noise of at most {_LARGEST:g}, got {noise.deviation:g}; "
                 "measure in other units."
             )
-        grid_spacing(noise.scale)  # refuses noise that is too small for doubles
+        if noise.law != "discrete laplace":
+            grid_spacing(noise.scale)  # refuses noise that is too small for doubles
         alone = target if times == 1 else Target(None, target.delta)
         promise = alone.promise(noise.loss, self.relation, *_DECLARED)
         part = Part(None, moved[0], noise=noise.deviation)
@@ -312,29 +324,46 @@ class NoiseMechanism(GaussianMechanism):
         """Noise that the caller has chosen, of each law; that with the least epsilon first."""
         spread, found = _validate.positive("noise_scale", self.noise_scale), []
         for law in known:
-            away = moved[1] if law == "laplace" else moved[0]
+            away, steps = moved[1] if "laplace" in law else moved[0], 1
+            if law == "discrete laplace":
+                steps = math.floor(away) if away is not None and self.integers else 0
+                away = float(steps) or None
             if away is not None:
-                scale = spread / laws.deviation_over_scale(law, count)
-                loss = laws.loss_of(law, away / scale, count)
+                scale = laws.scale_of(law, spread, count)
+                loss = laws.loss_of(law, away / scale, count, steps)
                 found.append(laws.NoiseLaw(law, scale, spread, loss))
         found.sort(key=lambda noise: float(noise.loss.epsilon(delta)))
         return {noise.law: noise for noise in found}
+
+    def _study(self, data: FloatArray, plan: Plan) -> FloatArray:
+        """Whole numbers, where they were declared."""
+        if self.integers and any(np.any(part != np.rint(part)) for part in parts_of(data)):
+            raise ValueError(
+                "Expected whole numbers, got others; leave out integers=True, or count in units in "
+                "which they are whole."
+            )
+        return super()._study(data, plan)
 
     def _draw(
         self, studied: FloatArray, plan: Plan, data: FloatArray, rng: np.random.Generator
     ) -> dict[str, FloatArray]:
         count = max(math.prod(plan.shapes["value"]), 1)
-        scale = plan.noise_scale / laws.deviation_over_scale(plan.method, count)
+        scale = laws.scale_of(plan.method, plan.noise_scale, count)
         draws = {
             "gaussian": add_noise,
             "spherical": add_spherical_noise,
             "laplace": add_laplace_noise,
+            "discrete laplace": add_discrete_laplace_noise,
         }
         return {"value": draws[plan.method](studied, scale, rng)}
 
     def _public(self, data: FloatArray) -> dict[str, Any]:
         law = self.plan(data.shape).method
-        own = {"law": law, "sum_sensitivity": self.sum_sensitivity}
+        own = {
+            "law": law,
+            "sum_sensitivity": self.sum_sensitivity,
+            "integers": self.integers or None,
+        }
         return super()._public(data) | {k: v for k, v in own.items() if v is not None}
 
 

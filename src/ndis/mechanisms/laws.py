@@ -1,12 +1,14 @@
 """Which law of noise, and in which coordinates: the least variance for so many planned releases.
 
-Three laws are compared, each calibrated so that all planned releases meet (epsilon, delta):
+These laws are compared, each calibrated so that all planned releases meet (epsilon, delta):
 
 * the Gaussian, whose squared shifts add up: best for many releases, or many numbers;
 * spherical Laplace noise, density e^{-|n|/scale}: best for few releases of few numbers;
 * independent Laplace noise, where one record moves the numbers by a bounded sum of absolute values.
   A record may split it over several numbers, and for that only delta = 0 is proven: its loss is the
-  worst of all with that largest value.
+  worst of all with that largest value;
+* discrete Laplace noise, where answers are whole numbers and stay so: less variance than Laplace
+  noise, and exact for counts of which one record changes one by one.
 
 `of_group` knows the coordinates for a count, a count and a mean, or these and a standard deviation:
 one record adds (1, t) or (1, t, t^2), |t| <= 1, to one group's sums. docs/proofs/laws.md has the
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,10 +30,17 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP, least_noise, noise_multiplier
 from ndis.guarantee import NeighbourRelation
-from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, SphericalLoss, TabulatedLoss
+from ndis.loss import (
+    DiscreteLaplaceLoss,
+    PrivacyLoss,
+    Profile,
+    QuadraticLoss,
+    SphericalLoss,
+    TabulatedLoss,
+)
 from ndis.mechanisms.target import Target
 
-LAWS = ("gaussian", "spherical", "laplace")
+LAWS = ("gaussian", "spherical", "laplace", "discrete laplace")
 # Above so many numbers spherical noise is hardly better, and takes long to draw.
 _MOST_NUMBERS = 10_000
 # What rounding of an ellipsoid's axes can do, and more.
@@ -60,13 +69,33 @@ class NoiseLaw:
     loss: PrivacyLoss
 
 
-def deviation_over_scale(law: str, n_numbers: int) -> float:
-    """The standard deviation of a number's noise, in units of the law's scale."""
-    return {
-        "gaussian": 1.0,
-        "spherical": math.sqrt(n_numbers + 1.0),
-        "laplace": math.sqrt(2.0),
-    }[law]
+def deviation_of(law: str, scale: float, n_numbers: int) -> float:
+    """The standard deviation of a number's noise, from the law's scale.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.laws import deviation_of
+    >>> f"{deviation_of('laplace', 1.0, 1):.4f} {deviation_of('discrete laplace', 1.0, 1):.4f}"
+    '1.4142 1.3570'
+    """
+    if law == "discrete laplace":
+        return math.sqrt(0.5) / math.sinh(0.5 / scale)
+    return scale * _PER_SCALE[law](n_numbers)
+
+
+def scale_of(law: str, deviation: float, n_numbers: int) -> float:
+    """The law's scale, from the standard deviation of a number's noise."""
+    if law == "discrete laplace":
+        return 0.5 / math.asinh(math.sqrt(0.5) / deviation)
+    return deviation / _PER_SCALE[law](n_numbers)
+
+
+# Standard deviations in units of the scale.
+_PER_SCALE: dict[str, Callable[[int], float]] = {
+    "gaussian": lambda n: 1.0,
+    "spherical": lambda n: math.sqrt(n + 1.0),
+    "laplace": lambda n: math.sqrt(2.0),
+}
 
 
 def pure_loss(epsilon: float) -> TabulatedLoss:
@@ -82,34 +111,45 @@ def pure_loss(epsilon: float) -> TabulatedLoss:
     return TabulatedLoss(epsilon, -1, [lie, 0.0, 1.0 - lie])
 
 
-def loss_of(law: str, distance: float, n_numbers: int) -> PrivacyLoss:
-    """The worst case of one release that moves by `distance` scales of its law, rounded up."""
+def loss_of(law: str, distance: float, n_numbers: int, steps: int = 1) -> PrivacyLoss:
+    """The worst case of one release that moves by `distance` scales of its law, rounded up.
+
+    Whole numbers move by so many `steps`.
+    """
     away = distance * ROUND_UP
     if law == "gaussian":
         return Profile.both(QuadraticLoss.from_shift(away))
-    if law == "spherical" or n_numbers == 1:
+    if law == "spherical" or (law == "laplace" and n_numbers == 1):
         return SphericalLoss(away, n_numbers)
+    if law == "discrete laplace" and (n_numbers == 1 or steps == 1):
+        return DiscreteLaplaceLoss(away, steps)
     return pure_loss(away)
 
 
 @functools.lru_cache(maxsize=1024)
-def least_scale(law: str, n_numbers: int, n_releases: int, epsilon: float, delta: float) -> float:
+def least_scale(
+    law: str, n_numbers: int, n_releases: int, steps: int, epsilon: float, delta: float
+) -> float:
     """The least scale at which `n_releases` that each move by 1 meet (epsilon, delta).
+
+    Whole numbers move by 1 in so many `steps`.
 
     Examples
     --------
     >>> from ndis.mechanisms.laws import least_scale
-    >>> f"{least_scale('spherical', 3, 1, 1.0, 1e-6):.4f}"
+    >>> f"{least_scale('spherical', 3, 1, 1, 1.0, 1e-6):.4f}"
     '0.9984'
     """
     unit = noise_multiplier(epsilon, delta)
     if law == "gaussian":
         return unit * math.sqrt(n_releases) * ROUND_UP
     # Where delta buys nothing the largest losses add up; elsewhere it is like the Gaussian.
-    start = unit * math.sqrt(n_releases) / deviation_over_scale(law, n_numbers)
+    like = "laplace" if law == "discrete laplace" else law
+    start = scale_of(like, unit * math.sqrt(n_releases), n_numbers)
     if epsilon > 0:
         start = min(start, n_releases / epsilon)
-    return least_noise(partial(_together, law, n_numbers, n_releases), epsilon, delta, start=start)
+    family = partial(_together, law, n_numbers, n_releases, steps)
+    return least_noise(family, epsilon, delta, start=start)
 
 
 def candidates(
@@ -119,6 +159,7 @@ def candidates(
     n_numbers: int,
     n_releases: int = 1,
     laws: Iterable[str] = LAWS,
+    integers: bool = False,
 ) -> dict[str, NoiseLaw]:
     """Each law at its least noise, the least variance first.
 
@@ -133,6 +174,8 @@ def candidates(
     n_numbers, n_releases : int
     laws : iterable of str
         Those to compare.
+    integers : bool
+        Whether the numbers are whole: discrete Laplace noise is a candidate only then.
 
     Examples
     --------
@@ -147,22 +190,29 @@ def candidates(
         known = tuple(law for law in known if law != "spherical")  # the same law
     found = []
     for law in known:
-        moved = sum_sensitivity if law == "laplace" else sensitivity
+        moved = sum_sensitivity if "laplace" in law else sensitivity
         if moved is None or (law == "spherical" and n_numbers > _MOST_NUMBERS):
             continue
+        whole = law == "discrete laplace"
+        if whole and not integers:
+            continue
+        steps = math.floor(moved) if whole else 1
+        if not steps:
+            continue  # whole numbers that move by less than 1 do not move
+        moved = float(steps) if whole else moved
         scale = target.least(
-            partial(least_scale, law, n_numbers, n_releases),
-            partial(_together, law, n_numbers, n_releases),
+            partial(least_scale, law, n_numbers, n_releases, steps),
+            partial(_together, law, n_numbers, n_releases, steps),
         )
         scale *= moved * ROUND_UP
-        deviation = scale * deviation_over_scale(law, n_numbers)
-        found.append(NoiseLaw(law, scale, deviation, loss_of(law, moved / scale, n_numbers)))
+        deviation = deviation_of(law, scale, n_numbers)
+        found.append(NoiseLaw(law, scale, deviation, loss_of(law, moved / scale, n_numbers, steps)))
     return {noise.law: noise for noise in sorted(found, key=lambda noise: noise.deviation)}
 
 
-def _together(law: str, n_numbers: int, n_releases: int, scale: float) -> PrivacyLoss:
+def _together(law: str, n_numbers: int, n_releases: int, steps: int, scale: float) -> PrivacyLoss:
     """All releases, each moving by 1."""
-    total: PrivacyLoss = n_releases * loss_of(law, 1.0 / scale, n_numbers)
+    total: PrivacyLoss = n_releases * loss_of(law, 1.0 / scale, n_numbers, steps)
     return total
 
 

@@ -31,6 +31,7 @@ from ndis_papers.methods import classification, covariance, processes, projectio
 HOMES = ("ndis.mechanisms", "ndis_papers.methods")
 LOADED = (classification, covariance, processes, projection, regression)
 FUNCTIONS = (
+    "add_discrete_laplace_noise",
     "add_laplace_noise",
     "add_noise",
     "add_spherical_noise",
@@ -214,7 +215,7 @@ def pair_delta(first: Run, second: Run, epsilon: float) -> float:
             moved = _flat(here.values - there.values)
             length = float(sum((x * x for x in moved), Fraction(0))) ** 0.5
             losses.append(SphericalLoss(length / float(here.others[0]), dimension=len(moved)))
-        elif here.function == "add_laplace_noise":
+        elif here.function in ("add_laplace_noise", "add_discrete_laplace_noise"):
             moved = _flat(here.values - there.values)
             pure += sum((abs(x) for x in moved), Fraction(0)) / Fraction(here.others[0])
         else:
