@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.loss import certified
-from ndis.loss.base import SAFETY, Exactness, PrivacyLoss, least_log_delta
+from ndis.loss.contract import SAFETY, Exactness, PrivacyLoss, least_log_delta
 from ndis.loss.tabulated import TabulatedLoss, power_of_two
 
 _BITS = 128

@@ -247,7 +247,7 @@ def laplace_bounds(law: SphericalLaw, k: int, eps: float) -> tuple[arb, arb]:
     return total.lower().log(), total.upper().log()
 
 
-def _residues(law: Law, k: int, eps: float) -> arb:
+def _residues(law: SphericalLaw, k: int, eps: float) -> arb:
     total = arb(1)
     for j in range(k, -1, -1):
         rate = (2 * j - k) * law.t - eps
