@@ -16,7 +16,7 @@ def test_a_fit_on_a_card_is_the_one_on_the_processor(kept: bool, monkeypatch) ->
     """Whether rows stay on the card for the rounds after the first, or are put there each time."""
     strict = pytest.importorskip("array_api_strict")
     monkeypatch.setattr("ndis.tables.sources.DEVICE_ENTRIES", 2000 * 3)
-    monkeypatch.setattr("ndis.tables.table.free_memory", lambda array: 2**30 * kept)
+    monkeypatch.setattr("ndis.tables.kept.free_memory", lambda array: 2**30 * kept)
     read, blocks = [], Rows.blocks
     monkeypatch.setattr(Rows, "blocks", lambda *a, **k: read.append(a) or blocks(*a, **k))
     rng = np.random.default_rng(3)

@@ -269,7 +269,7 @@ def test_a_card_gives_the_bits_of_the_processor(recipe: str, monkeypatch) -> Non
             expected, ours = here.sum(function), there.sum(function)
             assert ours.keys() == expected.keys()
             assert all(ours[name] == expected[name] for name in expected), function
-        assert there._seen == here._seen
+        assert there._past == here._past
         numbers = [block.features for block in there.blocks(raw=True)]
         np.testing.assert_array_equal(np.hstack(list(map(np.asarray, numbers)))[1:], X.T)
 

@@ -116,7 +116,6 @@ CASES: dict[str, Callable[[int], list[tuple[SumFunction, int]]]] = {
         for more in ({}, {"weighted": True}, {"fine": True}, {"weights": Weights(np.ones(d), 0.2)})
     ],
     "KernelMoments": lambda d: [(kernel(d, n), d) for n in {5, d}],
-    "fingerprint": lambda d: [],  # part of every pass: see `Table.sum`
 }
 
 

@@ -340,7 +340,8 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
                 "Expected a table that can be read more than once, got a one-shot reader; "
                 "hand over the file or the data frame."
             )
-        sums = table.sum(Together((totals, unclassified)), what="Reading the table")
+        both = Together((totals, unclassified))
+        sums = table.sum(both, again=True, what="Reading the table")
         self._check_raw(sums)
         self._check_rows(table.n_rows)
         return sums

@@ -76,7 +76,7 @@ class FindingLimits(Method):
                 'Expected a table that can be read twice for limits="private", got one that can '
                 "be read only once; write it to a file first, or pass limits."
             )
-        sums = read(data, *model._checked)
+        sums = read(data, *model._checked, again=model._reads_again)
         model._check_rows(data.n_rows)
         model._check_raw(sums)
         return sums["below"]
@@ -98,11 +98,13 @@ def shapes(n_columns: int) -> Shapes:
     return {"limit_octaves": (n_columns, N_OCTAVES), "limit_bins": (n_columns, N_BINS)}
 
 
-def read(table: Table, *others: Callable[[Block], Mapping[str, Any]]) -> dict[str, ExactSum]:
+def read(
+    table: Table, *others: Callable[[Block], Mapping[str, Any]], again: bool = False
+) -> dict[str, ExactSum]:
     """How many rows are below each edge, in one pass over the numbers as they are; other sums."""
     places = tuple((group, place) for _, group, place in table.rows.bought)
     counting = Together((Below(EDGES, places), *others))
-    return table.sum(counting, raw=True, what="Finding limits")
+    return table.sum(counting, raw=True, again=again, what="Finding limits")
 
 
 def draw(below: ExactSum, noise: float, rng: np.random.Generator) -> dict[str, FloatArray]:

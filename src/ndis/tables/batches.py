@@ -28,19 +28,28 @@ class Batch:
         Whether an array has a column for each number of a row, levels included.
     weights : ndarray of int64, of shape (n_rows,), optional
         How much each record counts, in units of 2^-26; none: all count once.
+    people : ndarray of int64, of shape (n_rows,), optional
+        The mark of the person of each record.
     """
 
     def __init__(
-        self, data: Any, labels: Any = None, *, ready: bool = False, weights: Any = None
+        self,
+        data: Any,
+        labels: Any = None,
+        *,
+        ready: bool = False,
+        weights: Any = None,
+        people: Any = None,
     ) -> None:
-        self.data, self.labels, self.ready, self.weights = data, labels, ready, weights
+        self.data, self.labels, self.ready = data, labels, ready
+        self.weights, self.people = weights, people
 
     @classmethod
     def of(cls, batch: Any, rows: Rows) -> Batch:
         """Records with the columns that are asked for, Arrow columns as numbers."""
         records = batch if isinstance(batch, Batch) else cls(batch)
         data = records.data
-        if records.ready:
+        if records.ready or isinstance(data, Mapping):
             return records
         if not hasattr(data, "num_rows"):
             if rows.levels:
@@ -68,8 +77,11 @@ class Batch:
 
         content: Any = {name: read(name) for name in rows.columns}
         labelled = rows.labels is not None and records.labels is None
-        weights = None if rows.weighting is None else rows.weighting.of(data)
-        return cls(content, content if labelled else records.labels, weights=weights)
+        own = content if labelled else records.labels
+        if rows.weighting is None:
+            return cls(content, own)
+        weights, people = rows.weighting.of(data), rows.weighting.marks(data)
+        return cls(content, own, weights=weights, people=people)
 
     @property
     def n_rows(self) -> int:

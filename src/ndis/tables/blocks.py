@@ -120,20 +120,15 @@ class Stack(Block):
     ----------
     features, labels : array
         As for a block.
-    squares, marks, odd : array of shape (n_rows,), optional
-        Squared norms and fingerprints of the rows, and whether a value of theirs was not finite.
+    squares, odd : array of shape (n_rows,), optional
+        Squared norms of the rows, and whether a value of theirs was not finite.
     """
 
     def __init__(
-        self,
-        features: Any,
-        labels: Any = None,
-        squares: Any = None,
-        marks: Any = None,
-        odd: Any = None,
+        self, features: Any, labels: Any = None, squares: Any = None, odd: Any = None
     ) -> None:
         super().__init__(features, labels)
-        self._squares, self.marks, self.odd = squares, marks, odd
+        self._squares, self.odd = squares, odd
         self._sums: Any = None
         self._distances: tuple[Any, Any] = (None, None)
 

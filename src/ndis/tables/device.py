@@ -40,28 +40,30 @@ def moved(
 ) -> Generator[Batch, None, None]:
     """The records on a device, in batches of so many rows."""
     torch, waiting, n_rows = import_module("torch"), list[list[Any]](), 0
-    weights = list[Any]()
+    beside = list[tuple[Any, Any]]()
 
     def together() -> Batch:
-        own = None if rows.weighting is None else np.concatenate(weights)
+        weights, people = (
+            None if own[0] is None else np.concatenate(own) for own in zip(*beside, strict=True)
+        )
         parts = (torch.concat(parts) for parts in zip(*waiting, strict=True))
-        return Batch(*parts, ready=True, weights=own)
+        return Batch(*parts, ready=True, weights=weights, people=people)
 
     for pieces, own in map_in_order(functools.partial(_gathered, rows, device), batches):
         waiting.append([piece.to(device, non_blocking=True) for piece in pieces])
-        weights.append(own)
+        beside.append(own)
         n_rows += len(pieces[0])
         if n_rows >= device_rows:
             yield together()
-            waiting, weights, n_rows = [], [], 0
+            waiting, beside, n_rows = [], [], 0
     if waiting:
         yield together()
 
 
-def _gathered(rows: Rows, device: str, batch: Any) -> tuple[list[Any], Any]:
+def _gathered(rows: Rows, device: str, batch: Any) -> tuple[list[Any], tuple[Any, Any]]:
     """Features and labels of a batch, as matrices in memory that the card can fetch from.
 
-    With them, weights, which stay here.
+    With them, weights and marks of people, which stay here.
     """
     records = Batch.of(batch, rows)
     if records.sparse or records.elsewhere:
@@ -70,7 +72,8 @@ def _gathered(rows: Rows, device: str, batch: Any) -> tuple[list[Any], Any]:
             "others; leave device out."
         )
     parts = zip(rows.groups, (records.data, records.labels), strict=False)
-    return [_locked(group, values, device) for group, values in parts], records.weights
+    moving = [_locked(group, values, device) for group, values in parts]
+    return moving, (records.weights, records.people)
 
 
 def _locked(group: Columns, values: Any, device: str) -> Any:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndis._validate import FloatArray
 from ndis.tables.arrays import on_host
 from ndis.tables.blocks import squared
 from ndis.tables.exact import GRID_NORM
@@ -25,8 +24,6 @@ _UP = 1.0 + 2.0**-23
 # Without limits a number is cut to so many grid units: squares of more would overflow, and one
 # giant row would turn the sums of all others into nonsense.
 GIANT = 2.0**400
-# The prime below 2^20 that takes the fingerprint of a row.
-PRIME = 1_048_573.0
 
 
 class Grid(NamedTuple):
@@ -114,16 +111,6 @@ def _coarse(values: Any) -> Any:
     """The nearest numbers of 24 bits."""
     large = values * (2.0**29 + 1.0)
     return large - (large - values)
-
-
-def residue(xp: Any, products: Any) -> Any:
-    """A fingerprint of each row k, which changes when the row does: w k modulo a prime."""
-    return products - xp.floor(products * (1.0 / PRIME)) * PRIME
-
-
-def mark_weights(n_features: int) -> FloatArray:
-    """The weights w of fingerprints, a column."""
-    return 1.0 + (np.arange(float(n_features))[:, None] * 617.0) % 1021.0
 
 
 def _into(function: Any, values: Any, *operands: Any) -> Any:

@@ -18,16 +18,7 @@ from ndis.tables.batches import Batch
 from ndis.tables.blocks import Block, SparseBlock, Stack, squared
 from ndis.tables.columns import Columns, Limits
 from ndis.tables.exact import BLOCK_ROWS, STACK_ROWS
-from ndis.tables.grid import (
-    GIANT,
-    Grid,
-    mark_weights,
-    residue,
-    shortened,
-    shortening,
-    tentative,
-    whole,
-)
+from ndis.tables.grid import GIANT, Grid, shortened, shortening, tentative, whole
 from ndis.tables.values import Kind, missing_values
 from ndis.tables.weights import Weighting
 
@@ -132,6 +123,14 @@ class Rows:
                 block.weight = weight
                 yield block
 
+    def on_grid(self, raw: Block) -> Block:
+        """The grid integers of a block of numbers as they are in the table, in memory."""
+        values = [part.copy(order="K") for part in (raw.features, raw.labels) if part is not None]
+        integers, shrink = self.features.to_grid(values[0])
+        block = Block(integers, self._labels(values, shrink))
+        block.weight = raw.weight
+        return block
+
     def _raw(self, *parts: Any) -> list[Any]:
         raw = [_raw(*pair) for pair in zip(self.groups, parts, strict=True)]
         return self._complete([beside(part, raw[0]) for part in raw])
@@ -161,23 +160,22 @@ class Rows:
 
         def measure(group: Columns, values: Any, intercept: bool, shrink: Any) -> Any:
             n, more = len(group.names), (values, intercept, shrink, group.grid(records))
-            weights = beside(mark_weights(n), records)
             with np.errstate(over="ignore"):  # of libraries that are made of numpy
-                *found, doubtful = fused(_measured, records)(xp, None, weights, *more)
+                *found, doubtful = fused(_measured, records)(xp, None, *more)
                 if not group.boxed and bool(xp.any(doubtful)):
                     whole_rows = _checked(xp, *more)[0]
                     squares = squared(xp, whole_rows)
                     factors = shortening(xp, squares, n, lambda index: whole_rows[:, index])
-                    *found, _ = fused(_measured, records)(xp, factors, weights, *more)
+                    *found, _ = fused(_measured, records)(xp, factors, *more)
             return found
 
-        shrink, integers, squares, marks, finite = measure(self.features, records, intercept, None)
+        shrink, integers, squares, finite = measure(self.features, records, intercept, None)
         labels = None
         if self.labels is not None:
             factor = shrink if self.weighted else None
             _, labels, *_, too = measure(self.labels, raw[0].T, False, factor)
             finite = finite & too
-        return Stack(integers, labels, squares, marks, ~finite)
+        return Stack(integers, labels, squares, ~finite)
 
     def _labels(self, raw: list[Any], shrink: Any) -> Any:
         if self.labels is None:
@@ -242,8 +240,8 @@ def _checked(xp: Any, part: Any, intercept: bool, shrink: Any, grid: Grid) -> tu
     return whole(xp, values, shrink, grid), xp.all(entries, axis=0)
 
 
-def _measured(xp: Any, factors: Any, weights: Any, *record: Any) -> tuple[Any, ...]:
-    """Factors, records on the grid, squared norms, fingerprints, what is finite: in one pass.
+def _measured(xp: Any, factors: Any, *record: Any) -> tuple[Any, ...]:
+    """Factors, records on the grid, squared norms, what is finite: in one pass.
 
     Last is which factors are in doubt, where none are given.
     """
@@ -253,8 +251,7 @@ def _measured(xp: Any, factors: Any, weights: Any, *record: Any) -> tuple[Any, .
         factors, doubtful = tentative(xp, squared(xp, integers), integers.shape[0])
     if factors is not None:
         integers = xp.round(integers * factors)
-    marks = residue(xp, xp.sum(integers * weights, axis=0))
-    return factors, integers, squared(xp, integers), marks, finite, doubtful
+    return factors, integers, squared(xp, integers), finite, doubtful
 
 
 def _raw(group: Columns, part: Any, scaled: bool = False) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import groupby
@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.tables.arrays import free_memory, on_host
-from ndis.tables.batches import complete
+from ndis.tables.arrays import on_host
+from ndis.tables.batches import Batch, complete
 from ndis.tables.blocks import Block, Stack
 from ndis.tables.device import moved, require_device
 from ndis.tables.exact import MOST_ROWS, Accumulator, ExactSum
 from ndis.tables.files import looks_like_a_value
-from ndis.tables.grid import mark_weights, residue
+from ndis.tables.kept import Kept, Packed, Packing
+from ndis.tables.marks import mark, summed
 from ndis.tables.progress import track
 from ndis.tables.rows import Rows
 from ndis.tables.sources import (
@@ -36,6 +37,8 @@ from ndis.tables.threads import map_in_order
 from ndis.tables.values import TEXT, Records
 from ndis.tables.weights import Counting, PersonCounts, Weighting
 
+# What is done with blocks before they are summed.
+Passing = Callable[[Iterable[Block]], Iterator[Block]]
 # What a function makes of a block: doubles that hold integers of at most 2^53, by name.
 Terms = Mapping[str, Any]
 # So many columns are listed where one is not there.
@@ -53,25 +56,40 @@ class Pass:
     raw: bool = False
 
     def __call__(self, batch: Any) -> Accumulator:
-        """The sums of one batch."""
+        """The sums of one batch, and the mark of its records."""
+        return self.sum(batch)
+
+    def sum(self, batch: Any, passing: Passing | None = None) -> Accumulator:
+        """The same; blocks go through `passing` on their way."""
         total = Accumulator()
-        rows = self.rows
-        if isinstance(batch, Block):
-            blocks: Any = [batch]
-        else:
-            blocks = rows.raw_blocks(batch) if self.raw else rows.blocks(batch, checked=False)
-        for weight, alike in groupby(blocks, lambda block: block.weight):
-            own = total if rows.weighting is None else Accumulator()
+        blocks = self._blocks(batch, total)
+        for weight, alike in groupby(
+            blocks if passing is None else passing(blocks), lambda block: block.weight
+        ):
+            own = total if self.rows.weighting is None else Accumulator()
             for block in alike:
                 own.add(self.function(block))
                 total.add({"_rows": np.array(float(block.n_rows))})
-                if not self.raw:
-                    own.add(fingerprint(block))
                 if isinstance(block, Stack):
                     total.add({"_odd": block.total(block.odd)})
             if own is not total:
                 total.merge(own.weighted(weight))
         return total
+
+    def _blocks(self, batch: Any, total: Accumulator) -> Iterator[Block]:
+        """The blocks of a batch, whose mark is added to the sums; or rows that were kept."""
+        if isinstance(batch, Packed):
+            block = batch.block()
+            yield block if self.raw or batch.ready else self.rows.on_grid(block)
+            return
+        records = Batch.of(batch, self.rows)
+        total.add({"_mark": mark(records)})
+        if records.people is not None:
+            total.add({"_people": summed(records.people)})
+        if self.raw:
+            yield from self.rows.raw_blocks(records)
+        else:
+            yield from self.rows.blocks(records, checked=False)
 
 
 @dataclass(frozen=True)
@@ -86,13 +104,20 @@ class PeoplePass:
         return self.rows.weighting.count(complete(batch, self.rows))
 
 
-def fingerprint(block: Block) -> dict[str, Any]:
-    """A number that changes when a row of the block changes: the sum of (w k mod prime)^2."""
-    xp = block.xp
-    if isinstance(block, Stack):
-        return {"_mark": block.total(block.marks * block.marks)}
-    marks = residue(xp, block.times(mark_weights(block.features.shape[0])))
-    return {"_mark": xp.sum(marks * marks)}
+@dataclass
+class Past:
+    """What the passes of one run have seen, whatever their recipes.
+
+    Attributes
+    ----------
+    seen : dict
+        The number of rows, and the mark of the columns that were read.
+    records : Kept or None
+        The numbers as they are in the table, where its limits had to be found first.
+    """
+
+    seen: dict[Any, Any] = field(default_factory=dict)
+    records: Kept | None = None
 
 
 class Table:
@@ -127,8 +152,8 @@ class Table:
         self.device: str | None = None
         self.weighting: Weighting | None = None
         self._people: dict[Any, PersonCounts] = {}
-        self._kept: list[Block] = []
-        self._seen: dict[str, Any] = {}
+        self._kept: Kept | None = None
+        self._past = Past()
 
     @classmethod
     def open(
@@ -235,7 +260,9 @@ class Table:
         """A view of the same table: its records become integers by this recipe."""
         view = self._view(self.columns, drop_missing)
         view._rows = replace(rows, drop_missing=view.drop_missing, weighting=self.weighting)
-        view._seen.update({name: seen for name, seen in self._seen.items() if name == "rows"})
+        # What was seen with one recipe holds for all others that read the same records.
+        if self._rows is not None and self._rows.drop_missing == view.drop_missing:
+            view._past = self._past
         return view
 
     def complete(self) -> Table:
@@ -267,7 +294,12 @@ class Table:
     # -- sums --------------------------------------------------------------------------------
 
     def sum(
-        self, function: Callable[[Block], Terms], *, raw: bool = False, what: str = "Reading"
+        self,
+        function: Callable[[Block], Terms],
+        *,
+        raw: bool = False,
+        again: bool = False,
+        what: str = "Reading",
     ) -> dict[str, ExactSum]:
         """Add up what a function makes of every block of rows, where the rows are.
 
@@ -281,30 +313,29 @@ class Table:
         raw : bool, default False
             Whether blocks hold the numbers as they are in the table, not clipped, scaled or
             rounded. The function must still return integers, such as counts.
+        again : bool, default False
+            Whether the rows will be summed again: they are kept for that (`ndis.tables.kept`).
         what : str
             What the progress bar says.
         """
         work = Pass(self._counted(), function, raw)
-        request = self._request()
         if self._source.reduce is not None:
-            total = self._source.reduce(request, work)
+            total = self._source.reduce(self._request(), work)
         else:
-            total = Accumulator()
-            with closing(self._work(request, raw, what)) as parts:
-                for part in map_in_order(work, parts, self._n_threads()):
-                    total.merge(part)
+            total = self._sum_here(work, again, what)
         sums = total.sums()
         if "_odd" in sums and sums.pop("_odd").value > 0:
             self._refuse_missing()
-        self._check(sums.pop("_rows", None), sums.pop("_mark", None))
+        self._check(sums)
         return sums
 
     def _counted(self) -> Rows:
         """The recipe for rows; where they have weights, with everybody's number of rows."""
         weighting = self.rows.weighting
         if weighting is not None and weighting.person is not None and weighting.counts is None:
-            counted = weighting.counted(self.count_people())
-            self._rows = replace(self.rows, weighting=counted)
+            counts = self.count_people()
+            self._rows = replace(self.rows, weighting=weighting.counted(counts))
+            self._past.seen["people"] = counts.mark
         return self.rows
 
     def count_people(self) -> PersonCounts:
@@ -339,29 +370,43 @@ class Table:
                 total.add(part)
         return total.total()
 
-    def _work(self, request: Request, raw: bool, what: str) -> Generator[Any]:
-        """What a pass works through: batches, or rows that stay on a card from pass to pass."""
-        if raw or not self.on_card:
-            yield from self._batches(request, what)
-        elif self._kept:
-            yield from self._kept
-        else:
-            kept, keeps = list[Block](), None
-            n_bytes = 8 * (5 + sum(len(group.names) for group in self.rows.groups))
-            for batch in self._batches(request, what):
-                for block in self.rows.blocks(batch, checked=False):
-                    if keeps is None:
-                        n_rows = self._source.n_rows or MOST_ROWS
-                        keeps = n_rows * n_bytes <= free_memory(block.features) // 2
-                    if keeps:
-                        kept.append(block)
-                    yield block
-            self._kept = kept
+    def _sum_here(self, work: Pass, again: bool, what: str) -> Accumulator:
+        """The sums of a table that is read here, or of its rows where they were kept."""
+        known = self._past.records if work.raw else self._kept
+        keep: Kept | None = None
+        # Of an array in memory numbers need not be kept as they are; on a card room is no question.
+        if known is None and (not self._source.nameless if work.raw else again or self.on_card):
+            keep = Kept() if again or not work.raw else None
+        packing = Packing(self.rows, work.raw)
 
-    def _batches(self, request: Request, what: str) -> Generator[Any]:
+        def summed(batch: Any) -> tuple[Accumulator, list[Packed]]:
+            packed = list[Packed]()
+
+            def passing(blocks: Iterable[Block]) -> Iterator[Block]:
+                for block in blocks:
+                    if keep is not None and keep.whole:
+                        packed.append(packing(block))
+                    yield block
+
+            return work.sum(batch, passing), packed
+
+        total, known = Accumulator(), known or self._past.records
+        with closing(self._batches(what) if known is None else known.blocks()) as batches:
+            for part, blocks in map_in_order(summed, batches, self._n_threads()):
+                total.merge(part)
+                if keep is not None:
+                    keep.extend(blocks)
+        if keep is not None and keep.whole:
+            if work.raw:
+                self._past.records = keep
+            else:
+                self._kept = keep
+        return total
+
+    def _batches(self, what: str) -> Generator[Any]:
         """The records, moved to the device that was asked for."""
-        reading = track(self._source.read(request), what, self._source.n_rows, size=_length)
-        with closing(reading) as batches:
+        request, n_rows = self._request(), self._source.n_rows
+        with closing(track(self._source.read(request), what, n_rows, size=_length)) as batches:
             if self.device is None:
                 yield from batches
             else:
@@ -377,7 +422,7 @@ class Table:
     @property
     def n_rows(self) -> int:
         """Number of rows of the last pass. It belongs to the owner of the data."""
-        return int(self._seen["rows"])
+        return int(self._past.seen["rows"])
 
     def measure(self, function: Callable[[Block], FloatArray], n_measures: int) -> FloatArray:
         """What a function makes of every row, in the table's order: shape (n_measures, n_rows).
@@ -395,13 +440,20 @@ class Table:
                 "person and sample_weight out."
             )
 
-        def measured(batch: Any) -> FloatArray:
-            parts = [on_host(function(block)) for block in self.rows.blocks(batch)]
-            return np.hstack([np.empty((n_measures, 0)), *parts])
+        def measured(batch: Any) -> tuple[FloatArray, Accumulator]:
+            records, seen = Batch.of(batch, self.rows), Accumulator()
+            parts = [on_host(function(block)) for block in self.rows.blocks(records)]
+            measures = np.hstack([np.empty((n_measures, 0)), *parts])
+            seen.add({"_mark": mark(records), "_rows": np.array(float(measures.shape[1]))})
+            return measures, seen
 
-        with closing(self._batches(self._request(), "Measuring rows")) as batches:
-            parts = list(map_in_order(measured, batches, self._n_threads()))
-        return np.hstack([np.empty((n_measures, 0)), *parts])
+        measures, total = [np.empty((n_measures, 0))], Accumulator()
+        with closing(self._batches("Measuring rows")) as batches:
+            for measures_of, seen in map_in_order(measured, batches, self._n_threads()):
+                measures.append(measures_of)
+                total.merge(seen)
+        self._check(total.sums())
+        return np.hstack(measures)
 
     def blocks(self, *, raw: bool = False) -> Iterator[Block]:
         """The blocks of rows, in the table's order, in this process; by weight within a batch."""
@@ -433,15 +485,20 @@ class Table:
         wide = len(self.rows.features.names) > 1024
         return 1 if wide or self.on_card else None
 
-    def _check(self, n_rows: ExactSum | None, mark: ExactSum | None) -> None:
-        """A pass must see what the passes before it saw."""
+    def _check(self, sums: dict[str, ExactSum]) -> None:
+        """A pass must see what the passes before it saw; takes what tells that from its sums."""
+        n_rows, seen, people = (sums.pop(name, None) for name in ("_rows", "_mark", "_people"))
         if n_rows is None or not n_rows.value > 0:
             raise ValueError("The table has no rows; hand over at least one.")
         if n_rows.value > MOST_ROWS:
             raise ValueError(f"Expected at most {MOST_ROWS} rows, got more; split the table.")
-        now = {"rows": int(n_rows.value)} | ({} if mark is None else {"mark": mark})
+        now: dict[Any, Any] = {"rows": int(n_rows.value)}
+        if seen is not None:  # something was read
+            now[self.rows.columns, tuple(self.rows.levels.items())] = seen
+        if people is not None:  # whose records were counted before
+            now["people"] = people
         for name, value in now.items():
-            if self._seen.setdefault(name, value) != value:
+            if self._past.seen.setdefault(name, value) != value:
                 raise ValueError(
                     "The table changed between two passes over it; hand over one that nobody "
                     "writes to and that gives the same rows each time it is read."

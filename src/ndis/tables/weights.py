@@ -12,6 +12,7 @@ with gaps are left out, so that a weight depends on that person's records alone.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import count, positive
-from ndis.tables.exact import ONE
+from ndis.tables.exact import ONE, Accumulator, ExactSum
+from ndis.tables.marks import summed
 from ndis.tables.values import NUMBER, TEXT, Kind, missing_values, numbers
 
 if TYPE_CHECKING:
@@ -118,6 +120,12 @@ class Weighting:
             known = self.counts.of(ids(self.person, batch.column(self.person)))
             weights //= rounded_up(np.maximum(known, self.rows_per_person))
         return weights if self.sample_weight is None else rounded_down(weights)
+
+    def marks(self, batch: Any) -> Integers | None:
+        """The mark of the person of each record of a batch (see `ndis.tables.marks`)."""
+        if self.person is None:
+            return None
+        return _marks(ids(self.person, batch.column(self.person)))
 
     def _sampled(self, column: Any) -> Integers:
         """w / max_weight on the grid, rounded down; a larger one is one."""
@@ -277,6 +285,15 @@ class PersonCounts:
         return Lookup(str(kind), dict(zip(key.to_pylist(), counts.tolist(), strict=True)), None)
 
     @property
+    def mark(self) -> ExactSum:
+        """The sum of the marks of the people of all records that were counted."""
+        total = Accumulator()
+        for batch in [] if self.table is None else self.table.to_batches(max_chunksize=_PENDING):
+            times = batch.column("n").to_numpy().astype(np.int64)
+            total.add({"people": summed(_marks(batch.column("id")), times)})
+        return total.sums().get("people", ExactSum.of(np.zeros(2)))
+
+    @property
     def n_people(self) -> int:
         """How many people there are."""
         return 0 if self.table is None else int(self.table.num_rows)
@@ -322,6 +339,19 @@ class Lookup:
         wanted = _whole(found)
         place = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
         return np.where(self.keys[place] == wanted, self.counts[place], 1)
+
+
+def _marks(found: Any) -> Integers:
+    """A mark of each id: the same in every process."""
+    import pyarrow as pa
+
+    if pa.types.is_integer(found.type) or pa.types.is_date32(found.type):
+        return _whole(found).astype(np.int64)
+    coded = found.dictionary_encode()
+    texts = (key.encode() if isinstance(key, str) else key for key in coded.dictionary.to_pylist())
+    hashed = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
+    each = np.frombuffer(hashed, np.dtype("<i8")).astype(np.int64)
+    return np.asarray(each[coded.indices.to_numpy()])
 
 
 def _whole(found: Any) -> Integers:

@@ -790,11 +790,12 @@ def noisy_spread(
 def study(table: Table, intercept: bool) -> dict[str, ExactSum]:
     """Exact sums, or moments without an intercept: the pass in which all that can fail fails."""
     if intercept:
-        return table.sum(totals, what="Reading the table")
+        return table.sum(totals, again=True, what="Reading the table")
     return read_norms(table, None)
 
 
 def read_norms(table: Table, center: FloatArray | None) -> dict[str, ExactSum]:
     """Norms, with moments for all cuts; on a card, where a pass costs less than a matrix, alone."""
     ladder = CutMoments(n_cuts(len(table.rows.features.names)), center)
-    return table.sum(CutNorms(center) if table.on_card else ladder, what="Reading norms")
+    norms = CutNorms(center) if table.on_card else ladder
+    return table.sum(norms, again=True, what="Reading norms")

@@ -1,0 +1,192 @@
+"""Rows that one pass has made and later ones use again: in memory, in a scratch file, on a card.
+
+Rows on the grid are whole numbers below a public bound. They are kept in the narrowest type that
+holds all of these, which depends on public parameters alone, in up to an eighth of the memory;
+records whose limits are still to be found are kept as they are, in up to another. What is more goes
+to a scratch file: its folder is named by the environment variable NDIS_SCRATCH, or is that of
+temporary files; only the owner may read it, and it has no name, so that it is gone when the program
+ends, however it ends. With NDIS_SCRATCH=none, or where the disk is full, the table is read again in
+every pass. On a card rows take up to half of the free memory.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import weakref
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ndis.tables.arrays import free_memory
+from ndis.tables.blocks import Block, SparseBlock, Stack
+from ndis.tables.exact import GRID_NORM
+from ndis.tables.rows import Rows
+
+# Kept are up to one part in so many of the memory.
+_SHARE = 8
+
+
+def memory() -> int:
+    """Bytes of memory that this program may use: those of the machine, or of its container."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+    except OSError:
+        return total
+    return min(total, int(limit)) if limit.isdigit() else total
+
+
+class Packed(NamedTuple):
+    """A block in little memory: the arrays that it is made of, and how it is made of them."""
+
+    arrays: list[Any]
+    make: Callable[[list[Any]], Block]
+    ready: bool  # whether its rows are on the grid
+
+    @property
+    def n_bytes(self) -> int:
+        """How much memory it takes."""
+        widths = (getattr(array.dtype, "itemsize", 8) for array in self.arrays)
+        return sum(width * math.prod(x.shape) for x, width in zip(self.arrays, widths, strict=True))
+
+    def block(self) -> Block:
+        """The block."""
+        return self.make(self.arrays)
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How blocks of a recipe's rows are kept: as numbers of its narrowest type, or as they are."""
+
+    rows: Rows
+    raw: bool = False
+
+    def __call__(self, block: Block) -> Packed:
+        """The block to be kept."""
+        weight = block.weight
+        if isinstance(block, Stack):
+            return Packed([block.features], lambda _: block, True)
+        if isinstance(block, SparseBlock):
+            own, shape, shift = block.rows, block.rows.shape, block.shift
+            arrays = [own.data.astype(np.int32), own.indices, own.indptr]
+
+            def make(arrays: list[Any]) -> Block:
+                from scipy import sparse
+
+                data, indices, indptr, *labels = arrays
+                own = (data.astype(np.float64), indices, indptr)
+                rows = sparse.csr_array(own, shape=shape)
+                block = SparseBlock(rows, shift, *map(_doubles, labels))
+                return _weighing(block, weight)
+        else:
+            arrays = [self._narrow(block.features, 0)]
+
+            def make(arrays: list[Any]) -> Block:
+                return _weighing(Block(*map(_doubles, arrays)), weight)
+
+        if block.labels is not None:
+            arrays.append(self._narrow(block.labels, 1))
+        return Packed(arrays, make, not self.raw)
+
+    def _narrow(self, values: Any, group: int) -> Any:
+        columns = self.rows.groups[group]
+        if self.raw:
+            return values
+        # Rounding may add one to what limits become, and rows are never longer than the grid.
+        most = min(columns.units + 1.0, GRID_NORM) if columns.boxed else GRID_NORM
+        return values.astype(np.int16 if most < 2**15 else np.int32, order="K")
+
+
+def _doubles(values: Any) -> Any:
+    return values if values.dtype == np.float64 else values.astype(np.float64, order="K")
+
+
+def _weighing(block: Block, weight: int) -> Block:
+    block.weight = weight
+    return block
+
+
+class Kept:
+    """The blocks of a pass, in its order, if there is room for all of them."""
+
+    def __init__(self) -> None:
+        self._blocks: list[Packed] = []
+        self._n_bytes, self._most = 0, -1
+        self._file: Scratch | None = None
+        self.whole = True
+
+    def extend(self, blocks: Iterable[Packed]) -> None:
+        """Keep more blocks; none at all where there is no room for one of them."""
+        for packed in blocks:
+            if self.whole:
+                self._add(packed)
+
+    def _add(self, packed: Packed) -> None:
+        on_card = not isinstance(packed.arrays[0], np.ndarray)
+        if self._most < 0:
+            first = packed.arrays[0]
+            self._most = free_memory(first) // 2 if on_card else memory() // _SHARE
+        self._n_bytes += packed.n_bytes
+        if self._n_bytes > self._most:
+            stored = None if on_card else self._stored(packed)
+            if stored is None:
+                self._blocks, self.whole = [], False
+                return
+            packed = stored
+        self._blocks.append(packed)
+
+    def blocks(self) -> Generator[Packed]:
+        """The blocks."""
+        yield from self._blocks
+
+    def _stored(self, packed: Packed) -> Packed | None:
+        """The block in a scratch file; None where there is none, or no room in it."""
+        folder = os.environ.get("NDIS_SCRATCH") or None
+        if folder == "none":
+            return None
+        try:
+            if self._file is None:
+                self._file = Scratch(folder)
+            places = [self._file.write(array) for array in packed.arrays]
+        except OSError:
+            return None
+        file, make = self._file, packed.make
+
+        def read(_: list[Any]) -> Block:
+            return make([file.read(*place) for place in places])
+
+        return Packed([], read, packed.ready)
+
+
+class Scratch:
+    """A file without a name, which only its owner may read; gone as soon as nobody needs it."""
+
+    def __init__(self, folder: str | None) -> None:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            self.descriptor = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self.descriptor)
+
+    def write(self, array: Any) -> tuple[int, Any, Any, bool]:
+        """Add an array at the end; what `read` needs to find it."""
+        by_column = array.ndim == 2 and not array.flags.c_contiguous
+        flat: Any = np.ascontiguousarray(array.T if by_column else array)
+        place, left = os.lseek(self.descriptor, 0, os.SEEK_END), memoryview(flat).cast("B")
+        while len(left):
+            left = left[os.write(self.descriptor, left) :]
+        return place, flat.dtype, flat.shape, by_column
+
+    def read(self, place: int, dtype: Any, shape: Any, by_column: bool) -> Any:
+        """An array, in the order in which it lay in memory; several threads may read at once."""
+        flat: Any = np.empty(shape, dtype)
+        left = memoryview(flat).cast("B")
+        while len(left):
+            n = os.preadv(self.descriptor, [left], place)
+            if n == 0:
+                raise OSError("A scratch file of ndis has become shorter; start again.")
+            left, place = left[n:], place + n
+        return flat.T if by_column else flat

@@ -1,0 +1,166 @@
+"""Rows that are kept for later passes: the source is read once, wherever they lie."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from scipy import sparse
+
+from ndis import PrivateLeastSquares, PrivateLogisticRegression
+from ndis.tables import Columns, Rows, Table, kept, moments
+from ndis.tables.kept import Kept, Packing, memory
+from ndis.tables.sums import CutGram, totals
+
+N = 10_000
+
+
+def matrix(d: int = 5) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(N, d))
+
+
+def a_table(source: Any, names: Any = None, **recipe: Any) -> Table:
+    table = Table.open(source, names)
+    label = Columns(["y"], limits={"y": (-2, 2)})
+    names = [name for name in table.columns if name != "y"]
+    return table.with_rows(Rows(Columns(names, **{"norm": 2.0, **recipe}), label))
+
+
+@pytest.fixture(params=["memory", "scratch", "nowhere"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> str:
+    if request.param != "memory":
+        monkeypatch.setattr(kept, "memory", lambda: 8 * 100_000)
+    scratch = {"nowhere": "none", "memory": "/nowhere", "scratch": str(tmp_path)}
+    monkeypatch.setenv("NDIS_SCRATCH", scratch[request.param])
+    return str(request.param)
+
+
+def reads_of(frame: pa.Table) -> tuple[Any, list[int]]:
+    """A function that yields batches, and how often it was called."""
+    calls: list[int] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        calls.append(1)
+        return iter(frame.to_batches(max_chunksize=3000))
+
+    return batches, calls
+
+
+@pytest.mark.parametrize("recipe", [{}, {"norm": None, "limits": dict.fromkeys("abcde", (-1, 1))}])
+def test_later_passes_have_the_same_bits_and_do_not_read(place: str, recipe: Any) -> None:
+    values = matrix(6)
+    frame = pa.table(dict(zip("abcdey", values.T, strict=True)))
+    batches, calls = reads_of(frame)
+    again, plain = a_table(batches, **recipe), a_table(frame, **recipe)
+    opened = len(calls)
+    again.sum(totals, again=True)
+    for function in (moments, CutGram(3), CutGram(2)):
+        found, expected = again.sum(function), plain.sum(function)
+        assert all(found[name] == expected[name] for name in expected)
+    assert len(calls) - opened == (4 if place == "nowhere" else 1)
+
+
+def test_sparse_rows_stay_sparse_where_they_are_kept(place: str) -> None:
+    values = sparse.random_array((N, 6), density=0.1, rng=1).tocsr()
+    labels = np.linspace(-1, 1, N)
+    again, plain = (
+        Table.open(values, [*"abcdef", "y"], labels=labels).with_rows(
+            Rows(Columns("abcdef", norm=1.0), Columns(["y"], limits={"y": (-1, 1)}))
+        )
+        for _ in range(2)
+    )
+    again.sum(totals, again=True)
+    for name, expected in plain.sum(moments).items():
+        assert again.sum(moments)[name] == expected
+
+
+def test_a_scratch_file_is_its_owners_and_has_no_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setattr(kept, "memory", lambda: 0)
+    monkeypatch.setenv("NDIS_SCRATCH", str(tmp_path))
+    table = a_table(pa.table(dict(zip("aby", matrix(3).T, strict=True))))
+    table.sum(totals, again=True)
+    assert table._kept is not None
+    file = table._kept._file
+    assert file is not None
+    status = os.fstat(file.descriptor)
+    assert (status.st_mode & 0o777, status.st_nlink) == (0o600, 0)
+    assert status.st_dev == tmp_path.stat().st_dev
+    assert list(tmp_path.iterdir()) == []
+    assert status.st_size == 4 * 3 * N
+
+
+def test_a_full_disk_costs_time_but_no_release(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    def full(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kept, "memory", lambda: 0)
+    monkeypatch.setenv("NDIS_SCRATCH", str(tmp_path))
+    monkeypatch.setattr(os, "write", full)
+    batches, calls = reads_of(pa.table(dict(zip("aby", matrix(3).T, strict=True))))
+    table = a_table(batches)
+    before = len(calls)
+    for _ in range(2):
+        table.sum(totals, again=True)
+    assert len(calls) - before == 2
+
+
+@pytest.mark.parametrize(("d", "kind"), [(10, np.int32), (1023, np.int32), (1030, np.int16)])
+def test_rows_are_kept_in_the_narrowest_type_of_public_bounds(d: int, kind: Any) -> None:
+    names = [f"x{j}" for j in range(d)]
+    rows = Rows(Columns(names, limits=dict.fromkeys(names, (-1, 1))))
+    # The longest row there is, and the shortest.
+    (block,) = rows.blocks(np.vstack([np.ones((1, d)), np.zeros((1, d))]))
+    packed = Packing(rows)(block)
+    assert packed.arrays[0].dtype == kind
+    np.testing.assert_array_equal(packed.block().features, block.features)
+    assert packed.block().features.dtype == np.float64
+
+
+def test_text_is_parsed_once_also_where_limits_are_found(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pa.table(dict(zip("aby", matrix(3).T, strict=True)))
+    pa.csv.write_csv(frame, tmp_path / "t.csv")
+    opened = []
+    read = pa.csv.open_csv
+    monkeypatch.setattr(pa.csv, "open_csv", lambda *a, **k: opened.append(1) or read(*a, **k))
+    asked = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0, "columns": ["a", "b", "y"]}
+    model = PrivateLeastSquares(limits="private", **asked)
+    model.fit(tmp_path / "t.csv", "y")
+    assert len(opened) == 2  # the names, and the records
+    expected = PrivateLeastSquares(limits="private", **asked).fit(frame, "y")
+    for name, array in expected.release_.arrays.items():
+        np.testing.assert_array_equal(model.release_.arrays[name], array)
+
+
+@pytest.mark.parametrize("found", [False, True])
+def test_a_fit_has_the_same_bits_wherever_rows_are_kept(place: str, found: bool) -> None:
+    values = matrix(2)
+    frame = pa.table({"a": values[:, 0], "b": values[:, 1], "y": (values[:, 0] > 0) * 1.0})
+    limits: Any = "private" if found else {"a": (-3, 3), "b": (-3, 3)}
+    model = PrivateLogisticRegression(
+        limits=limits, classes=[0, 1], epsilon=1.0, delta=1e-6, random_state=0
+    )
+    assert EXPECTED.setdefault(found, model.fit(frame, "y").coef_.tolist()) == model.coef_.tolist()
+
+
+EXPECTED: dict[bool, Any] = {}
+
+
+def test_the_memory_is_that_of_the_machine_at_most() -> None:
+    pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < memory() <= pages
+    assert tempfile.gettempdir()
+    empty = Kept()
+    assert empty.whole
+    assert list(empty.blocks()) == []
