@@ -33,6 +33,7 @@ from ndis.mechanisms.processes import PrivateGaussianProcess as PrivateGaussianP
 from ndis.mechanisms.projection import PrivateProjection as PrivateProjection
 from ndis.mechanisms.regression import PrivateLeastSquares as PrivateLeastSquares
 from ndis.mechanisms.sketch import Sketch as Sketch
+from ndis.mechanisms.summary import PrivateSummary as PrivateSummary
 from ndis.release import Release as Release
 from ndis.risk import Risk as Risk
 

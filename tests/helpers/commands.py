@@ -28,6 +28,7 @@ RELEASES = {
     "pca": ("people.csv", *LIMITS),
     "projection": ("people.csv", *LIMITS, "--limits", "y=-2:2", "--n-components", "50"),
     "limits": ("people.csv", "--columns", "a,b"),
+    "summary": ("people.csv", "--by", "sick", "--levels", "sick=0,1", "--limits", "a=-1:1"),
     "graph": ("edges.csv", "--nodes", "5"),
     "gaussian": ("answers.csv", *ANSWERS),
     "noise": ("answers.csv", *ANSWERS),

@@ -25,6 +25,8 @@ def make(case: Case, **more: Any) -> Any:
 
 READERS = (TableEstimator, MultiPartyRegression)
 CASES = [case for case in all_cases() if isinstance(make(case), READERS)]
+# Cases that read no column of numbers, whatever is in it.
+WITHOUT_NUMBERS = ("summary, counts",)
 PRIVATE = {"limits": "private", "data_norm": None}
 
 
@@ -88,8 +90,10 @@ def hostile(case: Case, change: Callable[[np.ndarray], np.ndarray]) -> tuple[Any
     """The data of a case with other numbers; classes stay what they are."""
     X, *y = case.data()
     if isinstance(X, pa.Table):
-        columns = {name: change(X[name].to_numpy().copy()) for name in X.column_names}
-        return (pa.table(columns), *y)
+        columns = {name: X[name].to_numpy().copy() for name in X.column_names}
+        numbers = {k: change(v) for k, v in columns.items() if v.dtype.kind == "f"}
+        n_rows = len(next(iter(numbers.values())))
+        return (pa.table({**{k: v[:n_rows] for k, v in columns.items()}, **numbers}), *y)
     n_rows = len(change(X))
     keeps = [part if np.issubdtype(part.dtype, np.integer) else change(part) for part in y]
     return (change(X), *(part[:n_rows] for part in keeps))
@@ -120,7 +124,7 @@ def refused_or_released(model: Any, data: tuple[Any, ...], size: Any, folder: Pa
 def test_hostile_tables(case: Case, more: dict[str, Any], name: str, tmp_path: Path) -> None:
     data = hostile(case, HOSTILE[name])
     released = refused_or_released(make(case, **more), data, size_of(case), tmp_path)
-    if name in ("missing", "infinite", "no rows"):
+    if name == "no rows" or (name in ("missing", "infinite") and case.name not in WITHOUT_NUMBERS):
         assert not released
 
 

@@ -507,11 +507,22 @@ def log_ratio(here: Transcript, there: Transcript, hidden: int = 0) -> float:
             spacing = np.maximum(grid_spacing(first.public[0]), np.spacing(np.abs(first.answer)))
             total += float(np.sum(steps * (noise + 0.5 * steps)))
             total -= float(np.sum(np.abs(steps) * spacing / scales)) * 0.5
+        elif first.function == "add_laplace_noise":
+            total += _laplace_ratio(first, second)
         elif first.function in ("draw_sketch", "draw_combinations"):
             total += _sketch_ratio(first, second)
         elif place + 1 < len(pairs):
             return -math.inf
     return total - _ROUNDING * (1.0 + abs(total))
+
+
+def _laplace_ratio(here: Question, there: Question) -> float:
+    """|x - v'| - |x - v| changes by at most the length of a cell within it."""
+    scale, moved = here.public[0], _moved(here, there)
+    away = sum((-part for part in parts_of(here.values["values"])), here.answer)
+    spacing = np.maximum(grid_spacing(scale), np.spacing(np.abs(here.answer)))
+    gained = np.abs(away + moved) - np.abs(away) - spacing * (moved != 0)
+    return float(np.sum(gained) / scale)
 
 
 def _sketch_ratio(here: Question, there: Question) -> float:

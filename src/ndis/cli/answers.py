@@ -31,13 +31,16 @@ class Answer(NamedTuple):
     """A table of answers: a title, the headings, and rows of a name and numbers.
 
     A row may be shorter than the headings, where no more is known; numbers that the noise hides are
-    NaN. A note below says what the numbers are.
+    NaN. A note below says what the numbers are. Answers with `keys`, the words that name each row,
+    are one long table in CSV, whose first line is `long`.
     """
 
     title: str
     headings: Sequence[str]
     rows: Sequence[tuple[str, Sequence[float]]]
     note: str = ""
+    keys: Sequence[Sequence[Any]] = ()
+    long: Sequence[str] = ()
 
 
 def table(title: str, headings: Iterable[str], names: Iterable[Any], matrix: Any) -> Answer:
@@ -48,7 +51,7 @@ def table(title: str, headings: Iterable[str], names: Iterable[Any], matrix: Any
 
 def shown(answers: Sequence[Answer]) -> Iterator[str | Shown]:
     """Answers as tables, as far as they fit onto a screen."""
-    for title, headings, rows, note in answers:
+    for title, headings, rows, note, *_ in answers:
         if len(headings) > _MOST_COLUMNS or len(rows) > _MOST_ROWS:
             yield f"{title}: {len(rows)} x {len(headings)} numbers, see --csv or --json"
         else:
@@ -76,7 +79,7 @@ def as_document(answers: Sequence[Answer]) -> dict[str, Any]:
 
     return {
         title: {name: dict(zip(headings, known(row), strict=False)) for name, row in rows}
-        for title, headings, rows, _ in answers
+        for title, headings, rows, *_ in answers
     }
 
 
@@ -113,12 +116,15 @@ class Answers(Reply):
             return
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
-        for title, headings, rows, _ in self.answers:
-            lines.writerow(map(harmless, [title, *headings]))
-            lines.writerows(
-                [harmless(name), *("" if math.isnan(value) else repr(value) for value in row)]
-                for name, row in rows
-            )
+        before: Sequence[str] = ()
+        for title, headings, rows, _, keys, long in self.answers:
+            first = long or [title, *headings]
+            if not long or first != before:
+                lines.writerow(map(harmless, first))
+            before = first
+            for (_, row), key in zip(rows, keys or [[name] for name, _ in rows], strict=True):
+                numbers = ("" if math.isnan(value) else repr(value) for value in row)
+                lines.writerow([*(harmless(str(word)) for word in key), *numbers])
         echo(text.getvalue().rstrip("\n"))
 
 
@@ -288,6 +294,29 @@ def _regression(told: Any) -> Iterator[Answer]:
     yield fit._replace(rows=[*fit.rows, *tests])
 
 
+def _summary(model: Any) -> Iterator[Answer]:
+    """A table for each column and statistic, with a row for each group."""
+    told, by = model.to_columns(), list(model.by)
+    words = [*by, "column", "statistic", "level"]
+    numbers = [name for name in told if name not in words]
+    found: dict[tuple[str, ...], list[int]] = {}
+    for place, key in enumerate(zip(*(told[name] for name in words[-3:]), strict=True)):
+        found.setdefault(key, []).append(place)
+    for (column, statistic, level), places in found.items():
+        title = " ".join(filter(None, [statistic, column and f"of {column}", level]))
+        groups = [[str(told[name][place]) for name in by] for place in places]
+        yield Answer(
+            title,
+            _INTERVAL,
+            [
+                (", ".join(filter(None, group)) or "total", [told[n][place] for n in numbers])
+                for group, place in zip(groups, places, strict=True)
+            ],
+            keys=[[*group, column, statistic, level] for group in groups],
+            long=[*words, *numbers],
+        )
+
+
 def _sketch(model: Any) -> Iterator[Answer]:
     sketch = model.sketch_
     yield from matrix_with_errors("Gram matrix", sketch.columns, sketch.gram())
@@ -345,6 +374,7 @@ def matrix_with_errors(title: str, names: Sequence[str], estimate: Any) -> Itera
 
 # By the first of these that a fitted estimator has.
 _SAY = {
+    "to_columns": _summary,
     "limits_": _limits,
     "intervals": _intervals,
     "noise_variance_": _process,

@@ -205,6 +205,7 @@ class Kinds(Mapping[str, Kind]):
 
 
 KINDS = Kinds(
+    summary="PrivateSummary",
     regression="PrivateLeastSquares",
     logistic="PrivateLogisticRegression",
     process="PrivateGaussianProcess",

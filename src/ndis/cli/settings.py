@@ -80,6 +80,10 @@ def _words(value: Any) -> list[str]:
     return [str(word) for word in value]
 
 
+def _items(value: Any) -> list[Any]:
+    return list(_words(value) if isinstance(value, str) else value)
+
+
 def _switch(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError
@@ -182,6 +186,9 @@ COUNT_OR_WORD = Option(str, _whole_or_word, "COUNT", "a whole number or a word s
 PATH = Option(str, Path, "PATH", "a path")
 WORDS = Option(str, _words, "A,B,...", "words separated by commas")
 VALUES = Option(str, _values, "A,B,...", "values separated by commas")
+NUMBERS = Option(
+    str, lambda value: [_number(word) for word in _items(value)], "A,B,...", "numbers with commas"
+)
 SWITCH = Option(bool, _switch, None, "true or false")
 LEVELS = Option(
     list[str],
@@ -218,6 +225,8 @@ _OF_TYPES = {str: WORD, int: COUNT, float: NUMBER, bool: SWITCH, Path: PATH}
 # Parameters whose type alone does not say how they are written.
 BY_NAME = {
     "columns": WORDS,
+    "by": WORDS,
+    "quantiles": NUMBERS,
     "names": WORDS,
     "levels": LEVELS,
     "limits": LIMITS,

@@ -50,7 +50,7 @@ def _is_text(source: str) -> bool:
 
 def name_columns(settings: Settings) -> Settings:
     """The columns to read are those that were named, wherever that was."""
-    limits, label = settings.get("limits"), settings.get("label")
+    limits, label, by = settings.get("limits"), settings.get("label"), settings.get("by", [])
     if isinstance(limits, Mapping):
         for name in settings.get("levels", {}):
             if name in limits:
@@ -58,9 +58,11 @@ def name_columns(settings: Settings) -> Settings:
                     f"Expected limits or levels of {name!r}, got both; numbers and dates have "
                     "limits, text has levels."
                 )
-    if "columns" in settings or not isinstance(limits, Mapping):
+    known = isinstance(limits, Mapping) or (limits is None and bool(by))
+    if "columns" in settings or not known:
         return settings
-    named = [name for name in (*limits, *settings.get("levels", {})) if name != label]
+    listed = dict.fromkeys([*by, *(limits or {}), *settings.get("levels", {})])
+    named = [name for name in listed if name != label]
     return Settings({**settings, "columns": [*named, *([] if label is None else [label])]})
 
 

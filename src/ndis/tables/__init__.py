@@ -5,6 +5,7 @@ from ndis.tables.blocks import Block
 from ndis.tables.columns import PRIVATE, Columns, known_levels
 from ndis.tables.edges import Edges, read_edges
 from ndis.tables.exact import GRID_NORM, MOST_ROWS, ExactSum
+from ndis.tables.groups import Cells, GroupCounts, GroupMoments, Positions
 from ndis.tables.leverage import joint_gram, leverage_error, leverages
 from ndis.tables.progress import track
 from ndis.tables.rows import Rows
@@ -30,10 +31,14 @@ __all__ = [
     "PRIVATE",
     "Below",
     "Block",
+    "Cells",
     "Columns",
     "Edges",
     "ExactSum",
+    "GroupCounts",
+    "GroupMoments",
     "PersonCounts",
+    "Positions",
     "Rows",
     "Scores",
     "Table",

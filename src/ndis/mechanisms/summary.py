@@ -1,0 +1,800 @@
+"""Counts, means, deviations, quantiles and shares by group, from one budget.
+
+Whatever is asked is a **block** of numbers to which a record adds coordinates that are never
+negative and add up to one: the bin it is in, its level, or, of a number -1 <= t <= 1, Bernstein's
+(1-t)^2/4, (1-t^2)/2, (1+t)^2/4. So a record moves each block by one, in the sum of absolute values
+and in the Euclidean norm, and groups cost nothing: a record is in one. Laplace noise with
+sum over blocks 1/scale = epsilon, or normal noise with sum over blocks 1/scale^2 = D^2, whichever
+is smaller; normal noise takes Lagrange's coordinates t(t-1)/2, 1-t^2, t(t+1)/2, whose squares add
+up to at most one. The sums of (1, t, t^2) follow from either, and each block counts the rows.
+
+Wide limits cost noise. With `refine` a part of the budget first finds where each group's values
+lie, and its values are clipped to a neighbourhood of that before they are summed.
+docs/proofs/summary.md has the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.calibration import ROUND_UP, shift_profile
+from ndis.guarantee import NeighbourRelation
+from ndis.loss import PrivacyLoss
+from ndis.mechanisms import laws, tree
+from ndis.mechanisms.intervals import COVERED, UNKNOWN
+from ndis.mechanisms.run import Forecast, Plan, Run
+from ndis.mechanisms.summary_answers import (
+    FIELDS,
+    CellSums,
+    checked,
+    groupings,
+    lines,
+    not_negative,
+)
+from ndis.mechanisms.tabular import TableEstimator
+from ndis.mechanisms.target import LIMITS, Part, Target, chosen_noise
+from ndis.randomness import add_laplace_noise, add_noise
+from ndis.tables import (
+    Cells,
+    Columns,
+    ExactSum,
+    GroupCounts,
+    GroupMoments,
+    Positions,
+    Rows,
+    Table,
+    Together,
+)
+from ndis.tables.groups import STEPS
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+# What finding out where values lie gets, beside one for each question about a column.
+_PLACES_SHARE = 0.1
+_N_PLACES = 64
+# Bins are looked at alone and together with neighbours, and taken to hold rows if they would not
+# without any but with this probability, in any window of a cell. No value is clipped that is closer
+# to the centre than so many spreads of a group.
+_MISTAKE, _WINDOWS, _REACH = 0.01, (1, 2, 4, 8), 5.0
+# What a forecast assumes: the spread of a column, in half-widths of its limits.
+_NARROW = 0.04
+# Values further out are kept as long as the noise of a mean stays below this share of its sampling
+# error.
+_BESIDE_SAMPLING = 0.4
+# Coordinates of (1, t, t^2) in units of 1/_UNITS: Bernstein's add up to one and are not negative,
+# the squares of Lagrange's add up to at most one.
+_COORDINATES = {
+    "laplace": np.array([[1, -2, 1], [2, 0, -2], [1, 2, 1]]),
+    "gaussian": np.array([[0, -1, 1], [2, 0, -2], [0, 1, 1]]),
+}
+_UNITS = {"laplace": 4, "gaussian": 2}
+# How far two records of one group are apart in Lagrange's coordinates at most: with u = s - t and
+# w = s + t the squared distance is u^2 (1 + 3 w^2)/2, where |u| + |w| <= 2, and largest here.
+_FAR = (9.0 - math.sqrt(3.0)) / 6.0
+_APART = _FAR * math.sqrt(0.5 * (1.0 + 3.0 * (2.0 - _FAR) ** 2)) * (1.0 + 1e-12)
+_REPLACE = str(NeighbourRelation.REPLACE)
+OTHER = "other"
+
+
+class Asked(NamedTuple):
+    """One part of what is bought: so many blocks, and how much of the budget it deserves."""
+
+    name: str
+    blocks: int
+    weight: float
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateSummary(TableEstimator):
+    """Counts, means, standard deviations, quantiles and shares of levels, by group and in all.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        What is to be promised, for everything that is released together.
+    by : sequence of str
+        The columns whose levels are the groups. Every margin and the total are told too.
+    limits : mapping of str to (low, high), sequence of pairs, one pair, or "private", optional
+        The public limits of every numeric column to be summarised; values are clipped to them.
+        "private", also instead of a pair: a part of the budget finds them.
+    levels : mapping of str to sequence, optional
+        Public levels of the columns in `by`, and of columns whose levels are to be counted.
+    quantiles : sequence of float
+        Shares such as 0.5 for the median. All quantiles together cost what one costs.
+    columns : sequence of str, optional
+        The columns to read; those in `by`, `limits` and `levels` if not given.
+    unlisted : {"total", "other"}
+        Rows whose level of a column in `by` is not listed: in no group and counted in the total, or
+        in a group named "other".
+    refine : bool, default False
+        Whether a part of the budget finds where the values of each group lie, and values far from
+        there are clipped, so that noise follows their spread and not the limits. It pays if limits
+        are much wider than that and values have one hump; rows beyond it would be lost.
+    method : {"auto", "laplace", "gaussian"}
+        The law of the noise; "auto" takes the one with the smaller variance.
+    relation : {"add-remove", "replace"}
+        Who is protected: the presence of a row, or what it says.
+    noise_scale, random_state, ledger
+        As in `PrivateEstimator`.
+
+    Attributes
+    ----------
+    release_ : Release
+        What may be published.
+    guarantee_, noise_scale_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyarrow as pa
+    >>> from ndis import PrivateSummary
+    >>> rng = np.random.default_rng(0)
+    >>> ward = rng.choice(["A", "B"], 10_000)
+    >>> cost = np.where(ward == "A", 800.0, 1200.0) + rng.normal(0, 200, 10_000)
+    >>> stays = pa.table({"ward": ward, "cost": cost})
+    >>> model = PrivateSummary(
+    ...     by=["ward"], levels={"ward": ["A", "B"]}, limits={"cost": (0, 50_000)},
+    ...     epsilon=1.0, delta=1e-6, random_state=0,
+    ... ).fit(stays)
+    >>> print(model.summary())  # doctest: +SKIP
+    """
+
+    needs = ("limits|levels",)
+    weighs = True
+    methods = ("laplace", "gaussian")
+
+    by: Sequence[str] = ()
+    quantiles: Sequence[float] = ()
+    unlisted: str = "total"
+    refine: bool = False
+    method: str = "auto"
+    relation: str = "add-remove"
+    data_norm: None = field(default=None, init=False)
+    n_rows: None = field(default=None, init=False)
+
+    # -- which columns -------------------------------------------------------------------------
+
+    def prepare(self, X: Any, y: Any = None, *, plan: Plan | None = None) -> Run:
+        """Open the table, and say what will happen to it; reads no row and spends nothing.
+
+        Parameters
+        ----------
+        X : table
+            As in `TableEstimator.prepare`.
+        y : object
+            Ignored, for scikit-learn's pipelines.
+        plan : Plan, optional
+            One that was made before for such a table.
+        """
+        return super().prepare(X, plan=plan)
+
+    def _open(self, X: Any, y: Any = None) -> tuple[Table, tuple[str, ...]]:
+        named = self._named()
+        if self.columns is not None or named is None:
+            return super()._open(X)
+        more = (self.person, self.sample_weight)
+        listed = list(dict.fromkeys([*named, *(name for name in more if name is not None)]))
+        return Table.open(X, listed, typed=listed, drop_missing=bool(self.drop_missing)), ()
+
+    def _named(self) -> list[str] | None:
+        """The columns that parameters name; None if others are to be read, too."""
+        if self.limits is not None and not isinstance(self.limits, Mapping):
+            return None
+        return list(dict.fromkeys([*self._by, *(self.levels or {}), *(self.limits or {})]))
+
+    @property
+    def _by(self) -> list[str]:
+        if isinstance(self.by, str):
+            raise TypeError(
+                f"Expected by to be a list of columns, got the string {self.by!r}; pass "
+                f"[{self.by!r}]."
+            )
+        by = list(self.by)
+        if len(set(by)) < len(by):
+            raise ValueError(f"Expected distinct columns in by, got {by!r}; name each once.")
+        return by
+
+    def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
+        others = (self.person, self.sample_weight)
+        return self._recipe_of([name for name in table.columns if name not in others])
+
+    def _rows_declared(self, n_features: int | None) -> Rows:
+        known = self._listed() if self.columns is not None else self._named()
+        names = self._declared(n_features).columns if known is None else known
+        return self._recipe_of(list(dict.fromkeys([*self._by, *names])))
+
+    def _recipe_of(self, names: Sequence[str]) -> Rows:
+        """Numeric columns are features; groups and other columns with levels are positions."""
+        by, levels = self._by, dict(self.levels or {})
+        for name in by:
+            if name not in names:
+                raise ValueError(
+                    f"Expected the columns in by among those that are read, got {name!r}; add it "
+                    "to columns."
+                )
+            if name not in levels:
+                raise ValueError(
+                    f"Expected levels of {name!r}, since groups must not depend on the data; list "
+                    "the levels that are public."
+                )
+        others = [name for name in names if name in levels and name not in by]
+        numbers = [name for name in names if name not in levels]
+        limits = self._limits_of(numbers) if numbers or isinstance(self.limits, Mapping) else None
+        if numbers and limits is None:
+            raise ValueError(
+                f"Expected limits of {', '.join(map(repr, numbers))}, got none; pass the least and "
+                'largest value of each, or limits="private".'
+            )
+        features = Columns(numbers, {}, limits or None, None, not numbers, True)
+        placed = [*by, *others]
+        known = {name: levels[name] for name in placed}
+        return Rows(features, Positions(placed, known) if placed else None, weighted=False)
+
+    # -- before the data -----------------------------------------------------------------------
+
+    def _questions(self, rows: Rows) -> list[Asked]:
+        """What is bought: one share for each question about a column."""
+        numbers, others = len(_numbers(rows)), len(self._others(rows))
+        found = []
+        if numbers:
+            found.append(Asked("means", numbers, numbers))
+            if len(self._shares()):
+                found.append(Asked("quantiles", len(tree.LEVELS) * numbers, numbers))
+            elif self._refines:
+                found.append(Asked("places", numbers, _PLACES_SHARE * numbers))
+        if others:
+            found.append(Asked("shares", others, others))
+        return found or [Asked("count", 1, 1.0)]
+
+    @property
+    def _refines(self) -> bool:
+        if not isinstance(self.refine, bool | np.bool_):
+            raise TypeError(f"Expected refine to be True or False, got {self.refine!r}.")
+        return bool(self.refine)
+
+    def _shares(self) -> list[float]:
+        """The quantiles that are asked for, checked."""
+        given = self.quantiles if isinstance(self.quantiles, Sequence) else [self.quantiles]
+        return [_validate.probability("quantiles", share) for share in given]
+
+    def _others(self, rows: Rows) -> dict[str, tuple[Any, ...]]:
+        """Columns whose levels are counted, and these."""
+        return {k: v for k, v in rows.levels.items() if k not in self._by}
+
+    def _plan(self, rows: Rows) -> Plan:
+        _validate.one_of("unlisted", self.unlisted, ("total", OTHER))
+        relation = _validate.one_of("relation", str(self.relation), _TWICE)
+        law = _validate.one_of("method", self.method, ("auto", *self.methods))
+        target, questions = self._target(rows, relation), self._questions(rows)
+        plans = {
+            each: self._plan_with(each, target, questions, rows)
+            for each in (self.methods if law == "auto" else [law])
+        }
+
+        def size(plan: Plan) -> float:
+            if target.epsilon is None:  # the noise is given
+                return plan.guarantee.epsilon
+            parts = {part.name: part.noise for part in plan.parts}
+            return sum(q.weight * math.log(parts[q.name]) for q in questions)
+
+        best, *rest = sorted(plans.values(), key=size)
+        return replace(best, reason=_reason(best, rest, questions, target))
+
+    def _plan_with(self, law: str, target: Target, questions: list[Asked], rows: Rows) -> Plan:
+        whole = sum(question.weight for question in questions)
+        shares = {question.name: question.weight / whole for question in questions}
+        twice = _TWICE[str(self.relation)]
+        shapes = self._shapes(rows)
+        if law == "gaussian":
+            apart = 1.0 if twice == 1 else _APART
+            parts = [
+                Part(q.name, math.sqrt(q.blocks) * apart * ROUND_UP, shares[q.name])
+                for q in questions
+            ]
+            return Plan.buying(
+                parts,
+                target,
+                self.noise_scale,
+                method=law,
+                shapes=shapes,
+                reason="",
+                relation=self.relation,
+            )
+        moved = {q.name: float(q.blocks * twice) for q in questions}
+        bought, loss = _laplace(target, moved, shares, self.noise_scale, questions)
+        return Plan(law, bought, target.promise(loss, self.relation), shapes, "")
+
+    def _shapes(self, rows: Rows) -> dict[str, tuple[int, ...]]:
+        n, c = len(self._cells(rows)), len(_numbers(rows))
+        names = {question.name for question in self._questions(rows)}
+        shapes: dict[str, tuple[int, ...]] = {}
+        if "quantiles" in names:
+            shapes |= {f"quantiles_{level}": (n, c, level) for level in tree.LEVELS}
+        if "places" in names:
+            shapes["places"] = (n, c, _N_PLACES)
+        if "shares" in names:
+            shapes["shares"] = (n, sum(len(known) + 1 for known in self._others(rows).values()))
+        if "means" in names:
+            shapes["means"] = (n, c, 3)
+        return shapes or {"count": (n,)}
+
+    def _cells(self, rows: Rows) -> Cells:
+        return Cells(tuple(len(rows.levels[name]) for name in self._by))
+
+    def forecast(self, n_features: int | None = None, *, n_rows: int | None = None) -> Forecast:
+        """Standard errors to be expected in a group of average size; needs no data.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            How many columns there are, where parameters do not name them.
+        n_rows : int
+            About how many rows the table has.
+        """
+        rows, n = self._rows_declared(n_features), self._expected_rows(n_rows)
+        plan = self.plan(n_features)
+        cells = math.prod(max(s, 1) for s in self._cells(rows).sizes)
+        group = max(n / cells, 1.0)
+        spread = _Spread(plan, self._questions(rows))
+        errors = {"standard error of a count": (spread.count, spread.count)}
+        limits = rows.features.limits or {}
+        for name, pair in limits.items():
+            half = 1.0 if isinstance(pair, str) else 0.5 * (pair[1] - pair[0])
+            unit = " (in half-widths of its limits)" if isinstance(pair, str) else ""
+            whole = math.hypot(spread.sum, spread.count) * half / group
+            near = whole * _REACH * _NARROW if self._refines else spread.sum * half / group
+            errors[f"standard error of a mean of {name} by noise{unit}"] = (min(near, whole), whole)
+            if self._shares():
+                rank = min(math.sqrt(float(spread.prefixes.max())) / group, 1.0)
+                errors[f"ranks of quantiles of {name} off by"] = (0.5 * rank, rank)
+        if self._others(rows):
+            wide = math.hypot(plan.noise_scale["shares"], spread.count) / group
+            errors["standard error of a share by noise"] = (
+                min(plan.noise_scale["shares"] / group, 1.0),
+                min(wide, 1.0),
+            )
+        said = [f"{n:,} rows in {cells:,} groups of one size"]
+        if limits:
+            said.append(
+                f"a column's standard deviation is {100 * _NARROW:g}% of half its range or more"
+            )
+        return Forecast(errors, tuple(said))
+
+    # -- with the data -------------------------------------------------------------------------
+
+    def _study(self, table: Table, plan: Plan) -> dict[str, ExactSum]:
+        rows = table.rows
+        if table.once and self._refines and _numbers(rows):
+            raise ValueError(
+                "Expected a table that can be read twice to refine, got one that can be read only "
+                "once; write it to a file first, or pass refine=False."
+            )
+        cells, numbers, units = self._cells(rows), _numbers(rows), rows.features.units
+        n_bins = {"quantiles_1024": tree.LEAVES, "places": _N_PLACES}
+        bins = next((count for name, count in n_bins.items() if name in plan.shapes), 0)
+        others = tuple(len(known) for known in self._others(rows).values())
+        counts = GroupCounts(cells, numbers, units, bins, others)
+        if self._refines or not numbers:
+            return table.sum(counts)
+        ends = np.full((len(cells), len(numbers)), units)
+        return table.sum(Together((counts, GroupMoments(cells, numbers, -ends, ends))))
+
+    def _draw(
+        self, studied: dict[str, ExactSum], plan: Plan, table: Table, rng: np.random.Generator
+    ) -> dict[str, FloatArray]:
+        law, arrays = plan.method, {}
+        ratio = laws.deviation_over_scale(law, 1)
+        scale = {name: deviation / ratio for name, deviation in plan.noise_scale.items()}
+        noisy = partial({"laplace": add_laplace_noise, "gaussian": add_noise}[law], rng=rng)
+        n, c = len(self._cells(table.rows)), len(_numbers(table.rows))
+        if "quantiles" in scale:
+            for level in tree.LEVELS:
+                counts = _each(studied["bins"], lambda limb, at=level: tree.counted(limb, at))
+                shaped = _each(counts, lambda limb, at=level: limb.reshape(n, c, at))
+                arrays[f"quantiles_{level}"] = noisy(shaped, scale["quantiles"])
+        if "places" in scale:
+            bins = _each(studied["bins"], lambda limb: limb.reshape(n, c, _N_PLACES))
+            arrays["places"] = noisy(bins, scale["places"])
+        if "shares" in scale:
+            arrays["shares"] = noisy(studied["shares"], scale["shares"])
+        if "count" in scale:
+            arrays["count"] = noisy(studied["count"], scale["count"])
+        if "means" in scale:
+            sums = studied
+            if self._refines:
+                ends = self._ends(table.rows, arrays, plan.noise_scale)
+                cells, numbers = self._cells(table.rows), _numbers(table.rows)
+                sums = table.sum(GroupMoments(cells, numbers, *ends))
+            unit = float(_UNITS[law] * STEPS**2)
+            arrays["means"] = noisy(_blocks(sums, law), scale["means"] * unit) / unit
+        return arrays
+
+    def _ends(
+        self, rows: Rows, arrays: Mapping[str, Any], noise: Mapping[str, float]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Where the values of each cell are clipped: whole numbers, from what was released."""
+        units, seen = rows.features.units, _seen(arrays, noise)
+        assert seen is not None
+        # So far out noise is small beside sampling; no row is clipped closer than five spreads.
+        far = _BESIDE_SAMPLING * np.sqrt(seen.count) / (math.sqrt(2.0) * noise["means"])
+        reach = np.maximum(_REACH, far) * np.sqrt(seen.variance) + 2.0 / seen.n_bins
+        low, high = np.clip(seen.mean - reach, -1.0, 1.0), np.clip(seen.mean + reach, -1.0, 1.0)
+        # A group of which nothing is seen is taken to lie where the others do.
+        hidden = seen.count <= 0
+        least = np.where(hidden, np.inf, low).min(axis=0)
+        most = np.where(hidden, -np.inf, high).max(axis=0)
+        low = np.where(hidden, np.where(least < most, least, -1.0), low)
+        high = np.where(hidden, np.where(least < most, most, 1.0), high)
+        return np.floor(low * units), np.ceil(high * units)
+
+    # -- what follows from the release ---------------------------------------------------------
+
+    def _finish(self, rows: Rows) -> None:
+        arrays, noise, law = self.release_.arrays, self.noise_scale_, self._law
+        others, by = self._others(rows), self._by
+        self._limits = dict(rows.features.limits or {})
+        self._levels, self._shown = others, self._places_shown(rows)
+        sums = _put_together(arrays, noise, law, others)
+        n, c = len(self._cells(rows)), len(_numbers(rows))
+        centre = half = np.zeros((n, c))
+        if c:
+            units = np.full((n, c), rows.features.units)
+            low, high = -units, units
+            if self._refines:
+                low, high = self._ends(rows, arrays, noise)
+            scale, middle = rows.features.scale, rows.features.middle
+            centre, half = middle + 0.5 * (low + high) / scale, 0.5 * (high - low) / scale
+        self._sums = replace(sums, centre=centre, half=half)
+        places = [[*rows.levels[name], OTHER] for name in by]
+        dead = np.zeros(n, dtype=bool)
+        self._groupings = list(groupings(places, self._shown, dead))
+        self._positive = not_negative(self._sums.count)
+
+    @property
+    def _law(self) -> str:
+        return str(self.release_.parameters["method"])
+
+    def _places_shown(self, rows: Rows) -> list[list[Any]]:
+        more = [OTHER] if self.unlisted == OTHER else []
+        return [[*rows.levels[name], *more] for name in self._by]
+
+    def _lines(self) -> Iterator[tuple[Any, Any]]:
+        for grouping in self._groupings:
+            for each in lines(
+                grouping, self._sums, self._positive, self._limits, self._levels, self._shares()
+            ):
+                yield grouping, each
+
+    def to_frame(self, level: float = 0.95, of: str = "population") -> pd.DataFrame:
+        """Everything as a data frame of pandas, a line for each number.
+
+        Parameters
+        ----------
+        level : float
+            How often an interval is to hold what it is for.
+        of : {"population", "table"}
+            Whether intervals are for what the rows were drawn from, or for the table at hand. Those
+            of a count are for the table.
+
+        Returns
+        -------
+        DataFrame
+            The columns of `by`, empty where groups are added up; column, statistic, level,
+            estimate, standard_error, lower, upper.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.to_columns(level, of))
+
+    def to_columns(self, level: float = 0.95, of: str = "population") -> dict[str, list[Any]]:
+        """The columns of `to_frame`, as lists."""
+        level, of = checked(level, of)
+        names = [*self._by, "column", "statistic", "level", *FIELDS]
+        columns: dict[str, list[Any]] = {name: [] for name in names}
+        for grouping, each in self._lines():
+            found = each.intervals(level, of)
+            n = len(grouping.labels)
+            for index, name in enumerate(self._by):
+                known = (label[index] for label in grouping.labels)
+                columns[name] += ["" if value is None else value for value in known]
+            columns["column"] += [each.column] * n
+            columns["statistic"] += [each.statistic] * n
+            columns["level"] += [each.level] * n
+            for name in FIELDS:
+                columns[name] += found[name].tolist()
+        return columns
+
+    def summary(self, level: float = 0.95, of: str = "population") -> str:
+        """Everything as text: a table for each column, and what the intervals cover."""
+        told = self.to_columns(level, of)
+        share = f"{100 * level:.4g}% interval"
+        parts = []
+        keys = zip(told["column"], told["statistic"], told["level"], strict=True)
+        for key in dict.fromkeys(keys):
+            column, statistic, name = key
+            title = " ".join(filter(None, [statistic, f"of {column}" if column else "", name]))
+            rows = [
+                index
+                for index, each in enumerate(
+                    zip(told["column"], told["statistic"], told["level"], strict=True)
+                )
+                if each == key
+            ]
+            groups = [self._group_name(told, index) for index in rows]
+            wide = max(12, *(len(group) + 2 for group in groups))
+            parts.append(f"{title:{wide}}  estimate  standard error  {share}")
+            for group, index in zip(groups, rows, strict=True):
+                estimate, error, low, high = (told[name][index] for name in FIELDS)
+                if math.isnan(estimate):
+                    parts.append(f"{group:{wide}}{UNKNOWN:>10}")
+                else:
+                    parts.append(
+                        f"{group:{wide}}{estimate:10.5g}{error:16.3g}  {low:.5g} to {high:.5g}"
+                    )
+            parts.append("")
+        parts.append(f"The intervals cover {COVERED[of]}; those of counts, privacy noise.")
+        parts.append("Counts are not negative and add up; means lie within the limits.")
+        return "\n".join(parts)
+
+    def _group_name(self, told: Mapping[str, list[Any]], index: int) -> str:
+        words = [f"{name}={told[name][index]}" for name in self._by if told[name][index] != ""]
+        return ", ".join(words) or "total"
+
+    def plot(self, column: str | None = None, statistic: str = "mean") -> Figure:
+        """Bars with error bars: one statistic for every group of the finest grouping.
+
+        Parameters
+        ----------
+        column : str, optional
+            Which column; the first numeric one if not given, or counts if there is none.
+        statistic : str
+            "count", "mean", "sd", or a quantile such as "q0.5".
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        with _validate.installed("matplotlib to draw", "'ndis[plots]'"):
+            from matplotlib.figure import Figure
+        chosen = next(iter(self._limits), "") if column is None else column
+        wanted = ("", "count") if statistic == "count" or not chosen else (chosen, statistic)
+        grouping = self._groupings[0]
+        found = next(
+            (
+                each.intervals(0.95, "population")
+                for of, each in self._lines()
+                if of is grouping and (each.column, each.statistic) == wanted
+            ),
+            None,
+        )
+        if found is None:
+            raise ValueError(
+                f"Expected a statistic that was released, got {statistic!r} of {column!r}; see "
+                "to_frame for all of them."
+            )
+        figure = Figure(figsize=(7.0, 1.0 + 0.35 * len(grouping.labels)), layout="constrained")
+        axes = figure.subplots()
+        names = [", ".join(map(str, label)) or "total" for label in grouping.labels]
+        errors = np.abs(np.stack([found["lower"], found["upper"]]) - found["estimate"])
+        axes.barh(names, found["estimate"], xerr=np.nan_to_num(errors), color="#9ab8d8", capsize=3)
+        axes.invert_yaxis()
+        axes.set_xlabel(" of ".join(filter(None, [wanted[1], wanted[0]])) + ", with 95% intervals")
+        return figure
+
+
+_TWICE = {str(NeighbourRelation.ADD_REMOVE): 1, _REPLACE: 2}
+
+
+def _numbers(rows: Rows) -> tuple[int, ...]:
+    """Which numbers of a row are columns of the table; an intercept stands for none."""
+    return tuple(range(len(rows.features.columns)))
+
+
+def _each(sums: ExactSum, function: Any) -> ExactSum:
+    """The same done to all limbs of exact sums: adding them up, or another shape."""
+    part = None if sums.part is None else function(sums.part)
+    return ExactSum(function(sums.high), function(sums.low), part)
+
+
+def _blocks(sums: Mapping[str, ExactSum], law: str) -> ExactSum:
+    """Coordinates of a law, summed over the rows of each cell, in whole numbers."""
+    steps = np.array([STEPS])
+    rows = sums["count"].times(steps)[..., 0].times(steps)  # a column, to be added to all
+    moments = (rows, sums["sums"].times(steps)[..., 0], sums["squares"])
+    each = []
+    for weights in _COORDINATES[law]:
+        terms = [m.times(np.array([k]))[..., 0] for k, m in zip(weights, moments, strict=True)]
+        each.append(terms[0] + terms[1] + terms[2])
+    limbs = ("high", "low") if each[0].part is None else ("high", "low", "part")
+    return ExactSum(*(np.stack([getattr(e, name) for e in each], axis=-1) for name in limbs))
+
+
+def _laplace(
+    target: Target,
+    moved: Mapping[str, float],
+    shares: Mapping[str, float],
+    given: Any,
+    questions: Sequence[Asked],
+) -> tuple[tuple[Part, ...], PrivacyLoss]:
+    """Laplace noise for each part: the sums of moves over scales add up to one epsilon."""
+    numbers = 1 if list(moved.values()) == [1.0] else 2
+    ratio = laws.deviation_over_scale("laplace", 1)
+    parts = [Part(q.name, math.sqrt(q.blocks), shares[q.name]) for q in questions]
+    if target.limits:
+        parts.append(Part(LIMITS, target.limits, 0.0))
+
+    def found(distance: float, limits: float = 0.0) -> PrivacyLoss:
+        loss = laws.loss_of("laplace", distance, numbers)
+        return loss + shift_profile(limits) if limits else loss
+
+    if given is not None:
+        known = chosen_noise(given, parts)
+        noise = {str(part.name): part.noise for part in known}
+        distance = math.fsum(move * ratio / noise[name] for name, move in moved.items())
+        return tuple(known), found(distance, target.limits / noise.get(LIMITS, math.inf))
+    spent = target.limits / target.limits_noise if target.limits else 0.0
+    alone = target.epsilon or 1e-3
+    unit, loss = target.least_noise(lambda u: found(1.0 / u, spent), start=1.0 / alone)
+    unit *= ROUND_UP
+    with_noise = [
+        replace(part, noise=ratio * unit * moved[str(part.name)] / part.share * ROUND_UP)
+        if part.name in moved
+        else replace(part, noise=target.limits_noise)
+        for part in parts
+    ]
+    return tuple(with_noise), loss
+
+
+def _reason(best: Plan, rest: list[Plan], questions: list[Asked], target: Target) -> str:
+    if target.epsilon is None:
+        return "The noise was given."
+    name = questions[0].name
+    many = sum(question.blocks for question in questions)
+    blocks = "one block" if many == 1 else f"{many} blocks"
+    of = f"A record moves {blocks} of numbers"
+    noise = {plan.method: plan.noise_scale[name] for plan in (best, *rest)}
+    if not rest:
+        return f"{of}; {best.method} noise was asked for."
+    told = ", ".join(f"{law} {deviation:.3g}" for law, deviation in noise.items())
+    return f"{of}; standard deviation of the noise on each of {name}: {told}."
+
+
+# -- what the noisy sums say ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Rows that are certainly there, by cell and column, and where they lie between -1 and 1."""
+
+    count: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+    kurtosis: FloatArray
+    n_bins: int
+
+
+def _seen(arrays: Mapping[str, Any], noise: Mapping[str, float]) -> _Seen | None:
+    """What histograms say, where there are any."""
+    if "places" in arrays:
+        counts, spread = arrays["places"], noise["places"]
+    elif "quantiles_128" in arrays:
+        counts, spread = arrays["quantiles_128"], noise["quantiles"]
+    else:
+        return None
+    n_bins = counts.shape[-1]
+    # Far enough out for either law that no empty window of a cell is taken for a full one.
+    least = -math.log(2.0 * _MISTAKE / (n_bins * len(_WINDOWS))) / math.sqrt(2.0) * spread
+    sums = np.concatenate([np.zeros((*counts.shape[:-1], 1)), np.cumsum(counts, axis=-1)], axis=-1)
+    holds = np.zeros(counts.shape, dtype=bool)
+    for width in _WINDOWS:
+        full = sums[..., width:] - sums[..., :-width] > least * math.sqrt(width)
+        for offset in range(width):
+            holds[..., offset : offset + full.shape[-1]] |= full
+    weights = np.where(holds, np.maximum(counts, 0.0), 0.0)
+    middle = (2.0 * np.arange(n_bins) + 1.0) / n_bins - 1.0
+    count = weights.sum(axis=-1)
+    some = np.maximum(count, 1.0)
+    mean = weights @ middle / some
+    away = middle - mean[..., None]
+    inside = 1.0 / (3.0 * n_bins**2)  # the variance within a bin
+    variance = (weights * away**2).sum(axis=-1) / some + inside
+    fourth = (weights * away**4).sum(axis=-1) / some + 6.0 * inside * variance
+    return _Seen(count, mean, variance, fourth / variance**2, n_bins)
+
+
+def _put_together(
+    arrays: Mapping[str, Any],
+    noise: Mapping[str, float],
+    law: str,
+    others: Mapping[str, tuple[Any, ...]],
+) -> CellSums:
+    """The count of each cell from all blocks, and every block made to agree with it."""
+    shares, start = {}, 0
+    for name, known in others.items():
+        shares[name] = arrays["shares"][:, start : start + len(known) + 1]
+        start += len(known) + 1
+    told = [(each.sum(axis=-1), each.shape[-1] * noise["shares"] ** 2) for each in shares.values()]
+    if "count" in arrays:
+        told.append((arrays["count"], noise["count"] ** 2))
+    for name in arrays:
+        if name in ("means", "places") or name.startswith("quantiles_"):
+            each, v = arrays[name], noise[name.partition("_")[0]] ** 2
+            sums = each.sum(axis=-1)
+            told += [(sums[:, index], each.shape[-1] * v) for index in range(sums.shape[1])]
+    variance = 1.0 / math.fsum(1.0 / v for _, v in told)
+    count = np.asarray(sum(variance / v * each for each, v in told))
+    moments, covariance = np.zeros((len(count), 0, 3)), np.zeros((3, 3))
+    leaves = prefixes = None
+    kurtosis = np.zeros(0)
+    if "means" in arrays:
+        moments, covariance = _moments(arrays["means"], noise["means"], law, count, variance)
+        kurtosis = np.zeros(moments.shape[1])
+        seen = _seen(arrays, noise)
+        if seen is not None:
+            some = np.maximum(seen.count.sum(axis=0), 1.0)
+            kurtosis = (seen.count * seen.kurtosis).sum(axis=0) / some
+    if "quantiles_1024" in arrays:
+        levels = [arrays[f"quantiles_{level}"] for level in tree.LEVELS]
+        total = np.broadcast_to(count[:, None], levels[0].shape[:-1])
+        leaves = tree.fitted(levels, noise["quantiles"] ** 2, total, 0.0)
+        prefixes = tree.prefix_variances(noise["quantiles"] ** 2)
+    agreed = {
+        name: each + ((count - each.sum(axis=-1)) / each.shape[-1])[:, None]
+        for name, each in shares.items()
+    }
+    spread = {
+        name: (noise["shares"] ** 2 * (1.0 - 1.0 / p) + variance / p**2, variance / p)
+        for name, each in shares.items()
+        for p in [each.shape[-1]]
+    }
+    nothing = np.zeros(moments.shape[:2])
+    return CellSums(
+        count,
+        variance,
+        moments,
+        covariance,
+        nothing,
+        nothing,
+        leaves,
+        prefixes,
+        agreed,
+        spread,
+        kurtosis,
+    )
+
+
+def _moments(
+    blocks: FloatArray, noise: float, law: str, count: FloatArray, variance: float
+) -> tuple[FloatArray, FloatArray]:
+    """(N, S1, S2) of each cell and column, given its count; and the covariance of their noise."""
+    back = np.linalg.inv(_COORDINATES[law] / _UNITS[law])
+    raw, own = blocks @ back.T, noise**2 * back @ back.T
+    slope = own[:, 0] / own[0, 0]
+    moments = raw + (count[:, None] - raw[..., 0])[..., None] * slope
+    return moments, own + (variance - own[0, 0]) * np.outer(slope, slope)
+
+
+class _Spread:
+    """Standard deviations that a plan implies for a group: of its count, of a sum; of ranks."""
+
+    def __init__(self, plan: Plan, questions: Sequence[Asked]) -> None:
+        noise = plan.noise_scale
+        told = {name: np.zeros((1, *shape[1:])) for name, shape in plan.shapes.items()}
+        others: dict[str, tuple[Any, ...]] = {}
+        if "shares" in told:
+            others = {"": (0,) * (told["shares"].shape[1] - 1)}
+        known = {name: each for name, each in told.items() if not name.startswith("limit_")}
+        sums = _put_together(known, noise, plan.method, others)
+        self.count = math.sqrt(sums.count_variance)
+        self.sum = math.sqrt(sums.covariance[1, 1])
+        self.prefixes = np.zeros(1) if sums.prefix_variances is None else sums.prefix_variances

@@ -1,0 +1,390 @@
+"""What the noisy sums of a summary say: counts, means, deviations, quantiles and shares by group.
+
+Everything here is post-processing. Cells are the finest groups; any coarser group, and the total,
+is a sum of cells. Sums of a cell are (N, S1, S2): rows, t and t^2, where a value is
+centre + half t and -1 <= t <= 1. Blocks of a release that each count the rows are put together by
+least squares.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm, t
+
+from ndis import _validate
+from ndis._validate import FloatArray
+from ndis.mechanisms import tree
+from ndis.mechanisms.intervals import COVERED
+
+# A group is told nothing about if its count is below so many standard errors of it.
+_SEEN = 2.0
+# Kurtosis that is assumed of a column at least: a normal's.
+_KURTOSIS = 3.0
+FIELDS = ("estimate", "standard_error", "lower", "upper")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Answers of one kind for all groups of one grouping.
+
+    Attributes
+    ----------
+    column, statistic, level : str
+    estimate : ndarray
+    noise, sampling : ndarray
+        Variances.
+    ends : (ndarray, ndarray)
+        What is possible.
+    freedom : ndarray
+        Rows behind the sampling variance.
+    """
+
+    column: str
+    statistic: str
+    level: str
+    estimate: FloatArray
+    noise: FloatArray
+    sampling: FloatArray
+    ends: tuple[Any, Any]
+    freedom: FloatArray
+
+    def intervals(self, level: float, of: str) -> dict[str, FloatArray]:
+        """Estimates with standard errors and intervals; those of noise that hides all are NaN."""
+        sampling = np.where(of == "population", self.sampling, 0.0)
+        error = np.sqrt(self.noise + sampling)
+        tail = 0.5 * (1.0 - level)
+        few = t.isf(tail, np.maximum(self.freedom - 1.0, 1.0))
+        reach = np.sqrt(self.noise * norm.isf(tail) ** 2 + sampling * few**2)
+        low, high = (np.clip(self.estimate + side * reach, *self.ends) for side in (-1.0, 1.0))
+        return dict(zip(FIELDS, (self.estimate, error, low, high), strict=True))
+
+
+@dataclass(frozen=True)
+class DeviationLines:
+    """Standard deviations of one column for all groups of one grouping, by their squares.
+
+    Attributes
+    ----------
+    column : str
+    found, likely : ndarray
+        The variance as it came out, and what it is likely to be.
+    noise, sampling : ndarray
+        Variances of that.
+    most : float
+        The largest variance there can be.
+    """
+
+    column: str
+    found: FloatArray
+    likely: FloatArray
+    noise: FloatArray
+    sampling: FloatArray
+    most: float
+
+    statistic, level = "sd", ""
+
+    def intervals(self, level: float, of: str) -> dict[str, FloatArray]:
+        """Ends of the variance, and their roots."""
+        error = np.sqrt(self.noise + np.where(of == "population", self.sampling, 0.0))
+        reach = norm.isf(0.5 * (1.0 - level)) * error
+        low, high = (
+            np.sqrt(np.clip(self.found + side * reach, 0.0, 2.0 * self.most))
+            for side in (-1.0, 1.0)
+        )
+        hidden = np.where(np.isnan(error), np.nan, 1.0)
+        # A deviation near zero is no further off than the root of what the variance is off by.
+        spread = 0.5 * error / np.sqrt(np.maximum(self.likely, 0.25 * error))
+        parts = (hidden * np.sqrt(self.likely), spread, low, high)
+        return dict(zip(FIELDS, parts, strict=True))
+
+
+@dataclass(frozen=True)
+class QuantileLines:
+    """Quantiles of one column for all groups of one grouping: intervals by inverted ranks."""
+
+    column: str
+    share: float
+    prefixes: FloatArray
+    variances: FloatArray
+    count_variance: float
+    n_cells: FloatArray
+    limits: tuple[float, float]
+    known: NDArray[np.bool_]
+
+    level = ""
+
+    @property
+    def statistic(self) -> str:
+        """As in the frame: q0.5 for a median."""
+        return f"q{self.share:g}"
+
+    def intervals(self, level: float, of: str) -> dict[str, FloatArray]:
+        """Ranks that are as far off as sampling and noise may make them, read off the curve."""
+        total = np.maximum(self.prefixes[:, -1], 1.0)
+        rank = self.share * total
+        place = tree.quantile(self.prefixes, rank)
+        around = np.concatenate([[self.variances[0]], self.variances])
+        # A total that is too large adds to all leaves alike, and to the rank.
+        noise = self.n_cells * (
+            np.interp(place, np.linspace(0.0, 1.0, len(around)), around)
+            + (place - self.share) ** 2 * self.count_variance
+        )
+        sampling = self.share * (1.0 - self.share) * total * (of == "population")
+        z = float(norm.isf(0.5 * (1.0 - level)))
+        reach = z * np.sqrt(noise + sampling)
+        low, value, high = (
+            tree.quantile(self.prefixes, np.clip(rank + side * reach, 0.0, total))
+            for side in (-1.0, 0.0, 1.0)
+        )
+        # Where values lie within a leaf is not known.
+        leaf = z / (math.sqrt(12.0) * tree.LEAVES)
+        ends = (
+            np.maximum(value - np.hypot(value - low, leaf), 0.0),
+            np.minimum(value + np.hypot(high - value, leaf), 1.0),
+        )
+        start, wide = self.limits[0], self.limits[1] - self.limits[0]
+        error = wide * (ends[1] - ends[0]) / (2.0 * z)
+        parts = (start + wide * value, error, start + wide * ends[0], start + wide * ends[1])
+        return {
+            name: np.where(self.known, part, np.nan)
+            for name, part in zip(FIELDS, parts, strict=True)
+        }
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Cells added up to groups.
+
+    Attributes
+    ----------
+    labels : list of tuple
+        The levels of each group; None for a column over which cells are added up.
+    member : ndarray of int
+        The group of each cell; as many as there are groups for those of none.
+    """
+
+    labels: list[tuple[Any, ...]]
+    member: NDArray[np.int64]
+
+    def sum(self, values: FloatArray) -> FloatArray:
+        """Sums over the cells of each group; cells are the first axis."""
+        n = len(self.labels)
+        total = np.zeros((n + 1, *values.shape[1:]))
+        np.add.at(total, self.member, values)
+        return total[:n]
+
+
+def groupings(
+    levels: Sequence[Sequence[Any]], shown: Sequence[Sequence[Any]], dead: NDArray[np.bool_]
+) -> Iterator[Grouping]:
+    """The finest groups, all margins of them, and the total.
+
+    Parameters
+    ----------
+    levels : sequence of sequences
+        Places of each column: its levels, and behind them what is not listed.
+    shown : sequence of sequences
+        Those that have groups of their own.
+    dead : ndarray of bool
+        Cells that are known to be empty.
+    """
+    shape = tuple(len(places) for places in levels)
+    at = np.unravel_index(np.arange(math.prod(shape)), shape) if shape else ()
+    for size in range(len(shape), -1, -1):
+        for kept in itertools.combinations(range(len(shape)), size):
+            member, count = np.zeros(math.prod(shape), dtype=np.int64), 1
+            inside = ~dead
+            for column in kept:
+                width = len(shown[column])
+                member = member * width + np.minimum(at[column], width - 1)
+                inside &= at[column] < width
+                count *= width
+            names = itertools.product(*(shown[column] for column in kept))
+            labels = [
+                tuple(
+                    group[kept.index(column)] if column in kept else None
+                    for column in range(len(shape))
+                )
+                for group in names
+            ]
+            yield Grouping(labels, np.where(inside, member, count))
+
+
+def not_negative(counts: FloatArray) -> FloatArray:
+    """The nearest counts that are not negative and have the same sum."""
+    total = max(float(counts.sum()), 0.0)
+    falling = np.sort(counts)[::-1]
+    over = (np.cumsum(falling) - total) / np.arange(1.0, counts.size + 1.0)
+    last = int(np.flatnonzero(falling > over)[-1]) if (falling > over).any() else 0
+    return np.asarray(np.maximum(counts - over[last], 0.0))
+
+
+def likely_variance(found: FloatArray, noise: FloatArray, most: FloatArray) -> FloatArray:
+    """The mean of what a variance between 0 and `most` may be, given a noisy one.
+
+    Where noise is small that is the noisy one; where it hides all, the middle.
+    """
+    spread = np.sqrt(np.maximum(noise, 1e-300))
+    low, high = -found / spread, (most - found) / spread
+    mass = norm.cdf(high) - norm.cdf(low)
+    bend = norm.pdf(low) - norm.pdf(high)
+    inside = found + spread * bend / np.where(mass > 1e-9, mass, 1.0)
+    return np.clip(np.where(mass > 1e-9, inside, found), 0.0, most)
+
+
+@dataclass(frozen=True)
+class CellSums:
+    """The sums of all cells, put together from all blocks of a release.
+
+    Attributes
+    ----------
+    count : ndarray of shape (n_cells,)
+    count_variance : float
+    moments : ndarray of shape (n_cells, n_columns, 3)
+        (N, S1, S2).
+    covariance : ndarray of shape (3, 3)
+        Of the noise in these.
+    centre, half : ndarray of shape (n_cells, n_columns)
+        A value is centre + half t.
+    leaves : ndarray of shape (n_cells, n_columns, leaves) or None
+        Counts on a grid between the limits, for quantiles.
+    prefix_variances : ndarray or None
+    shares : dict of str to ndarray of shape (n_cells, n_levels + 1)
+        Rows of each level, and of none that is listed.
+    share_variance : dict of str to (float, float)
+        Of such a count, and its covariance with the count of the cell.
+    kurtosis : ndarray of shape (n_columns,)
+    """
+
+    count: FloatArray
+    count_variance: float
+    moments: FloatArray
+    covariance: FloatArray
+    centre: FloatArray
+    half: FloatArray
+    leaves: FloatArray | None
+    prefix_variances: FloatArray | None
+    shares: Mapping[str, FloatArray]
+    share_variance: Mapping[str, tuple[float, float]]
+    kurtosis: FloatArray
+
+
+def lines(
+    grouping: Grouping,
+    sums: CellSums,
+    positive: FloatArray,
+    limits: Mapping[str, tuple[float, float]],
+    levels: Mapping[str, Sequence[Any]],
+    quantiles: Sequence[float],
+) -> Iterator[Lines | DeviationLines | QuantileLines]:
+    """All answers for the groups of a grouping.
+
+    Parameters
+    ----------
+    grouping : Grouping
+    sums : CellSums
+    positive : ndarray of shape (n_cells,)
+        Counts of the cells that are not negative.
+    limits : mapping
+        Limits of every numeric column.
+    levels : mapping
+        Levels of every column of text.
+    quantiles : sequence of float
+    """
+    n_cells = grouping.sum(np.ones(len(sums.count)))
+    count, noise = grouping.sum(sums.count), n_cells * sums.count_variance
+    rows = np.maximum(count, 1.0)
+    seen = count > _SEEN * np.sqrt(noise)
+    zero = np.zeros_like(count)
+    shown = grouping.sum(positive)
+    yield Lines("", "count", "", shown, noise, zero, (0.0, np.inf), np.full_like(count, np.inf))
+    for index, (column, ends) in enumerate(limits.items()):
+        yield from _moments(grouping, sums, index, column, ends, rows, seen)
+        if sums.leaves is not None and sums.prefix_variances is not None:
+            prefixes = np.cumsum(grouping.sum(sums.leaves[:, index]), axis=-1)
+            curve = tree.increasing(prefixes, prefixes[:, -1])
+            for quantile in quantiles:
+                yield QuantileLines(
+                    column,
+                    quantile,
+                    curve,
+                    sums.prefix_variances,
+                    sums.count_variance,
+                    n_cells,
+                    ends,
+                    seen,
+                )
+    for column, known in levels.items():
+        each = grouping.sum(sums.shares[column])
+        own, common = sums.share_variance[column]
+        for place, level in enumerate(known):
+            share = np.clip(each[:, place] / rows, 0.0, 1.0)
+            alone = own + share**2 * sums.count_variance - 2.0 * share * common
+            hidden = np.where(seen, 1.0, np.nan)
+            # A share of nothing that was seen may still be a share of what was not.
+            sampling = np.maximum(share * (1.0 - share), 1.0 / (rows + 4.0)) / rows
+            yield Lines(
+                column,
+                "share",
+                str(level),
+                hidden * share,
+                hidden * n_cells * np.maximum(alone, 0.0) / rows**2,
+                sampling,
+                (0.0, 1.0),
+                np.full_like(count, np.inf),
+            )
+
+
+def _moments(
+    grouping: Grouping,
+    sums: CellSums,
+    index: int,
+    column: str,
+    ends: tuple[float, float],
+    rows: FloatArray,
+    seen: NDArray[np.bool_],
+) -> Iterator[Lines | DeviationLines]:
+    """Mean and standard deviation of a column."""
+    N, S1, S2 = np.moveaxis(sums.moments[:, index], -1, 0)
+    centre, half = sums.centre[:, index], sums.half[:, index]
+    low, high = ends
+    mean = grouping.sum(centre * N + half * S1) / rows
+    about = np.concatenate([mean, [0.0]])[grouping.member]  # each cell's group's
+    away = centre - about
+    scatter = grouping.sum(away**2 * N + 2.0 * away * half * S1 + half**2 * S2) / rows
+    own = np.concatenate([scatter, [0.0]])[grouping.member]
+
+    def noise(*slopes: FloatArray) -> FloatArray:
+        slope = np.stack(slopes, axis=-1)
+        return grouping.sum(np.einsum("ni,ij,nj->n", slope, sums.covariance, slope)) / rows**2
+
+    of_mean = noise(away, half, np.zeros_like(half))
+    of_scatter = noise(away**2 - own, 2.0 * away * half, half**2)
+    inside = np.clip(mean, low, high)
+    variance = likely_variance(scatter, of_scatter, (inside - low) * (high - inside))
+    unbiased = variance * rows / np.maximum(rows - 1.0, 1.0)
+    known = seen & (np.sqrt(of_mean) < 0.5 * (high - low))
+    hidden = np.where(known, 1.0, np.nan)
+    yield Lines(column, "mean", "", hidden * inside, hidden * of_mean, unbiased / rows, ends, rows)
+    tails = np.maximum(sums.kurtosis[index], _KURTOSIS) - 1.0
+    told = known & (of_scatter < (0.25 * (high - low)) ** 4)
+    yield DeviationLines(
+        column,
+        scatter,
+        unbiased,
+        np.where(told, of_scatter, np.nan),
+        tails * variance**2 / rows,
+        0.25 * (high - low) ** 2,
+    )
+
+
+def checked(level: float, of: str) -> tuple[float, str]:
+    """What intervals are asked for."""
+    return _validate.probability("level", level), _validate.one_of("of", of, list(COVERED))

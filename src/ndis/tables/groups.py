@@ -1,0 +1,219 @@
+"""Exact sums by group: how many rows, where their numbers lie, and their moments.
+
+A record belongs to one cell, by its levels of some columns; a value that is not listed has a place
+of its own behind the levels. All terms are whole numbers: counts of bins of a public grid, and the
+moments of numbers that were clipped to public ends and rounded to 2^16 steps on either side of
+their middle. What becomes of a record depends on that record and on public numbers alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis._validate import FloatArray
+from ndis.tables.arrays import beside, on_host
+from ndis.tables.blocks import Block
+from ndis.tables.columns import Columns
+from ndis.tables.exact import BLOCK_ROWS
+from ndis.tables.grid import Grid
+
+# Steps between the middle of the ends and either of them: 4096 squares of that are 2^44, and with
+# weights and coordinates of twice that there is room for 2^28 rows of a cell.
+STEPS = 2**16
+# Arrays with more entries than this are handed on by their entries that are not zero.
+_DENSE = 2**16
+
+
+class Positions(Columns):
+    """Columns whose values become their positions in public lists of levels; -1 if not listed.
+
+    Examples
+    --------
+    >>> Positions(["ward"], {"ward": ["A", "B"]}).names
+    ('ward',)
+    """
+
+    def names_of(self, column: str) -> tuple[str, ...]:
+        """One number for each column."""
+        return (column,)
+
+    def fill(self, target: Any, values: Any, scaled: bool = False) -> None:
+        """Write the positions of a block of records into `target`, one row for each column."""
+        for place, column in enumerate(self.columns):
+            target[place] = values[column]
+
+    def to_grid(self, values: Any, shrink: Any = None) -> tuple[Any, Any]:
+        """Positions are whole numbers already."""
+        return values, None
+
+    def grid(self, array: Any) -> Grid:
+        """On a graphics card too they stay what they are."""
+        one, most = (beside(np.full((len(self.names), 1), each), array) for each in (1.0, 2.0**31))
+        return Grid(None, one, (-one, most), True)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Which cell a record belongs to, by the positions of its levels.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        How many levels each column has; what is not listed comes behind them.
+    """
+
+    sizes: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Places along each column."""
+        return tuple(size + 1 for size in self.sizes)
+
+    def __len__(self) -> int:
+        return math.prod(self.shape)
+
+    def of(self, positions: FloatArray, n_rows: int) -> NDArray[np.int64]:
+        """The cells of some records."""
+        found = np.zeros(n_rows, dtype=np.int64)
+        for size, position in zip(self.sizes, positions, strict=True):
+            found *= size + 1
+            found += np.where(position < 0, size, position).astype(np.int64)
+        return found
+
+
+def _parts(block: Block) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Features and labels, at most 4096 rows at a time, so that doubles hold their sums."""
+    features = on_host(block.dense)
+    labels = np.empty((0, block.n_rows)) if block.labels is None else on_host(block.labels)
+    for start in range(0, block.n_rows, BLOCK_ROWS):
+        part = slice(start, start + BLOCK_ROWS)
+        yield features[:, part], labels[:, part]
+
+
+def _added(parts: Iterator[Mapping[str, Any]]) -> dict[str, Any]:
+    """Terms of all parts of a block, as 64-bit integers where there are several."""
+    first = dict(next(parts))
+    for more in parts:
+        for name, term in more.items():
+            whole = term if hasattr(term, "tocoo") else term.astype(np.int64)
+            before = first[name]
+            first[name] = whole + (before if hasattr(before, "tocoo") else before.astype(np.int64))
+    return first
+
+
+def _counted(places: NDArray[np.int64], shape: tuple[int, int]) -> Any:
+    """How often each place of a matrix occurs; sparse if it has many."""
+    size = shape[0] * shape[1]
+    if size <= _DENSE:
+        return np.bincount(places, minlength=size).astype(np.float64).reshape(shape)
+    from scipy import sparse
+
+    known, counts = np.unique(places, return_counts=True)
+    return sparse.coo_array((counts.astype(np.float64), divmod(known, shape[1])), shape=shape)
+
+
+@dataclass(frozen=True)
+class GroupCounts:
+    """Rows of each cell, of each bin of its numbers, and of each level of other columns.
+
+    Attributes
+    ----------
+    cells : Cells
+        By the first columns of labels.
+    numbers : tuple of int
+        Which features are counted in bins.
+    units : float
+        The largest number on the grid, a whole one.
+    n_bins : int
+        Bins between the ends of the grid.
+    others : tuple of int
+        How many levels each of the other columns of labels has.
+    """
+
+    cells: Cells
+    numbers: tuple[int, ...]
+    units: float
+    n_bins: int
+    others: tuple[int, ...] = ()
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """Terms "count", "bins" and "shares", with a row for each cell (and number)."""
+        return _added(self._terms(*part) for part in _parts(block))
+
+    def _terms(self, features: FloatArray, labels: FloatArray) -> dict[str, Any]:
+        n, by = len(self.cells), len(self.cells.sizes)
+        cell = self.cells.of(labels[:by], features.shape[1])
+        terms: dict[str, Any] = {"count": np.bincount(cell, minlength=n).astype(np.float64)}
+        if self.numbers and self.n_bins:
+            rows = [cell * len(self.numbers) + at for at in range(len(self.numbers))]
+            places = [
+                row * self.n_bins + self._bin(features[number])
+                for row, number in zip(rows, self.numbers, strict=True)
+            ]
+            terms["bins"] = _counted(np.concatenate(places), (n * len(self.numbers), self.n_bins))
+        if self.others:
+            width, start, places = sum(self.others) + len(self.others), 0, []
+            for size, position in zip(self.others, labels[by:], strict=True):
+                level = np.where(position < 0, size, position).astype(np.int64)
+                places.append(cell * width + start + level)
+                start += size + 1
+            terms["shares"] = _counted(np.concatenate(places), (n, width))
+        return terms
+
+    def _bin(self, numbers: FloatArray) -> NDArray[np.int64]:
+        """Quotients of whole numbers below 2^53: their integer parts are exact."""
+        step = np.floor((numbers + self.units) * self.n_bins / (2.0 * self.units + 1.0))
+        return np.asarray(step).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class GroupMoments:
+    """Rows of each cell, and sums and squares of its numbers between ends of their own.
+
+    Attributes
+    ----------
+    cells : Cells
+    numbers : tuple of int
+        Which features.
+    low, high : ndarray of shape (n_cells, n_numbers)
+        Whole numbers of the grid, low < high: numbers are clipped to them.
+    """
+
+    cells: Cells
+    numbers: tuple[int, ...]
+    low: FloatArray
+    high: FloatArray
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """Terms "count", "sums" and "squares", of numbers between -2^16 and 2^16."""
+        return _added(self._terms(*part) for part in _parts(block))
+
+    def _terms(self, features: FloatArray, labels: FloatArray) -> dict[str, Any]:
+        n, shape = len(self.cells), self.low.shape
+        cell = self.cells.of(labels[: len(self.cells.sizes)], features.shape[1])
+        sums, squares = np.empty(shape), np.empty(shape)
+        for at, number in enumerate(self.numbers):
+            steps = self._steps(features[number], self.low[:, at], self.high[:, at], cell)
+            sums[:, at] = np.bincount(cell, steps, n)
+            squares[:, at] = np.bincount(cell, steps * steps, n)
+        count = np.bincount(cell, minlength=n).astype(np.float64)
+        return {"count": count, "sums": sums, "squares": squares}
+
+    @staticmethod
+    def _steps(
+        numbers: FloatArray, low: FloatArray, high: FloatArray, cell: NDArray[np.int64]
+    ) -> FloatArray:
+        """Between -2^16 and 2^16, whatever was rounded before: clipped last."""
+        wide = high - low
+        steps = np.minimum(np.maximum(numbers, low[cell]), high[cell])
+        steps *= 2.0
+        steps -= (low + high)[cell]
+        steps *= (STEPS / wide)[cell]
+        np.rint(steps, out=steps)
+        return np.minimum(np.maximum(steps, -STEPS, out=steps), STEPS, out=steps)

@@ -1,0 +1,275 @@
+"""Summaries by group: what a record moves, what is released, what is said of it."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ndis import PrivateSummary, Release
+from ndis.auditing.transcript import Difference, Recorder
+from ndis.mechanisms import summary
+from ndis.mechanisms.summary import _APART, _COORDINATES, _UNITS
+
+LEVELS = {"ward": ["A", "B", "C"], "sex": ["f", "m"]}
+
+
+def stays(n: int = 3000, seed: int = 0) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    ward = rng.choice(["A", "B", "C"], n, p=[0.6, 0.3, 0.1])
+    cost = np.where(ward == "A", 800.0, 1500.0) * rng.lognormal(0, 0.4, n)
+    sex, age = rng.choice(["f", "m"], n), rng.normal(50, 15, n)
+    return pa.table({"ward": ward, "sex": sex, "cost": cost, "age": age})
+
+
+def made(**more: Any) -> PrivateSummary:
+    known: dict[str, Any] = {
+        "by": ["ward"],
+        "levels": {"ward": LEVELS["ward"]},
+        "limits": {"cost": (0, 50_000)},
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "random_state": 0,
+    }
+    return PrivateSummary(**{**known, **more})
+
+
+EVERYTHING: dict[str, Any] = {
+    "levels": LEVELS,
+    "limits": {"cost": (0, 10_000), "age": (0, 100)},
+    "quantiles": (0.25, 0.5, 0.75),
+}
+
+
+# -- coordinates -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_coordinates_of_a_record_are_bounded_in_whole_numbers(law: str) -> None:
+    """With t = q/F, in units of 1/(u F^2): exact for every whole q, here for a coarse F."""
+    F = 64
+    points = [[int(v) for v in _COORDINATES[law] @ [F * F, F * q, q * q]] for q in range(-F, F + 1)]
+    whole = _UNITS[law] * F * F
+    for point in points:
+        assert sum(point) == whole  # each block counts the rows
+        if law == "laplace":
+            assert min(point) >= 0
+        assert sum(v * v for v in point) <= whole**2
+    apart = max(
+        sum((v - w) ** 2 for v, w in zip(a, b, strict=True))
+        for a, b in itertools.combinations(points, 2)
+    )
+    assert math.sqrt(apart) <= _APART * whole
+    if law == "gaussian":
+        assert math.sqrt(apart) > 0.999 * _APART * whole
+
+
+# -- what a record moves ---------------------------------------------------------------------------
+
+
+def shift(model: PrivateSummary, here: pa.Table, there: pa.Table) -> tuple[float, float]:
+    """The largest loss under Laplace noise, and the squared shift under normal noise."""
+    recorder = Recorder(model)
+    first = recorder.run((here,))
+    found = Difference.between(first, recorder.run((there,), like=first))
+    return math.fsum(found.pure), found.square
+
+
+@pytest.mark.parametrize("method", ["laplace", "gaussian"])
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+@pytest.mark.parametrize(
+    "more", [{}, {**EVERYTHING, "refine": True}, {"refine": True}], ids=["", "all", "refined"]
+)
+def test_a_hostile_record_moves_no_more_than_is_claimed(method, relation, more) -> None:
+    model = made(method=method, relation=relation, **more)
+    plan, largest = model.plan(), 0.0
+    claimed = float(plan.loss.supremum())
+    if method == "gaussian":
+        claimed = sum((part.sensitivity / part.noise) ** 2 for part in plan.parts)
+    rng = np.random.default_rng(1)
+    for _ in range(12):
+        table = stays(int(rng.integers(1, 40)), int(rng.integers(1 << 30)))
+        values = [0.0, 50_000.0, 25_000.0, -1e300, 1e300, 12.5]
+        rows = [
+            {
+                "ward": rng.choice(["A", "B", "C", "none"]),
+                "sex": rng.choice(["f", "m", "none"]),
+                "cost": rng.choice(values),
+                "age": rng.choice(values),
+            }
+            for _ in range(2)
+        ]
+        one, other = (
+            pa.concat_tables([table, pa.Table.from_pylist([row], table.schema)]) for row in rows
+        )
+        pure, square = shift(model, one, other if relation == "replace" else table)
+        largest = max(largest, pure, square)
+        assert max(pure, square) <= claimed * (1 + 1e-9)
+    assert largest > 0.5 * claimed  # and not much less, or the noise would be too large
+
+
+@pytest.mark.parametrize("method", ["laplace", "gaussian"])
+def test_a_person_in_many_groups_moves_no_more_than_a_row(method: str) -> None:
+    model = made(method=method, person="who", **{**EVERYTHING, "refine": True})
+    plan = model.plan()
+    assert str(plan.guarantee.relation) == "person"
+    claimed = float(plan.loss.supremum())
+    if method == "gaussian":
+        claimed = sum((part.sensitivity / part.noise) ** 2 for part in plan.parts)
+    for n in (1, 3, 7, 40):
+        table = stays(30, n)
+        table = table.append_column("who", [[f"p{k % 9}" for k in range(30)]])
+        own = stays(n, n + 1).append_column("who", [["hostile"] * n])
+        pure, square = shift(model, pa.concat_tables([table, own]), table)
+        assert 0.2 * claimed < max(pure, square) <= claimed * (1 + 1e-9)
+
+
+def test_groups_cost_nothing() -> None:
+    few = made(levels={"ward": ["A"]}).calibrate()
+    many = made(levels={"ward": [f"w{k}" for k in range(200)]}).calibrate()
+    assert few == many
+
+
+def test_the_law_is_chosen_and_told() -> None:
+    one = made().plan()
+    assert one.method == "laplace"
+    assert "gaussian" in one.reason
+    many = made(limits={f"x{k}": (0, 1) for k in range(20)}).plan()
+    assert many.method == "gaussian"
+    assert made().calibrate()["means"] == pytest.approx(math.sqrt(2.0), rel=1e-5)
+
+
+# -- what is said ----------------------------------------------------------------------------------
+
+
+def of(frame: Any, statistic: str, column: str = "", **group: str) -> Any:
+    chosen = (frame["statistic"] == statistic) & (frame["column"] == column)
+    for name in ("ward", "sex"):
+        if name in frame:
+            chosen &= frame[name] == group.get(name, "")
+    (row,) = frame[chosen].to_dict("records")
+    return row
+
+
+def test_answers_are_near_the_truth() -> None:
+    table = stays(40_000)
+    frame = made(**EVERYTHING).fit(table).to_frame(of="table", level=0.9999)
+    pandas = table.to_pandas()
+    pandas["age"] = pandas["age"].clip(0, 100)
+    for ward in ("A", "B", "C", ""):
+        own = pandas[pandas["ward"] == ward] if ward else pandas
+        truths = {("count", ""): len(own)}
+        for name in ("cost", "age"):
+            truths |= {("mean", name): own[name].mean(), ("sd", name): own[name].std()}
+            truths |= {(f"q{q}", name): own[name].quantile(q) for q in (0.25, 0.5, 0.75)}
+        for (statistic, column), truth in truths.items():
+            row = of(frame, statistic, column, ward=ward)
+            assert row["lower"] - 1e-9 <= truth <= row["upper"] + 1e-9
+            assert row["upper"] - row["lower"] < 2 * truth
+        share = frame[(frame["ward"] == ward) & (frame["level"] == "f")].iloc[0]
+        assert abs(share["estimate"] - (own["sex"] == "f").mean()) < 5 * share["standard_error"]
+
+
+def test_noise_follows_the_spread_and_not_the_limits() -> None:
+    table = stays(2000)
+    wide = {"cost": (0, 1_000_000)}
+    errors = [
+        of(
+            made(limits=wide, refine=refine).fit(table).to_frame(of="table"),
+            "mean",
+            "cost",
+            ward="A",
+        )
+        for refine in (False, True)
+    ]
+    assert errors[1]["standard_error"] < 0.25 * errors[0]["standard_error"]
+
+
+def test_counts_add_up_over_all_margins() -> None:
+    frame = made(by=["ward", "sex"], levels=LEVELS, unlisted="other").fit(stays(60)).to_frame()
+    counts = frame[frame["statistic"] == "count"]
+    assert (counts["estimate"] >= 0).all()
+    assert len(counts) == 4 * 3 + 4 + 3 + 1
+    total = of(frame, "count")["estimate"]
+    for ward, sex in ((True, True), (True, False), (False, True)):
+        margin = counts[((counts["ward"] != "") == ward) & ((counts["sex"] != "") == sex)]
+        assert margin["estimate"].sum() == pytest.approx(total)
+
+
+def test_rows_that_are_not_listed_are_in_the_total_or_a_group() -> None:
+    table, few = stays(20_000), {"ward": ["A"]}
+    total = made(levels=few).fit(table).to_frame()
+    assert set(total["ward"]) == {"", "A"}
+    assert abs(of(total, "count")["estimate"] - 20_000) < 30
+    other = made(levels=few, unlisted="other").fit(table).to_frame()
+    assert set(other["ward"]) == {"", "A", "other"}
+    assert abs(of(other, "count", ward="other")["estimate"] - 8000) < 300
+
+
+def test_too_little_is_said_to_be_too_little() -> None:
+    model = made(epsilon=0.01).fit(stays(30))
+    assert math.isnan(of(model.to_frame(), "mean", "cost", ward="C")["estimate"])
+    assert "no information at this budget" in model.summary()
+
+
+def test_the_public_reads_the_same_from_the_file(tmp_path) -> None:
+    model = made(**EVERYTHING).fit(stays())
+    model.release_.save(tmp_path / "stays.npz")
+    again = PrivateSummary.from_release(Release.load(tmp_path / "stays.npz"))
+    assert again.summary() == model.summary()
+    assert again.to_columns() == model.to_columns()
+
+
+def test_a_summary_is_text_and_a_picture() -> None:
+    model = made(**EVERYTHING).fit(stays())
+    said = model.summary(level=0.9)
+    assert "mean of cost" in said
+    assert "90% interval" in said
+    assert said.endswith("Counts are not negative and add up; means lie within the limits.")
+    assert len(model.plot().axes[0].patches) == 3
+    assert model.plot(statistic="count").axes[0].get_xlabel().startswith("count")
+    with pytest.raises(ValueError, match="released"):
+        model.plot("cost", "q0.9")
+
+
+def test_an_array_has_no_groups_and_a_total() -> None:
+    array = np.random.default_rng(0).uniform(0, 1, (5000, 2))
+    model = PrivateSummary(limits=(0, 1), epsilon=1.0, delta=1e-6, random_state=0).fit(array)
+    frame = model.to_frame()
+    assert abs(of(frame, "mean", "x1")["estimate"] - 0.5) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"by": "ward"}, "list of columns"),
+        ({"by": ["ward", "ward"]}, "distinct"),
+        ({"by": ["sex"]}, "levels of 'sex'"),
+        ({"quantiles": (0.5, 1.5)}, "quantiles"),
+        ({"unlisted": "none"}, "unlisted"),
+        ({"method": "cauchy"}, "method"),
+        ({"relation": "edge"}, "relation"),
+        ({"refine": "yes"}, "refine"),
+        ({"levels": {"ward": ["A"], "cost": ["1"]}}, "limits"),
+        ({"columns": ["ward", "cost", "age"]}, "age"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_read(more: dict[str, Any], says: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=says) as told:
+        made(**more).plan()
+    assert "\n" not in str(told.value)
+
+
+def test_a_table_that_is_read_once_cannot_be_refined() -> None:
+    reader = pa.RecordBatchReader.from_batches(stays().schema, stays().to_batches())
+    with pytest.raises(ValueError, match="refine=False"):
+        made(refine=True).fit(reader)
+    reader = pa.RecordBatchReader.from_batches(stays().schema, stays().to_batches())
+    assert made().fit(reader).release_.arrays["means"].shape == (4, 1, 3)
+
+
+def test_quantiles_say_where_values_lie_too() -> None:
+    assert "places" not in made(refine=True, quantiles=[0.5]).calibrate()
+    assert made(refine=True).plan().shapes["places"][-1] == summary._N_PLACES
