@@ -114,7 +114,7 @@ def test_a_hostile_record_moves_no_more_than_is_claimed(method, relation, more) 
 def test_a_person_in_many_groups_moves_no_more_than_a_row(method: str) -> None:
     model = made(method=method, person="who", **{**EVERYTHING, "refine": True})
     plan = model.plan()
-    assert str(plan.guarantee.relation) == "person"
+    assert str(plan.guarantee.relation) == "person:who"
     claimed = float(plan.loss.supremum())
     if method == "gaussian":
         claimed = sum((part.sensitivity / part.noise) ** 2 for part in plan.parts)
