@@ -393,8 +393,7 @@ class PrivateSummary(TableEstimator):
         self, studied: dict[str, ExactSum], plan: Plan, table: Table, rng: np.random.Generator
     ) -> dict[str, FloatArray]:
         law, arrays = plan.method, {}
-        ratio = laws.deviation_over_scale(law, 1)
-        scale = {name: deviation / ratio for name, deviation in plan.noise_scale.items()}
+        scale = {k: laws.scale_of(law, noise, 1) for k, noise in plan.noise_scale.items()}
         noisy = partial({"laplace": add_laplace_noise, "gaussian": add_noise}[law], rng=rng)
         n, c = len(self._cells(table.rows)), len(_numbers(table.rows))
         if "quantiles" in scale:
@@ -627,8 +626,9 @@ def _laplace(
     questions: Sequence[Asked],
 ) -> tuple[tuple[Part, ...], PrivacyLoss]:
     """Laplace noise for each part: the sums of moves over scales add up to one epsilon."""
-    numbers = 1 if list(moved.values()) == [1.0] else 2
-    ratio = laws.deviation_over_scale("laplace", 1)
+    # One number that moves by one has a loss of its own; people may move those of several groups.
+    numbers = 1 if list(moved.values()) == [1.0] and target.person is None else 2
+    ratio = laws.deviation_of("laplace", 1.0, 1)
     parts = [Part(q.name, math.sqrt(q.blocks), shares[q.name]) for q in questions]
     if target.limits:
         parts.append(Part(LIMITS, target.limits, 0.0))
