@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from hostile_records import check_spark_files, check_spark_text
 from ndis.tables import Columns, Rows, Table, Weighting, moments
 from ndis.tables.spark import open_parquet, open_text
 from ndis.tables.sums import Pull, PullSum
@@ -142,7 +143,7 @@ def test_rows_are_not_measured_one_by_one(frame: Any) -> None:
 
 @pytest.mark.slow
 def test_what_is_wrong_with_the_data_comes_back_as_one_sentence(frame: Any) -> None:
-    with pytest.raises(ValueError, match=r"^Column 'carrier' holds string, not numbers;[^\n]*$"):
+    with pytest.raises(ValueError, match=r"^Column 'carrier' holds text, not numbers;[^\n]*$"):
         gram_of(frame)
     missing = frame.selectExpr("if(stops = 3, null, speed) as speed")
     with pytest.raises(ValueError, match=r"^Column 'speed' has missing or infinite values;[^\n]*$"):
@@ -195,6 +196,13 @@ def test_text_is_read_as_the_library_reads_it(session: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+def test_hostile_records(session: Any, tmp_path: Path) -> None:
+    """A share; `benchmarks/check_reading.py` reads 10,000 of each."""
+    check_spark_text(session, 400, tmp_path)
+    check_spark_files(session, 400, tmp_path, n_types=4)
+
+
+@pytest.mark.slow
 def test_files_that_spark_would_read_wrongly(session: Any, tmp_path: Path) -> None:
     import gzip
 
@@ -204,7 +212,7 @@ def test_files_that_spark_would_read_wrongly(session: Any, tmp_path: Path) -> No
         opened(open_text(session, str(tmp_path / "*.csv")), ["x", "y"]).sum(lambda block: {})
     (tmp_path / "b.csv").unlink()
     (tmp_path / "c.csv").write_text("x,y\none,2\n")
-    with pytest.raises(ValueError, match="Column 'x' holds string, not numbers"):
+    with pytest.raises(ValueError, match="Column 'x' holds text, not numbers"):
         opened(open_text(session, str(tmp_path / "c.csv")), ["x", "y"]).sum(lambda block: {})
     (tmp_path / "c.csv").unlink()
     with pytest.raises(ValueError, match="pass header=True"):
