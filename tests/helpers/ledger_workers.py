@@ -1,7 +1,7 @@
-"""Eight processes spend from one ledger and are killed at random moments.
+"""Processes, eight as a rule, spend from one ledger and are killed at random moments.
 
 A program of its own, as it forks and so must have one thread: `ledger_workers.py FOLDER KILLS
-LEDGER...`, where the last are addresses of one ledger, such as of two connection pools.
+PROCESSES LEDGER...`, where the last are addresses of one ledger, such as of two connection pools.
 Each worker opens the ledger; for each turn it is given it spends, draws, completes and notes what
 it completed. The parent gives turns to two at a time, kills one of them with SIGKILL in the midst,
 and starts another in its place; after so many kills all run freely to the end of the budget. The
@@ -104,12 +104,12 @@ class Worker:
         os.close(self._given)
 
 
-def main(folder: Path, kills: int, addresses: list[str]) -> None:
+def main(folder: Path, kills: int, processes: int, addresses: list[str]) -> None:
     chance = random.Random(8)
     for address in addresses:
         Ledger(address).close()  # imports, before the forks, what children need
-    workers = [Worker(folder, name, addresses[name % len(addresses)]) for name in range(8)]
-    for name in range(8, 8 + kills):
+    workers = [Worker(folder, i, addresses[i % len(addresses)]) for i in range(processes)]
+    for name in range(processes, processes + kills):
         while len(ready := [worker for worker in workers if worker.is_open()]) < 2:
             time.sleep(0.001)
         # Two pay at the same time, and one of them is killed meanwhile.
@@ -132,20 +132,20 @@ def noted(folder: Path) -> list[str]:
     return [line.partition(" ")[0] for text in files for line in text.splitlines()]
 
 
-def run(folder: Path, kills: int, *addresses: object) -> None:
+def run(folder: Path, kills: int, *addresses: object, processes: int = 8) -> None:
     """The program, in a process of its own."""
-    command = [sys.executable, __file__, folder, str(kills), *map(str, addresses)]
+    command = [sys.executable, __file__, folder, str(kills), str(processes), *map(str, addresses)]
     subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
-def check(folder: Path, ledger: Ledger, kills: int) -> None:
+def check(folder: Path, ledger: Ledger, kills: int, processes: int = 8) -> None:
     """Compare what workers noted down with what the ledger says."""
     assert [fault.read_text() for fault in folder.glob("fault-*")] == []
     notes = [
         line.split() for file in folder.glob("notes-*") for line in file.read_text().splitlines()
     ]
     kinds = [kind for kind, *_ in notes]
-    assert kinds.count("refused") == 8  # all who were left came to the end of the budget
+    assert kinds.count("refused") == processes  # all who were left came to the end of the budget
     assert kinds.count("opened") > kills / 2
     history = ledger.history()
     assert ledger.verify() == len(history)
@@ -184,4 +184,4 @@ def killed_in_mid_payment(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
