@@ -7,9 +7,12 @@ epsilon is refuted, with a proof or with the stated confidence.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from scipy.stats import binom
 
@@ -21,6 +24,8 @@ from ndis.auditing.estimators import audit_estimator
 from ndis.auditing.transcript import Difference, Recorder, UnlikeQuestions, log_ratio
 from ndis.auditing.verdict import PROVEN
 from ndis.randomness import add_noise
+from ndis.tables import weights
+from ndis.tables.table import PeoplePass
 
 # Those that take a while, on a machine that does nothing else.
 DEAR = ("logistic", "output", "projection ptr", "least squares, als", "least squares, gaussian")
@@ -170,3 +175,69 @@ def test_a_true_claim_is_refuted_as_rarely_as_stated() -> None:
         claim = estimators.Claim(1.5, delta)
         refuted += estimators._bet(recorder, pair, claim, 0, rng, 0.2)[0] > -math.inf
     assert refuted <= binom.ppf(0.999, 100, 0.2)
+
+
+# -- people --------------------------------------------------------------------------------------
+
+
+def stays(text: bool = True) -> pa.Table:
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(30), rng.geometric(0.3, 30))
+    return pa.table(
+        {
+            "who": [f"id {each}" for each in who] if text else who,
+            "a": rng.uniform(-1, 1, len(who)),
+            "b": rng.uniform(-1, 1, len(who)),
+        }
+    )
+
+
+def of_people(**more: Any) -> PrivateCovariance:
+    limits = {"a": (-1, 1), "b": (-1, 1)}
+    asked: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "limits": limits, "columns": ["a", "b"]}
+    return PrivateCovariance(**asked | {"person": "who"} | more)
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_people_with_many_rows_are_tried(text: bool) -> None:
+    verdict = audit_estimator(of_people(), (stays(text),))
+    assert verdict.outcome == "consistent"
+    assert verdict.log_delta > math.log(0.99e-6)  # the bound is reached
+    assert any("people with 1 to 1000 rows" in each for each in verdict.searched)
+    assert audit_estimator(of_people(), (stays(text),), of_table=False).outcome == "consistent"
+    capped = audit_estimator(of_people(rows_per_person=3), (stays(text),))
+    assert capped.outcome == "consistent"
+
+
+def test_a_promise_for_rows_is_refuted_for_people() -> None:
+    verdict = audit_estimator(of_people(person=None), (stays(),), relation="person:who")
+    assert verdict.outcome == "refuted"
+
+
+def forgetful(work: Any, batch: Any) -> Any:
+    """Counts the rows of one file of three."""
+    found = work(batch)
+    return found.set_column(1, "n", pc.if_else(pc.greater(found["n"], 3), 3, found["n"]))
+
+
+def doubled(work: Any, batch: Any) -> Any:
+    """Counts every second row."""
+    found = work(batch)
+    return found.set_column(1, "n", pc.divide(pc.add(found["n"], 1), 2))
+
+
+@pytest.mark.parametrize("wrong", [forgetful, doubled])
+def test_wrong_weights_are_refuted(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = PeoplePass.__call__
+    monkeypatch.setattr(
+        PeoplePass, "__call__", lambda self, batch: wrong(partial(work, self), batch)
+    )
+    assert audit_estimator(of_people(), (stays(),)).outcome == "refuted"
+
+
+def test_ids_that_are_taken_for_one_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who leaves changes the weights of those who are taken for them."""
+    whole = weights.ids
+    monkeypatch.setattr(weights, "ids", lambda *given: pc.utf8_slice_codeunits(whole(*given), 0, 1))
+    rows = {"who": ["x1"] * 500 + ["x2", "y"], "a": [1.0] * 502, "b": [1.0] * 500 + [-1.0, 0.0]}
+    assert audit_estimator(of_people(), (pa.table(rows),)).outcome == "refuted"

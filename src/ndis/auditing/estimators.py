@@ -160,6 +160,8 @@ def audit_estimator(
     """
     recorder, hidden = Recorder(estimator), getattr(estimator, "hidden_answers", 0)
     own = getattr(estimator, "relation", NeighbourRelation.ADD_REMOVE)
+    if (person := getattr(estimator, "person", None)) is not None:
+        own = NeighbourRelation.of_person(person)
     kind = NeighbourRelation(relation or own)
     asked = Claim.of(recorder.promise(data) if claim is None else claim)
     search = Search(asked, lambda here, there: Difference.between(here, there, hidden))

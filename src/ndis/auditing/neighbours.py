@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -90,9 +90,9 @@ def places(
         return _graphs(estimator, run, of_table)
     if isinstance(estimator, GaussianMechanism):
         return [_answers(estimator, np.shape(data[0]))]
-    form = _Form.of(run, data)
+    form = _Form.of(run, data, relation.person)
     some, said = _chosen(estimator, form, epsilon) if of_table else ([], "")
-    found = _PLACES[relation](form, some, said)
+    found = (_PLACES.get(relation) or _people)(form, some, said)
     return found + (_copies(estimator, form) if relation is NeighbourRelation.ADD_REMOVE else [])
 
 
@@ -144,9 +144,10 @@ class _Form:
     drop_missing: bool = False
     bought: bool = False
     every: bool = False
+    person: str | None = None
 
     @classmethod
-    def of(cls, run: Run, data: Data) -> _Form:
+    def of(cls, run: Run, data: Data, person: str | None = None) -> _Form:
         first, label = data[0], data[1] if len(data) > 1 else None
         if hasattr(first, "toarray"):
             first = first.toarray()
@@ -155,13 +156,24 @@ class _Form:
             array = np.asarray(first)
             y = None if label is None else np.asarray(label)
             return cls._known(array, y, _recipe(run, array), False)
-        batches = list(table.records())
+        more = () if table.weighting is None else table.weighting.columns
+        more = tuple(dict.fromkeys((*more, *filter(None, [person]))))
+        batches = list(Table.open(table, [*table.rows.columns, *more]).records())
         if not batches:
             raise ValueError("The table has no rows; hand over at least one.")
         frame = pa.Table.from_batches(batches)
         if table.rows.labels is not None:  # labels that were handed over beside it are in it now
             label = table.rows.labels.columns[0]
-        return cls._known(frame, label, table.rows, table.drop_missing)
+        form = cls._known(frame, label, table.rows, table.drop_missing)
+        # Whoever stands in the middle or at the ends weighs as much as anybody may.
+        weighs = dict.fromkeys(more, getattr(run.model, "max_weight", None))
+        return replace(
+            form,
+            names=(*form.names, *more),
+            middle=form.middle | weighs,
+            far=[record | weighs for record in form.far],
+            person=person,
+        )
 
     @classmethod
     def _known(cls, given: Any, labels: Any, rows: Rows | None, drop_missing: bool) -> _Form:
@@ -183,6 +195,18 @@ class _Form:
     @property
     def _is_array(self) -> bool:
         return isinstance(self.given, np.ndarray)
+
+    def without(self, own: Any) -> Data:
+        """The data set without some rows, those of one person."""
+        kept = np.setdiff1d(np.arange(self.n_rows), own)
+        return self._joined([self.given.take(kept).select(list(self.names))])
+
+    def somebody(self, record: Record, m: int, number: int = 0) -> list[Record]:
+        """A person with m such rows, and an id that nobody in the data set has."""
+        ids = self.given[self.person]
+        whole, used = pa.types.is_integer(ids.type), set(ids.to_pylist())
+        names = (each if whole else f"p{each}" for each in range(len(ids) + number + 1))
+        return [record | {str(self.person): [n for n in names if n not in used][number]}] * m
 
     def own(self, place: int | None = None, *records: Record) -> Data:
         """The data set with records in place of a row, or else after all of them."""
@@ -216,7 +240,9 @@ class _Form:
             columns = {name: [record[name] for record in records] for name in self.names}
             return pa.table(
                 {
-                    name: values if isinstance(values[0], str) else np.array(values, dtype=float)
+                    name: values
+                    if isinstance(values[0], str) or name == self.person
+                    else np.array(values, dtype=float)
                     for name, values in columns.items()
                 }
             )
@@ -318,7 +344,8 @@ def _distances(form: _Form) -> Any:
     if form._is_array:
         values = form.given.reshape(form.n_rows, -1)
     else:
-        numbers = [c for c in form.given.columns if not pa.types.is_string(c.type)]
+        named = zip(form.given.column_names, form.given.columns, strict=True)
+        numbers = [c for n, c in named if n != form.person and not pa.types.is_string(c.type)]
         if numbers:
             values = np.column_stack([c.cast(pa.float64(), safe=False).to_numpy() for c in numbers])
     with np.errstate(all="ignore"):
@@ -348,6 +375,49 @@ def _add_remove(form: _Form, some: Sequence[int], said: str) -> list[Place]:
         family = ((f"a record {_FAR}", None, form.made([*beside, record])) for record in far)
         said = f"{len(far)} records {_FAR}, each beside {_BESIDE} in the middle"
         found.append(Place(form.made(beside), family, said))
+    return found
+
+
+# Rows that a person has who comes or goes.
+_OWN = (1, 2, 1000)
+
+
+def _people(form: _Form, some: Sequence[int], said: str) -> list[Place]:
+    """People who come or go with all their rows: those of the table, and others beside them."""
+    found, few = [], form.far[:: max(1, len(form.far) // _CORNERS)]
+    if some:
+        coded = form.given[form.person].combine_chunks().dictionary_encode()
+        who = coded.indices.to_numpy(zero_copy_only=False)
+        busiest = np.argsort(-np.bincount(who), kind="stable")[: _ROWS // 3].tolist()
+        chosen = list(dict.fromkeys([*busiest, *(int(who[row]) for row in some)]))
+        try:
+            form.own(None, *(record for far in few[:1] for record in form.somebody(far, 1)))
+        except pa.ArrowException:  # a column that is written in another way than numbers
+            few = []
+
+        def around() -> Neighbours:
+            for each in chosen if len(coded.dictionary) > 1 else []:
+                rows = np.flatnonzero(who == each)
+                yield "a person with all their rows", int(rows[0]), form.without(rows)
+            for record in few:
+                for m in _OWN:
+                    data = form.own(None, *form.somebody(record, m))
+                    yield f"a person with {m} rows {_FAR}, added to the table", None, data
+
+        added = f"; people with 1 to {_OWN[-1]} rows {_FAR}, added" if few else ""
+        said = f"{len(chosen)} of {len(coded.dictionary)} people of the table, left out{added}"
+        found.append(Place(form.own(), around(), said))
+    if form.far:
+        beside = [*form.somebody(form.middle, 1, 1), *form.somebody(form.middle, 3, 2)]
+
+        def family() -> Neighbours:
+            for record in form.far:
+                for m in _OWN:
+                    data = form.made([*beside, *form.somebody(record, m)])
+                    yield f"a person with {m} rows {_FAR}", None, data
+
+        said = f"people with 1 to {_OWN[-1]} rows {_FAR}, each beside two in the middle"
+        found.append(Place(form.made(beside), family(), said))
     return found
 
 
