@@ -27,8 +27,12 @@ from ndis.mechanisms.target import Part
 from ndis.tables import GRID_NORM, MOST_ROWS, Columns, Rows, Table
 from ndis.tables.columns import INTERCEPT
 
-# A coefficient is known if more than this share of it lies where features stand out from noise.
-_MOST = 0.75
+# Of a coefficient of which less than this share lies where features stand out from noise, errors
+# are so many times what such directions usually explain: others may stand in for it by more.
+_MOST, _DOUBT = 0.75, 1.5
+# A release tells nothing of a coefficient whose error, over the width of its column's limits, is
+# more than so many widths of the label's. (Limits may be much wider than what is between them.)
+_NOTHING = 6.0
 _REASONS = {
     "newton": "In the benchmark it has the least error, or close to it, at all sizes and epsilons.",
     "noisy-gram": "Noisy second moments serve for any regression among the same columns.",
@@ -266,8 +270,10 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         what the noise of gradients does, as much again for clipping, and what is hidden by the
         noise of the Hessian. Sampling errors are those of a sandwich estimate where there are rows
         enough to buy it (at epsilon 1 and four columns about 4,000), and else those of equal
-        variances. A coefficient most of which lies where noise hides the features, so that
-        other columns could stand in for it as far as anybody can tell, is NaN.
+        variances. Where noise hides a column, or whether others could stand in for it, errors are
+        those of what such columns explain on average, and half as long again. All numbers are NaN
+        where that tells nothing: an error, over the width of the column's limits, of six times
+        the width of the label's.
         """
         names, estimate, covariance = self._told(of)
         return Intervals.of_normal(
@@ -420,9 +426,15 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
             constant = np.append(-bend.vectors.T @ zero, 1.0) * GRID_NORM
             estimate = np.column_stack([np.reshape(placed["intercept"], K), estimate])
             weights, names = np.vstack([constant, weights]), (INTERCEPT, *names)
-        estimate = np.where(found.known_share(weights) > _MOST, estimate, np.nan)
         covariance = found.covariance(weights, of == "population")
-        return names, estimate, covariance / labels.scale[:, None, None] ** 2
+        doubtful = found.known_share(weights) < _MOST
+        usual = np.einsum("ni,ij,nj->n", weights, found.hidden, weights) * doubtful
+        covariance = covariance + _DOUBT**2 * usual * np.eye(len(names))
+        covariance = covariance / labels.scale[:, None, None] ** 2
+        reach = np.append([1.0] * self.fit_intercept, _widths(self._recipe_.features))
+        errors = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)) * reach
+        told = errors < _NOTHING * _widths(labels)[:, None]
+        return names, np.where(told, estimate, np.nan), covariance
 
     @property
     def _solved(self) -> Any:
@@ -515,6 +527,19 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         bound = self.label_bound
         bound = None if bound is None else _validate.positive("label_bound", bound)
         return Columns(names, limits=limits, norm=bound, centered=bool(self.fit_intercept))
+
+
+def _widths(columns: Columns) -> FloatArray:
+    """How far each number of a row can change: between limits, levels, or the ends of a ball."""
+    indicators = {name for column in columns.levels for name in columns.names_of(column)}
+    return np.array(
+        [
+            1.0 if name in indicators else high - low if np.isfinite(high) else 2.0 / unit
+            for name, low, high, unit in zip(
+                columns.names, columns.low, columns.high, columns.scale / GRID_NORM, strict=True
+            )
+        ]
+    )
 
 
 class Units(NamedTuple):

@@ -38,6 +38,8 @@ class Known:
         The constant's last.
     noise, sampling : ndarray of shape (n_labels, d + 1, d + 1)
         Covariances: what privacy adds, and what drawing the rows from a population does.
+    hidden : ndarray of shape (d + 1, d + 1)
+        The covariance of directions of unknown curvature, if they explain what is usual.
     resolved : ndarray of shape (d + 1, d + 1)
         The projection to what is known, of coefficients in `units`.
     units : ndarray of shape (d + 1,)
@@ -47,6 +49,7 @@ class Known:
     theta: FloatArray
     noise: FloatArray
     sampling: FloatArray
+    hidden: FloatArray
     resolved: FloatArray
     units: FloatArray
 
@@ -166,10 +169,12 @@ def _by_hessian(found: Any) -> Known:
     leaning = bend.errors[:, None] * hidden.sum(axis=0)
     hidden = _hidden(left + leaning, values, ~resolved, most)
     noise = np.where(resolved, noise + leaning / values**2, hidden)
+    usual = np.diag(np.where(resolved, 0.0, most / values)[:, 0])
     noise, sampling = (
         np.stack([np.diag(asked * each) for each in part.T]) for part in (noise, sampling)
     )
-    return Known(theta, noise, sampling, np.diag(resolved[:, 0].astype(float)), np.ones(len(theta)))
+    known = np.diag(resolved[:, 0].astype(float))
+    return Known(theta, noise, sampling, usual, known, np.ones(len(theta)))
 
 
 def _by_moments(found: Descent) -> Known:
@@ -205,9 +210,11 @@ def _by_moments(found: Descent) -> Known:
         noises[k, :d, :d] = outer * (variance * inverse @ inverse + unknown)
         sampled = _shrunk(root @ spread[1 + k] @ root, projection, inverse, pull_noise)
         samplings[k, :d, :d] = outer * (root @ sampled @ root)
-    known = np.zeros((len(theta), len(theta)))
+    known, usual = np.zeros((2, len(theta), len(theta)))
     known[:d, :d] = projection
-    return Known(theta, noises, samplings, known, bend.widths)
+    along = np.where(resolved, 0.0, _explained(found) / values)
+    usual[:d, :d] = outer * ((vectors * along) @ vectors.T)
+    return Known(theta, noises, samplings, usual, known, bend.widths)
 
 
 def _combined(
