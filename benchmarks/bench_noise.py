@@ -149,7 +149,7 @@ def auditor() -> None:
             "law": law,
             "integers": law == "discrete laplace",
         }
-        right = NoiseMechanism(epsilon, delta, **more)
+        right = NoiseMechanism(epsilon=epsilon, delta=delta, **more)
         less = NoiseMechanism(delta=delta, noise_scale=0.9 * right.calibrate(count), **more)
         answer = np.zeros(count)
         outcomes["right: " + audit(right, answer).outcome] += 1

@@ -61,7 +61,7 @@ def violations(text: str, file: Path) -> list[str]:
     """Return one line for every import that points sideways or up."""
     room = room_of(file)
     package = ("ndis", *file.relative_to(SOURCE).parent.parts)
-    public_home = {name: home.split(".")[1] for name, home in ndis._HOME.items()}
+    public_home = {name: f"{home}.{name}".split(".")[1] for name, home in ndis._HOME.items()}
     found = []
     for name, line in imported_rooms(ast.parse(text), package):
         target = public_home.get(name, name)

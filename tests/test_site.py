@@ -119,7 +119,7 @@ def test_the_copy_button_copies_what_can_be_pasted() -> None:
 def test_every_public_name_has_a_page_of_its_own() -> None:
     names = [name for section in api.sections().values() for name in section]
     listed = {name.removeprefix("ndis.") for name in names}
-    assert listed >= set(ndis.__all__) - {"Verdict"}
+    assert listed >= set(ndis.__all__) - {"Verdict", "testing"}  # whose names are listed
     assert "auditing.Verdict" in listed
     pages = [api.page(name).lower() for name in names if name.startswith("ndis.")]
     assert len(set(pages)) == len(pages)

@@ -137,7 +137,7 @@ def prv_accountant(cell: Cell) -> float:
             return self.edge - self.components * math.log1p(-2 * s * self.weight) / (2 * s)
 
     if "distance" in cell:
-        prv = GaussianMechanism(1 / cell["distance"])
+        prv = GaussianMechanism(epsilon=1 / cell["distance"])
     elif "leverage" in cell:
         prv = Projection(cell["leverage"], cell["components"])
     else:

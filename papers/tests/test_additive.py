@@ -115,7 +115,9 @@ def test_moments_of_equal_variances_are_those_of_a_chi_square(dimension: int) ->
 def test_simulated_loss_has_the_moments_in_closed_form() -> None:
     rng = np.random.default_rng(21)
     rows, columns = random_covariance(3, rng), random_covariance(2, rng)
-    mechanism = MatrixGaussianMechanism(1.0, 1e-5, 1.0, rows=rows, columns=columns)
+    mechanism = MatrixGaussianMechanism(
+        epsilon=1.0, delta=1e-5, sensitivity=1.0, rows=rows, columns=columns
+    )
     law = output_law(mechanism, np.zeros((3, 2)))
     losses = np.sum(rng.multivariate_normal(law.mean, law.cov, 40_000) ** 2, axis=1)
     sides = [np.linalg.eigvalsh(side) for side in (rows, columns)]

@@ -71,7 +71,7 @@ def test_a_ledger_never_counts_the_refuted_claim(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="refuted"):
             refuted.release(np.zeros(20))
         before = ledger.remaining().epsilon
-        GaussianMechanism(0.5, 1e-3, 1.0, **common).release(np.zeros(20))
+        GaussianMechanism(epsilon=0.5, delta=1e-3, sensitivity=1.0, **common).release(np.zeros(20))
         assert ledger.remaining().epsilon < before
 
 

@@ -23,6 +23,8 @@ def __getattr__(name: str) -> Any:
     value: Any
     if name == "__version__":
         value = import_module("importlib.metadata").version("ndis")
+    elif _HOME.get(name) == "ndis":  # a module
+        value = import_module(f"ndis.{name}")
     elif name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
     else:

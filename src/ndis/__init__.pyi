@@ -1,9 +1,11 @@
 """The public names, each with its home: `__init__.py` imports them from there on first use."""
 
+from ndis import testing as testing
 from ndis.auditing import Verdict as Verdict
 from ndis.auditing import audit as audit
 from ndis.auditing import audit_pair as audit_pair
 from ndis.auditing import audit_samples as audit_samples
+from ndis.auditing.certificates import verify as verify
 from ndis.chi_square import GeneralizedChiSquare as GeneralizedChiSquare
 from ndis.gaussian import Gaussian as Gaussian
 from ndis.gaussian import monte_carlo_delta as monte_carlo_delta
@@ -15,10 +17,12 @@ from ndis.ledger import BudgetExceeded as BudgetExceeded
 from ndis.ledger import Ledger as Ledger
 from ndis.loss import DiscreteLaplaceLoss as DiscreteLaplaceLoss
 from ndis.loss import LeastSquaresLoss as LeastSquaresLoss
+from ndis.loss import PrivacyLoss as PrivacyLoss
 from ndis.loss import Profile as Profile
 from ndis.loss import QuadraticLoss as QuadraticLoss
 from ndis.loss import SphericalLoss as SphericalLoss
 from ndis.loss import TabulatedLoss as TabulatedLoss
+from ndis.mechanisms import Plan as Plan
 from ndis.mechanisms.additive import GaussianMechanism as GaussianMechanism
 from ndis.mechanisms.additive import MatrixGaussianMechanism as MatrixGaussianMechanism
 from ndis.mechanisms.additive import NoiseMechanism as NoiseMechanism

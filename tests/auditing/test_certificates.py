@@ -30,7 +30,9 @@ def party(name: str) -> Release:
 
 
 MADE: dict[str, Callable[[], Release]] = {
-    "GaussianMechanism": lambda: GaussianMechanism(1.0, 1e-6, sensitivity=2.0).release(ROWS),
+    "GaussianMechanism": lambda: GaussianMechanism(
+        epsilon=1.0, delta=1e-6, sensitivity=2.0
+    ).release(ROWS),
     "PrivateProjection": lambda: (
         PrivateProjection(epsilon=1.0, delta=1e-6, data_norm=2.0, n_components=30)
         .fit(ROWS)
@@ -113,7 +115,9 @@ def test_other_agreements_than_the_parties_made() -> None:
 
 
 def test_what_is_no_promise_is_refuted() -> None:
-    seeded = GaussianMechanism(1.0, 1e-6, sensitivity=2.0, random_state=1).release(ROWS)
+    seeded = GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=2.0, random_state=1).release(
+        ROWS
+    )
     assert failed(seeded) == {"the noise is secret": "failed"}
     honest = MADE["GaussianMechanism"]()
     claim = replace(honest.guarantee, basis="refuted")
@@ -144,7 +148,9 @@ def test_the_ends_of_delta(delta: float, outcome: str) -> None:
 def test_a_ledger_knows_what_was_paid(tmp_path: Path) -> None:
     place = tmp_path / "budget"
     with Ledger.create(place, 5.0, 1e-3, "add-remove", accept=["declared"]) as ledger:
-        paid = GaussianMechanism(1.0, 1e-6, sensitivity=2.0, ledger=ledger).release(ROWS)
+        paid = GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=2.0, ledger=ledger).release(
+            ROWS
+        )
         assert verify(paid, ledger=ledger).outcome == "checked"
         assert failed(MADE["GaussianMechanism"](), ledger=ledger) == {
             "the ledger knows the release": "failed"

@@ -62,14 +62,16 @@ def test_a_few_that_passed(tmp_path: Path) -> None:
 
 
 def test_what_no_file_can_show_is_the_publishers_word() -> None:
-    told = verify(GaussianMechanism(1.0, 1e-6, sensitivity=1.0).release([1.0])).not_checked
+    told = verify(
+        GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0).release([1.0])
+    ).not_checked
     assert "that no fixed seed was used: the publisher says so" in told
     assert any("compare" in each for each in verify(parties()["whole"]).not_checked)
 
 
 def test_a_ledger_that_was_charged_for_less_does_not_know_the_release(tmp_path: Path) -> None:
-    release = GaussianMechanism(1.0, 1e-6, sensitivity=2.0).release(ROWS)
-    little = GaussianMechanism(0.01, 1e-6, sensitivity=2.0).guarantee()
+    release = GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=2.0).release(ROWS)
+    little = GaussianMechanism(epsilon=0.01, delta=1e-6, sensitivity=2.0).guarantee()
     with Ledger.create(tmp_path / "budget", 5.0, 1e-3, "add-remove", accept=["declared"]) as ledger:
         ledger.complete(ledger.spend(little, release.mechanism), release.digest)
         found = {each.what: each for each in verify(release, ledger=ledger).checks}
@@ -78,7 +80,7 @@ def test_a_ledger_that_was_charged_for_less_does_not_know_the_release(tmp_path: 
 
 
 def test_arrays_that_no_mechanism_makes() -> None:
-    honest = GaussianMechanism(1.0, 1e-6, sensitivity=2.0).release(ROWS)
+    honest = GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=2.0).release(ROWS)
     for arrays in (ROWS.astype(np.float32), np.where(ROWS < 0.5, np.nan, ROWS), ROWS[1:]):
         forgery = Release(arrays, honest.guarantee, honest.mechanism, honest.parameters)
         assert verify(forgery).outcome == "refuted"
@@ -87,7 +89,7 @@ def test_arrays_that_no_mechanism_makes() -> None:
 @pytest.mark.parametrize("epsilon", [1e4, 1e300])
 def test_a_large_epsilon_takes_no_time(epsilon: float) -> None:
     """1e300 took minutes; now no such file is read."""
-    honest = GaussianMechanism(1.0, 1e-6, sensitivity=2.0).release(ROWS)
+    honest = GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=2.0).release(ROWS)
     promise = Guarantee.from_dict({**honest.guarantee.to_dict(), "epsilon": epsilon})
     forgery = Release(honest.arrays, promise, honest.mechanism, honest.parameters)
     start = time.process_time()

@@ -6,7 +6,7 @@ import pytest
 from ndis import GaussianMechanism, QuadraticLoss
 from ndis.auditing import audit_replay
 
-SCALE = GaussianMechanism(1.0, 1e-6, 1.0).calibrate()
+SCALE = GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0).calibrate()
 D, NEIGHBOUR = np.array([0.5, 1.0, 0.2, 30.0]), np.array([0.5, 1.0, 0.2])
 
 

@@ -131,7 +131,7 @@ def test_sound_graph_is_not_refuted() -> None:
 
 @pytest.mark.slow
 def test_sound_additive_noise_is_not_refuted() -> None:
-    mechanism = GaussianMechanism(1.0, 1e-6, 1.0)
+    mechanism = GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0)
     law = lambda table: output_law(mechanism, table.sum(axis=0))  # noqa: E731
     verdict = audit(law, np.eye(3), mechanism, data_norm=1.0)
     assert verdict.outcome == "consistent"

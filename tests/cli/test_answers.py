@@ -18,7 +18,10 @@ def test_answers_are_released_near_the_truth(capsys, folder: Path) -> None:
     call(capsys, "release", *GAUSSIAN, "--out", "r.npz")
     value = Release.load("r.npz").value
     assert value.shape == (3, 1)
-    assert np.abs(value[:, 0] - [10, 20, 30]).max() < 8 * GaussianMechanism(1, 1e-6, 1).calibrate()
+    assert (
+        np.abs(value[:, 0] - [10, 20, 30]).max()
+        < 8 * GaussianMechanism(epsilon=1, delta=1e-6, sensitivity=1).calibrate()
+    )
 
 
 @pytest.mark.slow

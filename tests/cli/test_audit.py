@@ -161,7 +161,7 @@ def test_a_release_that_says_too_much(capsys: pytest.CaptureFixture[str]) -> Non
 
     from ndis import Release
 
-    honest = GaussianMechanism(1.0, 1e-6, sensitivity=1.0).release(np.ones((3, 2)))
+    honest = GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0).release(np.ones((3, 2)))
     lying = replace(honest.guarantee, epsilon=0.2)
     Release(honest.arrays, lying, honest.mechanism, honest.parameters).save("r.npz")
     code, out, _ = call(capsys, "audit", "r.npz", "answers.csv", "--json")

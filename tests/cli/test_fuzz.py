@@ -23,7 +23,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     agreement = Agreement(50, {"a": {"x0": (0, 1), "x1": (0, 1)}}, epsilon=1.0, delta=1e-6, seed=1)
     loss = Profile.both(QuadraticLoss.from_leverage(0.1, 20))
     made = [
-        GaussianMechanism(1.0, 1e-6, sensitivity=1.0).release(rows),
+        GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0).release(rows),
         PrivateProjection(epsilon=1.0, delta=1e-6, data_norm=2.0, n_components=9)
         .fit(rows)
         .release_,

@@ -145,7 +145,7 @@ def test_a_release_is_an_npz_file(capsys, out: str) -> None:
 
 
 def test_a_saved_release_is_never_overwritten(capsys) -> None:
-    release = GaussianMechanism(1, 1e-6, 1).release([1.0])
+    release = GaussianMechanism(epsilon=1, delta=1e-6, sensitivity=1).release([1.0])
     release.save("x.npz")
     with pytest.raises(FileExistsError, match="choose another"):
         release.save("x.npz")
@@ -216,7 +216,7 @@ def test_no_budget_left_has_its_own_code_and_comes_before_the_data(capsys) -> No
 
 
 def test_what_belongs_to_another_command(capsys) -> None:
-    GaussianMechanism(1, 1e-6, 1).release([1.0]).save("p2.npz")
+    GaussianMechanism(epsilon=1, delta=1e-6, sensitivity=1).release([1.0]).save("p2.npz")
     Path("certificate.json").write_text("{}")
     code, _, err = call(capsys, "audit", "p2.npz")
     assert (code, "Expected INPUT" in err) == (ExitCode.WRONG_CALL, True)

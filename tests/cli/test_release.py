@@ -51,8 +51,10 @@ def test_one_regression_is_opened_planned_and_solved_once(
 
 
 def test_a_reader_who_leaves_does_not_change_the_verdict(folder: Path) -> None:
-    GaussianMechanism(1.0, 1e-6, sensitivity=1.0).release([1.0]).save("good.npz")
-    GaussianMechanism(1.0, 1e-6, sensitivity=1.0, random_state=1).release([1.0]).save("bad.npz")
+    GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0).release([1.0]).save("good.npz")
+    GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0, random_state=1).release([1.0]).save(
+        "bad.npz"
+    )
     # Whoever reads has left before anything is printed.
     left = "> >(exec 0<&-; true)"
     for name, code in (("good.npz", ExitCode.DONE), ("bad.npz", ExitCode.CHECK_FAILED)):

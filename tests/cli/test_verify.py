@@ -32,7 +32,7 @@ def test_a_changed_release_does_not_verify(capsys, folder: Path) -> None:
 
 
 def test_a_promise_beyond_its_loss_does_not_verify(capsys, folder: Path) -> None:
-    honest = GaussianMechanism(1, 1e-6, 1).release([1.0])
+    honest = GaussianMechanism(epsilon=1, delta=1e-6, sensitivity=1).release([1.0])
     boast = replace(honest.guarantee, delta=9e-7)
     Release(honest.value, boast, honest.mechanism, honest.parameters).save("boast.npz")
     code, out, _ = call(capsys, "verify", "boast.npz", "--json")

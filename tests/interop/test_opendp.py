@@ -59,7 +59,7 @@ def test_what_is_not_proven_is_refused() -> None:
     for guarantee in (
         Guarantee(1.0, 1e-6, "replace", "relative"),
         Guarantee(1.0, 1e-6, "replace", "proven", private=False),
-        GaussianMechanism(1.0, 1e-6, 1.0).guarantee(),
+        GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0).guarantee(),
     ):
         with pytest.raises(ValueError, match="Expected a proven guarantee"):
             make_measurement(lambda data: data, guarantee)

@@ -32,7 +32,7 @@ def test_analytic_noise_is_least_and_never_below(epsilon: float, delta: float) -
 
 @pytest.mark.parametrize("shape", [(), (7,), (3, 4), (2, 3, 4)])
 def test_releases_every_shape_with_its_guarantee(shape: tuple[int, ...]) -> None:
-    mechanism = GaussianMechanism(1.0, 1e-5, 2.0, relation="replace")
+    mechanism = GaussianMechanism(epsilon=1.0, delta=1e-5, sensitivity=2.0, relation="replace")
     value = np.arange(float(np.prod(shape, dtype=int))).reshape(shape)
     release = mechanism.release(value)
     assert isinstance(release, Release)
@@ -47,7 +47,9 @@ def test_releases_every_shape_with_its_guarantee(shape: tuple[int, ...]) -> None
 
 
 def test_noise_has_the_calibrated_law_and_not_one_near_it() -> None:
-    mechanism = GaussianMechanism(0.5, 1e-6, 3.0, random_state=np.random.default_rng(5))
+    mechanism = GaussianMechanism(
+        epsilon=0.5, delta=1e-6, sensitivity=3.0, random_state=np.random.default_rng(5)
+    )
     noise = mechanism.release(np.zeros((200, 100))).value
     scale = mechanism.calibrate()
     assert accepts_scale(noise, scale, LEVEL)
@@ -61,7 +63,9 @@ def test_the_verifier_and_a_ledger_of_that_size_accept_a_release(
     mechanism: type[GaussianMechanism], tmp_path: Path
 ) -> None:
     with Ledger.create(tmp_path / "budget", 2.0, 1e-5, "add-remove", accept=["declared"]) as ledger:
-        made = mechanism(2.0, 1e-5, 1.3, ledger=ledger).release([[1.0, 2.0]])
+        made = mechanism(epsilon=2.0, delta=1e-5, sensitivity=1.3, ledger=ledger).release(
+            [[1.0, 2.0]]
+        )
     assert verify(made).outcome == "checked"
 
 
@@ -70,7 +74,7 @@ def test_the_noise_that_a_certificate_states_implies_what_is_promised() -> None:
     """It is a product, rounded: it must not imply a bit less."""
     rng = np.random.default_rng(16)
     for epsilon, delta, sensitivity in 10 ** rng.uniform(-3, [1, -1, 3], (20, 3)):
-        noise = GaussianMechanism(epsilon, delta, sensitivity).calibrate()
+        noise = GaussianMechanism(epsilon=epsilon, delta=delta, sensitivity=sensitivity).calibrate()
         stated = implied(
             "GaussianMechanism", {"sensitivity": sensitivity, "noise_scale": noise}, delta
         )
@@ -80,7 +84,7 @@ def test_the_noise_that_a_certificate_states_implies_what_is_promised() -> None:
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 1e-150), (1e-140, 1e-150), (1e-3, 1e-300)])
 def test_noise_for_a_tiny_delta_at_hardly_any_epsilon(epsilon: float, delta: float) -> None:
-    promise = GaussianMechanism(epsilon, delta, 1.0).guarantee()
+    promise = GaussianMechanism(epsilon=epsilon, delta=delta, sensitivity=1.0).guarantee()
     assert promise.loss is not None
     assert promise.loss.delta(epsilon) == pytest.approx(delta, rel=1e-9)
 
@@ -88,16 +92,21 @@ def test_noise_for_a_tiny_delta_at_hardly_any_epsilon(epsilon: float, delta: flo
 def test_what_would_leave_the_doubles_is_refused_before_it_is_paid(tmp_path: Path) -> None:
     with Ledger.create(tmp_path / "budget", 1.0, 1e-5, "add-remove", accept=["declared"]) as ledger:
         for sensitivity, value in ((1.0, 1e307), (1e307, 1.0), (1e-307, 1.0)):
-            mechanism = GaussianMechanism(1.0, 1e-5, sensitivity, ledger=ledger)
+            mechanism = GaussianMechanism(
+                epsilon=1.0, delta=1e-5, sensitivity=sensitivity, ledger=ledger
+            )
             with pytest.raises(ValueError, match=r"Expected .*(units|constant)"):
                 mechanism.release(value)
         assert not ledger.history()
 
 
 def test_output_law_is_what_the_auditor_sees() -> None:
-    mechanism = GaussianMechanism(1.0, 1e-5, 1.0)
+    mechanism = GaussianMechanism(epsilon=1.0, delta=1e-5, sensitivity=1.0)
     P, Q = output_law(mechanism, [0.0, 0.0]), output_law(mechanism, [0.6, 0.8])
     assert ndis.profile(P, Q).delta(1.0) == pytest.approx(1e-5, rel=1e-9)
+
+
+NAMES = ("epsilon", "delta", "sensitivity")
 
 
 @pytest.mark.parametrize(
@@ -106,15 +115,18 @@ def test_output_law_is_what_the_auditor_sees() -> None:
 )
 def test_wrong_parameters_are_named(arguments: tuple[float, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        GaussianMechanism(*arguments).plan()
+        GaussianMechanism(**dict(zip(NAMES, arguments, strict=True))).plan()
 
 
 # -- matrices ------------------------------------------------------------------------------------
 
 
 def test_exact_matrix_noise_is_the_analytic_noise() -> None:
-    matrix = MatrixGaussianMechanism(0.5, 1e-7, math.sqrt(2.0))
-    assert matrix.calibrate() == GaussianMechanism(0.5, 1e-7, math.sqrt(2.0)).calibrate()
+    matrix = MatrixGaussianMechanism(epsilon=0.5, delta=1e-7, sensitivity=math.sqrt(2.0))
+    assert (
+        matrix.calibrate()
+        == GaussianMechanism(epsilon=0.5, delta=1e-7, sensitivity=math.sqrt(2.0)).calibrate()
+    )
     assert matrix.guarantee().basis == "declared"
 
 
@@ -126,7 +138,9 @@ def random_covariance(dimension: int, rng: np.random.Generator) -> np.ndarray:
 def test_directional_noise_meets_its_guarantee_against_the_worst_difference() -> None:
     rng = np.random.default_rng(4)
     rows, columns = random_covariance(3, rng), random_covariance(4, rng)
-    mechanism = MatrixGaussianMechanism(1.0, 1e-5, 2.0, rows=rows, columns=columns)
+    mechanism = MatrixGaussianMechanism(
+        epsilon=1.0, delta=1e-5, sensitivity=2.0, rows=rows, columns=columns
+    )
     _, left = np.linalg.eigh(rows)
     _, right = np.linalg.eigh(columns)
     worst = 2.0 * np.outer(left[:, 0], right[:, 0])
@@ -138,7 +152,9 @@ def test_directional_noise_meets_its_guarantee_against_the_worst_difference() ->
 def test_matrix_noise_has_the_covariance_of_its_sides() -> None:
     rng = np.random.default_rng(12)
     rows, columns = random_covariance(2, rng), random_covariance(3, rng)
-    mechanism = MatrixGaussianMechanism(1.0, 1e-5, 1.0, rows=rows, columns=columns)
+    mechanism = MatrixGaussianMechanism(
+        epsilon=1.0, delta=1e-5, sensitivity=1.0, rows=rows, columns=columns
+    )
     run = mechanism.prepare(np.zeros((2, 3)))
     draws = np.array([run.draw(rng)["value"].reshape(-1) for _ in range(4000)])
     least = np.linalg.eigvalsh(rows)[0] * np.linalg.eigvalsh(columns)[0]
@@ -159,13 +175,15 @@ def test_matrix_noise_has_the_covariance_of_its_sides() -> None:
 def test_matrices_that_do_not_fit_are_refused(
     parameters: dict[str, object], shape: tuple[int, ...], message: str
 ) -> None:
-    mechanism = MatrixGaussianMechanism(1.0, 1e-5, 1.0, **parameters)  # type: ignore[arg-type]
+    mechanism = MatrixGaussianMechanism(epsilon=1.0, delta=1e-5, sensitivity=1.0, **parameters)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=message):
         mechanism.release(np.zeros(shape))
 
 
 def test_a_forecast_of_directional_noise_spans_its_entries() -> None:
-    mechanism = MatrixGaussianMechanism(1.0, 1e-5, 1.0, rows=np.diag([1.0, 4.0]))
+    mechanism = MatrixGaussianMechanism(
+        epsilon=1.0, delta=1e-5, sensitivity=1.0, rows=np.diag([1.0, 4.0])
+    )
     errors = mechanism.forecast((2, 3)).errors
     scale = mechanism.calibrate()
     assert errors["standard error of a number"] == pytest.approx((scale, 2 * scale))

@@ -37,6 +37,35 @@ def test_every_estimator_of_the_library_is_here() -> None:
     assert public <= listed, public - listed
 
 
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda: ndis.PrivateLeastSquares(1, 1e-7),
+            "Expected parameters of PrivateLeastSquares by name, got 2 values without; write "
+            "epsilon=1, delta=1e-07.",
+        ),
+        (
+            lambda: ndis.GaussianMechanism(epsilon=1, delta=1e-6, sensitivity=2),
+            "epsilon=1, delta=1e-06, sensitivity=2.",
+        ),
+        (lambda: ndis.PrivatePCA(3, 1.0), "got 2 values without; write epsilon=1.0."),
+        (lambda: ndis.PrivateCovariance(eps=1), "got 'eps'; did you mean epsilon?"),
+        (lambda: ndis.PrivateLimits(q=1), "got 'q'; it takes epsilon, delta, "),
+    ],
+)
+def test_values_without_names_and_unknown_names_get_a_sentence(call, sentence: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert sentence in str(caught.value)
+
+
+def test_only_a_first_parameter_may_go_without_its_name(case: Case) -> None:
+    known = inspect.signature(type(case.made())).parameters.values()
+    free = [each.name for each in known if each.kind is each.POSITIONAL_OR_KEYWORD]
+    assert free in ([], ["n_components"], ["algorithm"], ["nodes"])
+
+
 def test_few_exceptions_each_with_its_reason() -> None:
     exceptions = [reason for case in CASES for reason in case.exceptions.values()]
     assert len(set(exceptions)) <= 4

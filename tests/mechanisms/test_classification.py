@@ -355,7 +355,7 @@ def test_a_frame_with_words() -> None:
     assert ours.score(table, table["state"]) > 0.8
     assert ours.coef_[0, 0] < -0.05  # per year, of being well
     beyond = pd.DataFrame({"age": [80.0, 800.0], "group": ["x", "x"]})
-    assert np.ptp(ours.decision_function(beyond)) == 0.0
+    assert np.ptp(ours.moderated_logits(beyond)) == 0.0
 
 
 def test_arrays_and_frames_agree() -> None:

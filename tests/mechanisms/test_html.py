@@ -56,7 +56,7 @@ def test_an_estimator_shows_its_guarantee(kind: type) -> None:
 
 
 def test_a_release_shows_its_guarantee_and_its_values() -> None:
-    release = GaussianMechanism(1.0, 1e-6, 1.0).release([1234.5])
+    release = GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0).release([1234.5])
     html = release._repr_html_()
     assert str(release.guarantee) in unescape(html).replace("</p><p>", " ")
     assert f"{int(release.value[0])}." in html

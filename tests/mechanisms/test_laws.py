@@ -74,29 +74,31 @@ def test_the_worst_of_bounded_losses_dominates_laplace_noise() -> None:
 
 
 def test_the_plan_says_which_law_and_why() -> None:
-    plan = NoiseMechanism(1.0, 1e-6, sensitivity=2.0).plan((2, 2))
+    plan = NoiseMechanism(epsilon=1.0, delta=1e-6, sensitivity=2.0).plan((2, 2))
     assert plan.method == "spherical"
     assert plan.reason.startswith("Least variance for 4 numbers and 1 release: spherical ")
     assert "gaussian" in plan.reason
     assert plan.guarantee.basis == "declared"
-    counts = NoiseMechanism(1.0, 1e-6, sensitivity=1.0, sum_sensitivity=1.0).plan(8)
+    counts = NoiseMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0, sum_sensitivity=1.0).plan(8)
     assert counts.method == "laplace"
     assert counts.noise_scale == pytest.approx(math.sqrt(2.0), rel=1e-5)
 
 
 def test_a_law_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="sum_sensitivity, which Laplace noise needs"):
-        NoiseMechanism(1.0, 1e-6, sensitivity=1.0, law="laplace").plan(4)
+        NoiseMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0, law="laplace").plan(4)
     with pytest.raises(ValueError, match="Expected law to be one of"):
-        NoiseMechanism(1.0, 1e-6, sensitivity=1.0, law="cauchy").plan(4)
+        NoiseMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0, law="cauchy").plan(4)
     given = NoiseMechanism(delta=1e-6, sensitivity=1.0, noise_scale=2.4).plan(4)
     assert given.method == "spherical"
     assert given.guarantee.epsilon < 1.0
-    assert NoiseMechanism(1.0, 1e-6, sensitivity=1.0).plan().method == "laplace"
+    assert NoiseMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0).plan().method == "laplace"
 
 
 def test_whole_numbers_stay_whole_with_less_noise() -> None:
-    counts = NoiseMechanism(3.0, 1e-6, 1.0, sum_sensitivity=1.0, integers=True)
+    counts = NoiseMechanism(
+        epsilon=3.0, delta=1e-6, sensitivity=1.0, sum_sensitivity=1.0, integers=True
+    )
     plan = counts.plan(5)
     assert plan.method == "discrete laplace"
     q = math.exp(-3.0)
@@ -108,7 +110,10 @@ def test_whole_numbers_stay_whole_with_less_noise() -> None:
     assert released.guarantee.loss.exactness == "exact"
     with pytest.raises(ValueError, match="Expected whole numbers"):
         counts.release([0.5, 1.0])
-    assert NoiseMechanism(3.0, 1e-6, 1.0, sum_sensitivity=1.0).plan(5).method == "laplace"
+    assert (
+        NoiseMechanism(epsilon=3.0, delta=1e-6, sensitivity=1.0, sum_sensitivity=1.0).plan(5).method
+        == "laplace"
+    )
 
 
 def counts_with_laplace_noise(epsilon: float) -> float:
@@ -130,35 +135,48 @@ def planned(folder: Path, **more: Any) -> Ledger:
 
 def test_a_ledger_of_mode_plan_refuses_one_more(tmp_path: Path) -> None:
     with planned(tmp_path) as ledger:
-        mechanism = NoiseMechanism(EPSILON, DELTA, 1.0, n_releases=3, ledger=ledger)
+        mechanism = NoiseMechanism(
+            epsilon=EPSILON, delta=DELTA, sensitivity=1.0, n_releases=3, ledger=ledger
+        )
         ledger.plan(3 * [mechanism.guarantee(4)])
         for _ in range(3):
             mechanism.release([1.0, 2.0, 3.0, 4.0])
         with pytest.raises(BudgetExceeded, match="releases left in the plan"):
             mechanism.release([1.0, 2.0, 3.0, 4.0])
         assert ledger.verify() == 3
-        wider = NoiseMechanism(EPSILON, DELTA, 1.0, n_releases=2, ledger=ledger)
+        wider = NoiseMechanism(
+            epsilon=EPSILON, delta=DELTA, sensitivity=1.0, n_releases=2, ledger=ledger
+        )
         with pytest.raises(BudgetExceeded):
             wider.release([1.0, 2.0, 3.0, 4.0])
 
 
 def test_a_plan_of_one_more_does_not_fit(tmp_path: Path) -> None:
     with planned(tmp_path) as ledger:
-        mechanism = NoiseMechanism(EPSILON, DELTA, 1.0, n_releases=3, ledger=ledger)
+        mechanism = NoiseMechanism(
+            epsilon=EPSILON, delta=DELTA, sensitivity=1.0, n_releases=3, ledger=ledger
+        )
         with pytest.raises(BudgetExceeded, match="plan within"):
             ledger.plan(4 * [mechanism.guarantee(4)])
 
 
 def test_several_releases_need_somebody_who_counts_them(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="mode 'plan' for n_releases=3"):
-        NoiseMechanism(EPSILON, DELTA, 1.0, n_releases=3).plan(4)
+        NoiseMechanism(epsilon=EPSILON, delta=DELTA, sensitivity=1.0, n_releases=3).plan(4)
     with Ledger.create(
         tmp_path / "adaptive", EPSILON, DELTA, "add-remove", accept=["declared"]
     ) as ledger:
         with pytest.raises(ValueError, match="mode 'plan' for n_releases=3"):
-            NoiseMechanism(EPSILON, DELTA, 1.0, n_releases=3, ledger=ledger).plan(4)
-        assert NoiseMechanism(0.3, 1e-7, 1.0, ledger=ledger).plan(4).method == "gaussian"
-        named = NoiseMechanism(0.3, 1e-7, 1.0, law="spherical", ledger=ledger)
+            NoiseMechanism(
+                epsilon=EPSILON, delta=DELTA, sensitivity=1.0, n_releases=3, ledger=ledger
+            ).plan(4)
+        assert (
+            NoiseMechanism(epsilon=0.3, delta=1e-7, sensitivity=1.0, ledger=ledger).plan(4).method
+            == "gaussian"
+        )
+        named = NoiseMechanism(
+            epsilon=0.3, delta=1e-7, sensitivity=1.0, law="spherical", ledger=ledger
+        )
         named.release([1.0, 2.0])
         assert ledger.verify() == 1
 
@@ -166,7 +184,9 @@ def test_several_releases_need_somebody_who_counts_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("law", LAWS)
 def test_certificates_are_recomputed(law: str) -> None:
     whole = law == "discrete laplace"
-    mechanism = NoiseMechanism(0.8, 1e-6, 1.0, sum_sensitivity=1.5, law=law, integers=whole)
+    mechanism = NoiseMechanism(
+        epsilon=0.8, delta=1e-6, sensitivity=1.0, sum_sensitivity=1.5, law=law, integers=whole
+    )
     release = mechanism.release([[1.0, 2.0], [3.0, 4.0]])
     assert verify(release).outcome == "checked"
     assert release.parameters["law"] == law
@@ -182,7 +202,12 @@ def test_the_auditor_finds_right_noise_consistent_and_less_refuted() -> None:
             delta = float(10 ** rng.uniform(-9, -3))
             answer = np.zeros(n_numbers)
             mechanism = NoiseMechanism(
-                epsilon, delta, 1.0, sum_sensitivity=1.0, law=law, integers=whole
+                epsilon=epsilon,
+                delta=delta,
+                sensitivity=1.0,
+                sum_sensitivity=1.0,
+                law=law,
+                integers=whole,
             )
             assert audit(mechanism, answer).outcome == "consistent"
             less = NoiseMechanism(
@@ -198,7 +223,7 @@ def test_the_auditor_finds_right_noise_consistent_and_less_refuted() -> None:
 
 def test_what_is_released_has_the_planned_law() -> None:
     rng = np.random.default_rng(8)
-    mechanism = NoiseMechanism(1.0, 1e-6, 1.0, random_state=rng)
+    mechanism = NoiseMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0, random_state=rng)
     noise = np.array([mechanism.release(np.zeros(2)).value for _ in range(1500)])
     scale = mechanism.calibrate(2) / math.sqrt(3.0)
     radius = np.linalg.norm(noise, axis=1)
@@ -270,7 +295,7 @@ def test_tables_and_text_are_no_answers(mechanism: Any) -> None:
     pandas = pytest.importorskip("pandas")
     arrow = pytest.importorskip("pyarrow")
     frame = pandas.DataFrame({"pay": [1.0, 2.0], "age": [30, 40]})
-    model = mechanism(1.0, 1e-6, 1.0)
+    model = mechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0)
     for table in (frame, arrow.Table.from_pandas(frame)):
         with pytest.raises(TypeError, match="Expected an answer, got a table"):
             model.release(table)
@@ -288,7 +313,7 @@ def test_integers_are_exact_or_refused(mechanism: Any) -> None:
         heard.append(sum(Fraction(float(part.reshape(-1)[0])) for part in parts_of(values)))
         return draw(values, *others, **named)
 
-    model = mechanism(1.0, 1e-6, 1.0)
+    model = mechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0)
     for value in (2**60 + 1, -(2**62) - 3, 2**80 + 7, np.uint64(2**64 - 1), 2**53 + 1):
         with listening(listener):
             model.release([value])

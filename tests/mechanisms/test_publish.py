@@ -72,11 +72,15 @@ WRONG: dict[str, Callable[[Ledger], Any]] = {
     "absurd covariance": lambda book: PrivateCovariance(
         **SETTINGS, method="sketch", data_norm=1.0, n_components=10**12, ledger=book
     ).fit(ROWS),
-    "no matrix": lambda book: MatrixGaussianMechanism(1.0, 1e-6, 1.0, ledger=book).release([1.0]),
-    "a cube": lambda book: MatrixGaussianMechanism(1.0, 1e-6, 1.0, ledger=book).release(
-        np.ones((2, 2, 2))
-    ),
-    "no answer": lambda book: GaussianMechanism(1.0, 1e-6, 1.0, ledger=book).release([]),
+    "no matrix": lambda book: MatrixGaussianMechanism(
+        epsilon=1.0, delta=1e-6, sensitivity=1.0, ledger=book
+    ).release([1.0]),
+    "a cube": lambda book: MatrixGaussianMechanism(
+        epsilon=1.0, delta=1e-6, sensitivity=1.0, ledger=book
+    ).release(np.ones((2, 2, 2))),
+    "no answer": lambda book: GaussianMechanism(
+        epsilon=1.0, delta=1e-6, sensitivity=1.0, ledger=book
+    ).release([]),
     "no answers": lambda book: PrivateGraph(
         3, **SETTINGS, method="answers", sets=[], ledger=book
     ).fit(sparse.csr_array((3, 3))),

@@ -24,7 +24,9 @@ Shape = tuple[int, ...]
 
 def analytic_noise(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
     """The least noise, for comparison: the library's own calibration."""
-    return float(GaussianMechanism(epsilon, delta, sensitivity).calibrate())
+    return float(
+        GaussianMechanism(epsilon=epsilon, delta=delta, sensitivity=sensitivity).calibrate()
+    )
 
 
 def classic_noise(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:

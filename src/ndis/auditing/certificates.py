@@ -90,9 +90,9 @@ def verify(release: Release, *, ledger: Ledger | None = None, key: Any = None) -
 
     Examples
     --------
-    >>> from ndis import GaussianMechanism
-    >>> from ndis.auditing.certificates import verify
-    >>> verify(GaussianMechanism(1.0, 1e-6, sensitivity=1.0).release([1.0, 2.0])).outcome
+    >>> from ndis import GaussianMechanism, verify
+    >>> count = GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0)
+    >>> verify(count.release([1.0, 2.0])).outcome
     'checked'
     """
     promise = release.guarantee

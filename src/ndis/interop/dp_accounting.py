@@ -243,7 +243,7 @@ def event_of(guarantee: Guarantee) -> LossDpEvent:
     --------
     >>> from ndis import GaussianMechanism
     >>> from ndis.interop.dp_accounting import LossAccountant, event_of
-    >>> event = event_of(GaussianMechanism(1.0, 1e-6, 1.0).guarantee())
+    >>> event = event_of(GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0).guarantee())
     >>> f"{LossAccountant().compose(event).get_epsilon(1e-6):.6f}"
     '1.000000'
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,9 +76,7 @@ class GaussianMechanism(PrivateEstimator):
     asks = ("relation", "shape")
     reads = "answers"
 
-    epsilon: float | None = field(default=None, kw_only=False)
-    delta: float | None = field(default=None, kw_only=False)
-    sensitivity: float | None = field(default=None, kw_only=False)
+    sensitivity: float | None = None
     relation: NeighbourRelation | str = "add-remove"
     _certified = frozenset({"shape"})
 
@@ -428,7 +426,7 @@ class MatrixGaussianMechanism(GaussianMechanism):
     --------
     >>> import numpy as np
     >>> from ndis import MatrixGaussianMechanism
-    >>> mechanism = MatrixGaussianMechanism(1.0, 1e-5, sensitivity=1.0)
+    >>> mechanism = MatrixGaussianMechanism(epsilon=1.0, delta=1e-5, sensitivity=1.0)
     >>> f"{mechanism.calibrate():.4f}"
     '3.7306'
     >>> mechanism.release(np.eye(10)).value.shape

@@ -11,8 +11,11 @@ owner of the data.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -74,6 +77,12 @@ class PrivateEstimator(Method, BaseEstimator):  # type: ignore[misc]  # scikit-l
     _certified: ClassVar[frozenset[str]] = frozenset()
     # The epsilon of a certificate: who compares losses need not work out which one follows.
     _stated: float | None = field(default=None, init=False)
+
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        """Refuse values without names and unknown names, before anything is made."""
+        _require_names(cls, values, named)
+        made: Self = super().__new__(cls)
+        return made
 
     # -- before the data -----------------------------------------------------------------------
 
@@ -252,6 +261,30 @@ _UNQUOTED = {
     "Input y contains": "Expected finite labels, but Input y contains NaN or infinity; drop those "
     "rows, for a fit with drop_missing=True.",
 }
+
+
+@cache
+def _parameters(cls: Any) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(cls).parameters
+
+
+def _require_names(
+    cls: type[PrivateEstimator], values: tuple[Any, ...], named: Mapping[str, Any]
+) -> None:
+    """Raise a sentence for a call that Python would refuse with its own words."""
+    known = _parameters(cls)  # type: ignore[arg-type]  # a class is hashable
+    free = sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in known.values())
+    if len(values) > free:
+        usual = ("epsilon", "delta", *(need for need in cls.needs if "|" not in need))
+        meant = ", ".join(f"{n}={v!r}" for n, v in zip(usual, values[free:], strict=False))
+        raise TypeError(
+            f"Expected parameters of {cls.__name__} by name, got {len(values)} values without; "
+            f"write {meant}."
+        )
+    for name in named.keys() - known.keys():
+        close = get_close_matches(name, known, 1)
+        hint = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known)}."
+        raise TypeError(f"Expected parameters of {cls.__name__}, got {name!r}; {hint}")
 
 
 def _asked(name: str, value: Any) -> Any:

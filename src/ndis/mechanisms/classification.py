@@ -191,7 +191,7 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
     -----
     Rows to be predicted pass the same gates as those of `fit`: they are clipped to the limits and
     scaled down to the bound. Logits are moderated: as far as noise leaves coefficients uncertain,
-    probabilities are drawn towards the shares of the classes; `decision_function` returns these.
+    probabilities are drawn towards the shares of the classes; `moderated_logits` returns these.
 
     Examples
     --------
@@ -413,7 +413,7 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
             labels=tuple(map(str, self.classes_)),
         )
 
-    def decision_function(self, X: Any) -> FloatArray:
+    def moderated_logits(self, X: Any) -> FloatArray:
         """Moderated log-odds of the second of two classes, or logits of every class."""
         check_is_fitted(self, "release_")
         table = self._new_rows(X, self._recipe_used.features)
@@ -422,13 +422,13 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each row."""
-        logits = self.decision_function(X)
+        logits = self.moderated_logits(X)
         chosen = logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0).astype(int)
         return self.classes_[chosen]
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of the classes, a column each."""
-        logits = self.decision_function(X)
+        logits = self.moderated_logits(X)
         if logits.ndim == 2:
             return np.asarray(softmax(logits, axis=1))
         return np.column_stack([expit(-logits), expit(logits)])

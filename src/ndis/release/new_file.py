@@ -36,7 +36,7 @@ class NewFile:
     >>> import pathlib, tempfile
     >>> from ndis import GaussianMechanism, Release
     >>> from ndis.release import NewFile
-    >>> run = GaussianMechanism(1.0, 1e-6, sensitivity=1.0).prepare(10.0)
+    >>> run = GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0).prepare(10.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with NewFile(pathlib.Path(folder) / "count.npz") as file:
     ...         release = run.release(file=file)
