@@ -323,8 +323,9 @@ def _sketch(model: Any) -> Iterator[Answer]:
 
 
 def _covariance(model: Any) -> Iterator[Answer]:
-    names = model.release_.parameters["columns"]
-    yield table("mean", ESTIMATE, names, zip(model.mean_, model.mean_error_, strict=True))
+    names = model.feature_names_
+    if model.center:
+        yield _with_interval("mean", names, model.intervals())
     yield table("covariance", names, names, model.covariance_)
     units = [[float(i == j) for j in range(len(names))] for i in range(len(names))]
     found = model.variance(units)
@@ -345,7 +346,7 @@ def _components(model: Any) -> Iterator[Answer]:
 
 
 def _process(model: Any) -> Iterator[Answer]:
-    """Predictions with every feature in turn at its limits, the others in the middle."""
+    """The process with every feature in turn between its limits, the others in the middle."""
     import numpy as np
 
     features = model._fitted.features
@@ -353,9 +354,17 @@ def _process(model: Any) -> Iterator[Answer]:
         low, high = features.low[index], features.high[index]
         points = np.tile(features.middle, (5, 1))
         points[:, index] = np.linspace(low, high, 5)
-        found = model.predict(points, return_std=True)
         shown = [f"{value:.6g}" for value in points[:, index]]
-        yield table(f"by {name}", ("prediction", "spread"), shown, zip(*found, strict=True))
+        yield _with_interval(f"by {name}", shown, model.intervals(points))
+
+
+def _with_interval(title: str, names: Iterable[str], found: Any) -> Answer:
+    """Estimates with intervals, and what these cover."""
+    from ndis.mechanisms.intervals import COVERED
+
+    parts = (found.estimate, found.standard_error, found.lower, found.upper)
+    told = table(title, _INTERVAL, names, zip(*parts, strict=True))
+    return told._replace(note=f"The intervals cover {COVERED[found.of]}.")
 
 
 def _cuts(model: Any) -> Iterator[Answer]:
@@ -376,10 +385,10 @@ def matrix_with_errors(title: str, names: Sequence[str], estimate: Any) -> Itera
 _SAY = {
     "to_columns": _summary,
     "limits_": _limits,
-    "intervals": _intervals,
     "noise_variance_": _process,
-    "cuts": _cuts,
     "covariance_": _covariance,
+    "intervals": _intervals,
+    "cuts": _cuts,
     "components_": _components,
     "sketch_": _sketch,
 }

@@ -22,6 +22,7 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.utils.validation import check_is_fitted
 
+from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
 from ndis.mechanisms.center import center_of, count_noise, count_of, draw_center
@@ -32,7 +33,7 @@ from ndis.mechanisms.classification_newton import (
     moderation,
     weighted_bound,
 )
-from ndis.mechanisms.intervals import Intervals
+from ndis.mechanisms.intervals import COVERED, Intervals
 from ndis.mechanisms.run import Arrays, Forecast, Plan
 from ndis.mechanisms.tabular import Classifier, TableEstimator, unclassified_labels
 from ndis.mechanisms.target import Noise, Part
@@ -96,8 +97,9 @@ class Logits:
     intercept : ndarray of shape (K,)
     factor, center : float and ndarray of shape (K,)
         Predictions have coefficients drawn towards zero by the factor, and this intercept.
-    errors : ndarray of shape (d, K) or None
-        Standard errors of theta, where every error is counted, so that they make intervals.
+    errors, noise_errors : ndarray of shape (d, K) or None
+        Standard errors of theta, where every error is counted, so that they make intervals; and
+        without those of sampling.
     """
 
     theta: FloatArray
@@ -105,6 +107,7 @@ class Logits:
     factor: float
     center: FloatArray
     errors: FloatArray | None = None
+    noise_errors: FloatArray | None = None
 
     def moderated(self, block: Block) -> FloatArray:
         """The logits of predictions, of shape (K, n_rows)."""
@@ -113,14 +116,19 @@ class Logits:
 
     def of_rows(self, weights: Weights) -> Logits:
         """The same for rows x, where this is for (x - m)/L."""
-        theta, errors = self.theta / weights.radius, self.errors
+        theta = self.theta / weights.radius
+        errors, noise_errors = (
+            None if each is None else each / weights.radius
+            for each in (self.errors, self.noise_errors)
+        )
         middle = weights.center @ theta / GRID_NORM
         return replace(
             self,
             theta=theta,
             intercept=self.intercept - middle,
             center=self.center - self.factor * middle,
-            errors=None if errors is None else errors / weights.radius,
+            errors=errors,
+            noise_errors=noise_errors,
         )
 
     def coefficients(self) -> tuple[FloatArray, FloatArray]:
@@ -388,16 +396,27 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
 
     # -- after the release ---------------------------------------------------------------------
 
-    def intervals(self, level: float = 0.95) -> Intervals:
-        """Intervals for each coefficient of the population, about `coef_`.
+    def intervals(self, level: float = 0.95, of: str = "population") -> Intervals:
+        """Intervals for each coefficient, about `coef_`.
 
-        They cover sampling, privacy noise and the error of the model of the curvature, from the
+        Parameters
+        ----------
+        level : float, default 0.95
+        of : {"population", "table"}
+            "population": the coefficients of the law from which rows were drawn; sampling and the
+            noise of privacy are covered. "table": only the noise is covered.
+
+        Notes
+        -----
+        They cover the error of the model of the curvature, too, and come from the
         release alone, with the prior by which the coefficients were estimated. They are approximate
         and half as long again as these errors say, since these were too short on made-up tables;
         docs/classification.md has their measured coverage.
         """
         check_is_fitted(self, "release_")
-        errors = self._logits.errors
+        _validate.one_of("of", of, list(COVERED))
+        logits = self._logits
+        errors = logits.errors if of == "population" else logits.noise_errors
         if errors is None:
             raise ValueError(
                 f"Expected a method that knows its errors, got {self.release_.parameters['method']}"
@@ -410,6 +429,7 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
             self.coef_,
             _WIDER * of_odds * scale,
             level=level,
+            of=of,
             labels=tuple(map(str, self.classes_)),
         )
 
@@ -581,9 +601,10 @@ def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, Floa
 def _estimated(model: Newton, weights: Weights) -> Logits:
     """What "newton" has found."""
     factor, center = model.moderated()
-    errors = np.sqrt(model.vectors**2 @ model.variances)
+    squares = model.vectors**2
+    errors = [np.sqrt(squares @ each) for each in (model.variances, model.noise_variances)]
     theta, intercept = model.theta @ model.basis.T, model.basis @ model.intercept
-    return Logits(theta, intercept, factor, model.basis @ center, errors).of_rows(weights)
+    return Logits(theta, intercept, factor, model.basis @ center, *errors).of_rows(weights)
 
 
 def in_table_units(logits: Logits, rows: Rows) -> dict[str, FloatArray]:

@@ -348,7 +348,11 @@ class Newton:
         self.width = shrunk * noise / np.maximum(1.0 - shrunk * self.slope**2, 1e-9)
         variances = np.sum(weights * prior * noise[:, None] / total, axis=(0, 2))
         self.by_noise = variances * (1.0 - self.slope / noise)  # not by sampling
-        self.variances = variances.T @ ((self.basis @ self.turn) ** 2).T
+        to_classes = ((self.basis @ self.turn) ** 2).T
+        self.variances, self.noise_variances = (
+            variances.T @ to_classes,
+            self.by_noise.T @ to_classes,
+        )
 
     def _set_intercept(self) -> None:
         """The intercept that gives the shares of the classes."""

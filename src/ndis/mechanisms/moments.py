@@ -23,6 +23,7 @@ from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import QuadraticLoss
+from ndis.mechanisms.intervals import COVERED, Intervals
 from ndis.mechanisms.run import Forecast, Plan, Run
 from ndis.mechanisms.sketch import Estimate
 from ndis.mechanisms.spectrum import Spectrum
@@ -258,6 +259,8 @@ class PrivateCovariance(SecondMoments):
         The mean and its standard error; the public point if ``center=False``.
     radius_ : float
         The norm to which rows were scaled down, in units of the limits.
+    feature_names_ : tuple of str
+        The columns' names, levels included.
     guarantee_, noise_scale_
 
     Examples
@@ -330,9 +333,37 @@ class PrivateCovariance(SecondMoments):
             values, vectors = np.linalg.eigh(self._raw)
             whole = (vectors * np.maximum(values, 0.0)) @ vectors.T
         self.covariance_ = np.outer(self._width, self._width) * whole / self._n_rows
+        self.feature_names_ = rows.features.names
         self.mean_ = self._middle + self._width * self._mean
         spread = np.hypot(self._sum_noise, self._mean * self._count_noise)
         self.mean_error_ = self._width * spread / self._n_rows
+
+    def intervals(self, level: float = 0.95, of: str = "population") -> Intervals:
+        """Intervals for the mean of each column, from the release alone.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+        of : {"population", "table"}
+            "population": the mean of the law from which rows were drawn; sampling and the noise of
+            privacy are covered. "table": the mean of this table, values clipped to their limits.
+        """
+        if not self.center:
+            raise ValueError(
+                "Expected center=True for intervals of the mean, got center=False, which releases "
+                "none; ask for variances instead."
+            )
+        _validate.one_of("of", of, list(COVERED))
+        sampling = np.diag(self.covariance_) / self._n_rows * (of == "population")
+        return Intervals.of_normal(
+            self.feature_names_,
+            self.mean_[None],
+            np.hypot(self.mean_error_, np.sqrt(sampling))[None],
+            self._n_rows > 2.0 * self._count_noise,
+            level=level,
+            of=of,
+            labels=("mean",),
+        )
 
     def scatter(self, x: ArrayLike) -> Estimate:
         """The sum of squared deviations along x, without bias: `variance` times the rows.

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.mechanisms.intervals import Intervals
 from ndis.mechanisms.kernels import (
     default_kernel,
     described,
@@ -224,6 +226,33 @@ class PrivateGaussianProcess(Regressor, TableEstimator):
         if not return_std:
             return middle + unit * mean
         return middle + unit * mean, unit * np.sqrt(variance + self._weights.left)
+
+    def intervals(self, X: Any, level: float = 0.95, of: str = "population") -> Intervals:
+        """Intervals for the process at some inputs, from the release alone.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d), or a table with the columns that were fitted
+        level : float, default 0.95
+        of : {"population"}
+            The process from which labels were drawn; sampling and the noise of privacy are
+            covered. (A posterior does not tell the two apart.) For a new label see `predict`.
+        """
+        check_is_fitted(self, "release_")
+        _validate.one_of("of", of, ["population"])
+        if self._other is not None:
+            raise ValueError(
+                f"Expected method='auto' for intervals, got {self.method!r}; its draws alone do "
+                "not tell how far they are from the process."
+            )
+        inputs = self._inputs(X)
+        mean, variance = self._weights.predict(self._phi(inputs, self._fitted))
+        unit = self._unit(self._fitted)
+        names = tuple(", ".join(f"{value:.6g}" for value in row) for row in inputs)
+        estimate = self._middle + unit * mean
+        return Intervals.of_normal(
+            names, estimate[None], unit * np.sqrt(variance)[None], level=level, of=of
+        )
 
     def _study(self, table: Table, plan: Plan) -> Any:
         rows = table.rows
