@@ -1,11 +1,13 @@
 """Blocks of rows: what they remember, and what they are moved by."""
 
-import numpy as np
+from typing import Any
 
-from ndis.tables.blocks import Block, Stack
-from ndis.tables.sums import (
-    CutMoments,
-)
+import numpy as np
+import pytest
+from scipy import sparse
+
+from ndis.tables.blocks import Block, SparseBlock, Stack
+from ndis.tables.sums import CutGram, CutMoments, JointGram
 
 
 def test_moments_about_a_centre_are_those_of_shifted_rows() -> None:
@@ -38,3 +40,28 @@ def test_a_block_on_a_card_remembers_for_one_centre_only() -> None:
         assert np.array_equal(stack.distances(center), block.distances(center))
     for _ in range(2):
         assert np.array_equal(stack.sums(), rows.sum(axis=1))
+
+
+@pytest.mark.parametrize("shift", [np.zeros(5), np.array([0.0, 3.0, -700.0, 2.0**10, 0.0])])
+@pytest.mark.parametrize(
+    "function",
+    [
+        JointGram(1000.0),
+        *(CutGram(j, center) for j in (0, 1, 6, 7) for center in (None, 100.0 * np.arange(5.0))),
+    ],
+    ids=repr,
+)
+def test_sums_of_sparse_rows_are_those_of_dense_ones(
+    function: Any, shift: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no dense copy of all rows is made on the way."""
+    rng = np.random.default_rng(4)
+    r = np.round(rng.normal(size=(1000, 5)) * 2.0**16) * (rng.random((1000, 5)) < 0.3)
+    labels = np.round(rng.normal(size=(2, 1000)) * 2.0**15)
+    stored = SparseBlock(sparse.csr_array(r), shift, labels)
+    expected = function(Block(r.T - shift[:, None], labels))
+    monkeypatch.setattr(SparseBlock, "dense", property(lambda _: pytest.fail("dense")))
+    found = function(stored)
+    assert found.keys() == expected.keys()
+    for name in found:
+        np.testing.assert_array_equal(np.asarray(found[name], np.int64), expected[name])

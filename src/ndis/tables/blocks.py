@@ -7,12 +7,13 @@ the same lines then work on dense and sparse blocks, on the processor and on a g
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.tables.arrays import beside, namespace
+from ndis.tables.arrays import beside, fused, namespace
 from ndis.tables.exact import BLOCK_ROWS, ONE
 
 # A Gram matrix on a card is made in so many panels, of at least so many columns.
@@ -84,6 +85,18 @@ class Block:
     def gram(self) -> Any:
         """Sum of x x^T."""
         return self.product(self.features, self.features)
+
+    def whole_gram(self) -> Any:
+        """Sum of x x^T in full, also of sparse rows."""
+        return self.gram()
+
+    def taken(self, index: Any) -> Any:
+        """Some of the rows, dense."""
+        return self.xp.take(self.features, index, axis=1)
+
+    def added(self, function: Callable[..., Any], column: Any) -> Any:
+        """What a function (xp, values, column) adds up over the last axis, entry by entry."""
+        return fused(function, self.features)(self.xp, self.features, column)
 
     def times(self, theta: Any) -> Any:
         """X theta, one column for each row of the block: shape (n_theta, n_rows)."""
@@ -220,6 +233,29 @@ class SparseBlock(Block):
     def gram(self) -> Any:
         """Sum of r r^T, sparse; `centered_gram` subtracts the shift from the sum of all blocks."""
         return self.rows.T @ self.rows
+
+    def whole_gram(self) -> Any:
+        """Sum of x x^T in full: with x = r - m, that of r r^T less s m^T, m s^T and n m m^T."""
+        shift, whole = self.shift.astype(np.int64), self.gram().toarray().astype(np.int64)
+        if not shift.any():
+            return whole
+        side = np.outer(self.sums().astype(np.int64), shift)
+        whole -= side
+        whole -= side.T
+        whole -= self.n_rows * np.outer(shift, shift)
+        return whole
+
+    def taken(self, index: Any) -> Any:
+        """Some of the rows, dense."""
+        return self.rows[index].toarray().T - self.shift[:, None]
+
+    def added(self, function: Callable[..., Any], column: Any) -> Any:
+        """The same: what is not stored is one number in each column."""
+        place = self.rows.indices
+        unstored = function(np, -self.shift[:, None], column)
+        stored = function(np, (self.rows.data - self.shift[place])[:, None], column[place])
+        more = np.bincount(place, stored - unstored[place], len(unstored))
+        return self.n_rows * unstored + more.astype(np.int64)
 
     def times(self, theta: Any) -> Any:
         """X theta, as for dense blocks."""

@@ -204,11 +204,11 @@ class CutGram:
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """Terms: "count", "sums" of u, "gram" of u u^T."""
-        xp, rows, j = block.xp, block.dense, self.rung
-        origin = np.zeros(rows.shape[0]) if self.center is None else self.center
+        xp, j = block.xp, self.rung
+        origin = np.zeros(block.features.shape[0]) if self.center is None else self.center
         center = block.beside(origin[:, None])
         long = xp.nonzero(block.distances(self.center) > float(GRID_NORM) ** 2 * 2.0**-j)[0]
-        part = xp.take(rows, long, axis=1)
+        part = block.taken(long)
         cut = block.like(shortened(xp, part - center)[0])
         if j:
             factor = _LONGEST / xp.sqrt(xp.clip(cut.squares(), 1.0, None))
@@ -216,12 +216,12 @@ class CutGram:
         n_short, whole = block.n_rows - part.shape[1], block.beside(origin.astype(np.int64))
         # On the way to what 64 bits hold these may pass beyond, and come back.
         short = xp.astype(block.sums() - block.total(part), xp.int64)
-        gram = xp.astype(block.like(rows).gram() - block.like(part).gram(), xp.int64)
-        side = short[:, None] * whole
-        gram = gram - side - side.T + n_short * (whole[:, None] * whole)
+        gram = xp.astype(block.whole_gram() - block.like(part).gram(), xp.int64)
+        if self.center is not None:
+            side = short[:, None] * whole
+            gram = gram - side - side.T + n_short * (whole[:, None] * whole)
         if j % 2:
-            rooted = fused(_rooted, rows)
-            short = rooted(xp, rows, center) - rooted(xp, part, center)
+            short = block.added(_rooted, center) - block.like(part).added(_rooted, center)
         else:
             short = short - n_short * whole
         return {
@@ -391,11 +391,11 @@ class JointGram:
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """The sum over a block."""
-        xp, rows = block.xp, block.like(block.dense)
+        xp = block.xp
         more = xp.concat([block.ones() * self.constant, block.labels], axis=0)
-        side = rows.combine(more)
+        side = block.combine(more)
         below = xp.concat([side.T, block.product(more, more)], axis=1)
-        return {"gram": xp.concat([xp.concat([rows.gram(), side], axis=1), below], axis=0)}
+        return {"gram": xp.concat([xp.concat([block.whole_gram(), side], axis=1), below], axis=0)}
 
 
 @dataclass(frozen=True)

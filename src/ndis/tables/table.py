@@ -252,8 +252,13 @@ class Table:
         return {k: v for k, v in self._source.widths.items() if k in self.columns}
 
     @property
+    def here(self) -> bool:
+        """Whether rows are summed here or on a card, where a further pass costs little."""
+        return self._source.reduce is None
+
+    @property
     def on_card(self) -> bool:
-        """Whether rows are summed on a device, where a pass costs little."""
+        """Whether rows are summed on a device."""
         return self._source.device or self.device is not None
 
     def with_rows(self, rows: Rows, *, drop_missing: bool | None = None) -> Table:

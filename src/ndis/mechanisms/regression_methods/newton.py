@@ -795,7 +795,6 @@ def study(table: Table, intercept: bool) -> dict[str, ExactSum]:
 
 
 def read_norms(table: Table, center: FloatArray | None) -> dict[str, ExactSum]:
-    """Norms, with moments for all cuts; on a card, where a pass costs less than a matrix, alone."""
+    """Norms; on a cluster, where a pass costs more than a matrix, with moments for all cuts."""
     ladder = CutMoments(n_cuts(len(table.rows.features.names)), center)
-    norms = CutNorms(center) if table.on_card else ladder
-    return table.sum(norms, again=True, what="Reading norms")
+    return table.sum(CutNorms(center) if table.here else ladder, again=True, what="Reading norms")
