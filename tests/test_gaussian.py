@@ -223,9 +223,9 @@ def test_errors_go_where_a_loss_goes() -> None:
 @pytest.mark.slow
 def test_delta_of_random_dense_pairs_is_that_of_the_matrices_as_given() -> None:
     """A share of benchmarks/check_dense.py, which tries a thousand."""
-    found = [outcome(number) for number in range(60)]
+    found = [outcome(number) for number in range(30)]
     assert not [result for result in found if result[1] not in ("inside", "refused, rightly")]
-    assert sum(word == "inside" for _, word in found) > 50
+    assert sum(word == "inside" for _, word in found) > 24
 
 
 @pytest.mark.parametrize("eps", [0.0, 1.0])

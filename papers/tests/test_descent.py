@@ -11,6 +11,7 @@ from ndis_papers.reproduce.black_box import CardNetwork
 from ndis_papers.reproduce.private_sgd import softmax_gradients
 
 
+@pytest.mark.slow
 def test_gradients_of_a_torch_model_are_those_of_the_formula() -> None:
     """A softmax regression by torch against the one written down, row by row."""
     torch = pytest.importorskip("torch")
@@ -64,6 +65,7 @@ def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
         of_torch(None, None, None, None)
 
 
+@pytest.mark.slow
 def test_the_perceptron_of_torch_learns_what_scikit_learns_does() -> None:
     pytest.importorskip("torch")
     rng = np.random.default_rng(2)

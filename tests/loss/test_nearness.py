@@ -1,6 +1,7 @@
 """Two laws that are nearly one."""
 
 import numpy as np
+import pytest
 
 from ndis import Gaussian, privacy_loss
 from ndis.loss import nearness
@@ -24,6 +25,7 @@ def test_two_laws_a_step_apart_are_as_near_as_the_step_says() -> None:
                 assert float(way.log_delta(float(step.a[0]))) <= -rare
 
 
+@pytest.mark.slow
 def test_beyond_the_end_of_a_loss_that_is_bounded_but_for_its_errors() -> None:
     """Where the numbers' delta is far smaller than any step can tell, the best step counts."""
     wide, narrow = np.diag([0.276, 0.28, 0.28]), np.diag([0.2755, 0.28, 0.28])

@@ -3,9 +3,12 @@
 import itertools
 import math
 
+import pytest
+
 from ndis import SphericalLoss
 
 
+@pytest.mark.slow
 def test_bounds_enclose_the_fast_value_at_every_end() -> None:
     for m, k in itertools.product([1, 2, 3, 6, 30], [1, 2, 9]):
         loss = k * SphericalLoss(0.9, m)

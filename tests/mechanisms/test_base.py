@@ -72,8 +72,27 @@ def test_few_exceptions_each_with_its_reason() -> None:
     assert all(len(reason) > 20 for reason in exceptions)
 
 
+# Under a target the worst case of this loss is searched again and again, for half a minute each;
+# `make evidence` does it. The other searched losses are checked here.
+LONG = ("least squares, als", ("rate", "risk", "target", "spent budget"))
+
+
 @pytest.mark.parametrize(
-    "check", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CHECKS]
+    ("case", "check"),
+    [
+        pytest.param(
+            *one.values,
+            name,
+            id=f"{one.id}-{name}",
+            marks=[
+                *one.marks,
+                *[pytest.mark.slow] * (name in SLOW),
+                *[pytest.mark.evidence] * (one.id == LONG[0] and any(w in name for w in LONG[1])),
+            ],
+        )
+        for one in parameters(CASES)
+        for name in CHECKS
+    ],
 )
 def test_protocol(case: Case, check: str, tmp_path: Path) -> None:
     ESTIMATOR_CHECKS[check](case, tmp_path)

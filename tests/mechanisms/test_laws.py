@@ -221,6 +221,7 @@ def test_the_auditor_finds_right_noise_consistent_and_less_refuted() -> None:
             assert audit(less, answer, claim=(epsilon, delta)).outcome == "refuted"
 
 
+@pytest.mark.slow
 def test_what_is_released_has_the_planned_law() -> None:
     rng = np.random.default_rng(8)
     mechanism = NoiseMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0, random_state=rng)

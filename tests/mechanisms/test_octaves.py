@@ -96,7 +96,9 @@ def test_mistakes_are_as_rare_as_stated():
     assert taken <= 1
 
 
-@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+@pytest.mark.parametrize(
+    "library", [pytest.param("torch", marks=pytest.mark.slow), "array_api_strict"]
+)
 def test_blocks_of_any_array_library(library):
     xp = pytest.importorskip(library)
     table = columns_of_every_kind(300)

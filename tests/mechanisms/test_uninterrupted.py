@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ndis import (
     Ledger,
     Release,
@@ -31,6 +33,7 @@ print("still here")
 """
 
 
+@pytest.mark.slow
 def test_signals_wait_until_what_was_paid_for_is_written(tmp_path: Path) -> None:
     Ledger.create(tmp_path / "budget", 5.0, 0.5, "edge").close()
     done = subprocess.run(

@@ -20,6 +20,7 @@ from ndis.tables.sums import (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_a_table_that_is_read_here_is_summed_on_a_device(tmp_path, kind, monkeypatch) -> None:
     pytest.importorskip("torch")

@@ -41,7 +41,10 @@ def test_the_place_does_not_matter(length: int) -> None:
     assert softmax(np, logits).tolist() == alone.tolist()
 
 
-@pytest.mark.parametrize("name", ["array_api_strict", "array_api_compat.torch"])
+@pytest.mark.parametrize(
+    "name",
+    ["array_api_strict", pytest.param("array_api_compat.torch", marks=pytest.mark.slow)],
+)
 def test_the_array_library_does_not_matter(name: str) -> None:
     if name.endswith("torch"):
         pytest.importorskip("torch")

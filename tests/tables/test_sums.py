@@ -221,9 +221,24 @@ def by_torch(d: int) -> Source:
 ENGINES = [by_arrow, by_many_blocks, by_dask, by_array_api, by_torch]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+# torch compiles each sum for each number of columns, which takes seconds: two numbers here, the
+# others by `make evidence`.
+BITS = [
+    pytest.param(
+        d,
+        engine,
+        marks=[
+            *[pytest.mark.slow] * (engine is by_torch),
+            *[pytest.mark.evidence] * (engine is by_torch and d not in (3, 24)),
+        ],
+    )
+    for d in DIMENSIONS
+    for engine in ENGINES
+]
+
+
 @pytest.mark.parametrize("centered", [False, True])
-@pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.parametrize(("d", "engine"), BITS)
 def test_every_engine_gives_the_same_bits(
     engine: Callable[[int], Source], centered: bool, d: int
 ) -> None:
