@@ -59,3 +59,36 @@ def test_embeddings(capsys, tmp_path: Path) -> None:
     code, _, err = call(capsys, "check", str(tmp_path / "t.parquet"))
     assert code == ExitCode.DONE
     assert "11" in err
+
+
+def test_columns_that_may_name_people_are_noticed(capsys, tmp_path: Path) -> None:
+    file, rng = tmp_path / "stays.parquet", np.random.default_rng(0)
+    who = np.repeat(np.arange(60), rng.geometric(0.3, 60))
+    who = np.append(who, [7] * 30)
+    n = len(who)
+    columns = {"patient": [f"p{each}" for each in who], "ward": rng.choice(["A", "B"], n)}
+    pq.write_table(pa.table(columns | {"cost": rng.random(n), "row": np.arange(n)}), file)
+    most = str(np.bincount(who).max())
+    code, out, err = call(capsys, "check", str(file), "--limits", "cost=0:1")
+    assert (code, out) == (ExitCode.DONE, "")
+    assert f"patient has 60 different values in {n} rows, one of them in {most}" in err
+    assert "--person patient" in err
+    assert not any(f"{name} has" in err for name in ("ward", "row", "cost"))
+    assert "p7" not in err
+    asked = (
+        "--person",
+        "patient",
+        "--mechanism",
+        "covariance",
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-6",
+    )
+    _, _, err = call(capsys, "check", str(file), "--limits", "cost=0:1", *asked)
+    assert f"patient: 60 people, the busiest with {most} rows" in err
+    assert "60 rows" in err  # of the forecast: everybody counts once
+    assert "any one patient, with all their rows" in err
+    code, _, err = call(capsys, "check", str(file), "--person", "cost")
+    assert code != ExitCode.DONE
+    assert "write ids as text" in err

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -92,3 +93,22 @@ def test_a_password_in_an_address_is_not_echoed(
     with pytest.raises((OSError, ValueError, ImportError)) as caught:
         Ledger(address)
     assert SECRET not in str(caught.value)
+
+
+def test_the_owner_of_several_rows_a_person_is_told_what_is_promised(
+    capsys, tmp_path: Path
+) -> None:
+    file = tmp_path / "stays.parquet"
+    rows = {"patient_id": ["x", "x", "y"] * 40, "age": [30.0, 40.0, 50.0] * 40}
+    pq.write_table(pa.table(rows), file)
+    asked = ("release", "covariance", str(file), "--limits", "age=0:99", *PROMISE)
+    _, out, err = call(capsys, *asked, "--out", str(tmp_path / "rows.npz"))
+    assert "the promise will be for one row; if patient_id says whose row it is" in err
+    assert "any one row makes" in out
+    _, out, err = call(
+        capsys, *asked, "--person", "patient_id", "--out", str(tmp_path / "people.npz")
+    )
+    assert "the promise will be" not in err
+    assert "any one patient_id, with all their rows, makes" in out
+    code, out, _ = call(capsys, "verify", str(tmp_path / "people.npz"))
+    assert code == ExitCode.DONE

@@ -10,10 +10,10 @@ from ndis._validate import one_of
 from ndis.cli import tables
 from ndis.cli.console import echo, open_ledger, print_table
 from ndis.cli.kinds import EPSILON, KINDS, LABEL
-from ndis.cli.settings import LEVELS, LIMITS, NUMBER, RANGE, Settings, read_settings
+from ndis.cli.settings import LEVELS, LIMITS, NUMBER, RANGE, WORD, Settings, read_settings
 
 if TYPE_CHECKING:
-    from ndis.tables import Columns, Table
+    from ndis.tables import Columns, PersonCounts, Table
 
 OPTIONS = {
     **tables.COLUMNS,
@@ -22,11 +22,14 @@ OPTIONS = {
     "data_norm": NUMBER("Public bound on the norm of a row, as for a release."),
     "label": LABEL,
     "label_limits": RANGE("Public limits of the label, as for a release."),
+    "person": WORD("The column that says whose row it is."),
     **EPSILON,
     **tables.OPTIONS,
 }
 # More levels than this are counted, not listed.
 _MOST_LEVELS = 6
+# A column may name people if it has so many values, and so many for each row.
+_SEVERAL, _OFTEN = 20, 0.01
 # Limits are wide if they are more than this many times as wide as most of the values.
 _WIDE = 10
 
@@ -58,6 +61,7 @@ def check(
     with tables.opened(source, tables.with_header(source, settings)) as table:
         n_rows = _tell_columns(table, settings)
         _tell_rows(table, settings)
+        n_rows = _tell_people(table, settings) or n_rows  # everybody counts once
     if mechanism is not None:
         _tell_release(mechanism, settings, n_rows, ledger)
 
@@ -186,6 +190,57 @@ def _tell_rows(table: Table, settings: Settings) -> None:
         scaled += int((np.linalg.norm(grid, axis=0) > GRID_NORM).sum())
         total += block.n_rows
     echo(f"Scaled down to data_norm: {_share(scaled, total)} of the rows.", err=True)
+
+
+def _tell_people(table: Table, settings: Settings) -> int | None:
+    """Which columns may say whose row it is, and how many rows the busiest person has.
+
+    Returns how many people there are, where their column is known.
+    """
+    person, limits = settings.get("person"), settings.get("limits")
+    used = {settings.get("label"), settings.get("sample_weight"), *settings.get("levels", {})}
+    used |= set(limits) if isinstance(limits, Mapping) else set()
+    if table.nameless:
+        return None
+    if person is not None:
+        ((total, n_rows),) = _people(table, [person], strict=True).values()
+        echo(f"{person}: {total.n_people} people, the busiest with {total.most} rows.", err=True)
+        return total.n_people
+    for name, (total, n_rows) in _people(table, [n for n in table.names if n not in used]).items():
+        if total.most > 1 and total.n_people >= max(_SEVERAL, _OFTEN * n_rows):
+            echo(
+                f"{name} has {total.n_people} different values in {n_rows} rows, one of them in "
+                f"{total.most}: if {name} says whose row it is, pass --person {name}, since a "
+                f"promise for one row says little about somebody with {total.most}.",
+                err=True,
+            )
+    return None
+
+
+def _people(
+    table: Table, names: list[str], strict: bool = False
+) -> dict[str, tuple[PersonCounts, int]]:
+    """The values of columns that could name people, counted, and how many rows have one.
+
+    Others are left out, or an error.
+    """
+    import pyarrow as pa
+
+    from ndis.tables import Table, Weighting
+    from ndis.tables.weights import Counting
+
+    counted, n_rows = {name: Counting() for name in names}, dict.fromkeys(names, 0)
+    for batch in Table.open(table, names).records() if names else ():
+        for name in [*counted]:
+            own = pa.record_batch({name: batch.column(name).drop_null()})
+            n_rows[name] += own.num_rows
+            try:
+                counted[name].add(Weighting(name).count(own))
+            except ValueError:  # numbers with decimals and the like name nobody
+                if strict:
+                    raise
+                del counted[name]
+    return {name: (each.total(), n_rows[name]) for name, each in counted.items()}
 
 
 def _tell_release(name: str, settings: Settings, n_rows: int, ledger: str | None) -> None:

@@ -61,6 +61,8 @@ def release(
             tables.opened(source, settings, spark, edges=kind.source == "edges") as table,
             nullcontext() if ledger is None else open_ledger(ledger, note) as book,
         ):
+            if "person" in kind.parameters:
+                tables.mention_people(table, settings)
             model = kind.make(settings, random_state=seed)
             run = model.prepare(*kind.arguments(table, settings))
             made = run.release(file=file, ledger=book)

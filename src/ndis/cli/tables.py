@@ -66,6 +66,24 @@ def name_columns(settings: Settings) -> Settings:
     return Settings({**settings, "columns": [*named, *([] if label is None else [label])]})
 
 
+# What columns are called that say whose row it is.
+_WHOSE = re.compile(
+    r"(?i)(^|[^a-z])(id|uuid|patient|person|customer|client|user|member|subject|pupil|student"
+    r"|employee|household)([^a-z]*(id|no|nr|number|key))?$"
+)
+
+
+def mention_people(table: Table, settings: Settings) -> None:
+    """Tell the owner what a promise for rows covers, where a column's name says whose row it is."""
+    read = {*table.columns, *settings.get("limits", ())}
+    named = [name for name in table.names if _WHOSE.search(name) and name not in read]
+    if named and not table.nameless and "person" not in settings:
+        say(
+            f"the promise will be for one row; if {named[0]} says whose row it is and somebody may "
+            f"have several, pass --person {named[0]}"
+        )
+
+
 def written(settings: Settings) -> dict[str, Any]:
     """How a text file is written, as far as that was said."""
     said = {name: settings[name] for name in _TEXT if name in settings}

@@ -240,6 +240,11 @@ class Table:
         return self._source.nameless
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """All columns of the source, whether or not they are read."""
+        return self._source.names
+
+    @property
     def rows(self) -> Rows:
         """How records become rows of integers."""
         if self._rows is None:
