@@ -285,7 +285,10 @@ class Run:
             The budget to spend from; that of the estimator if not given.
         """
         model, plan = self.model, self.plan
-        package = package_of(model, getattr(self.method, "then", self.method))
+        method = self.method
+        while hasattr(method, "then"):  # what is bought first is the library's own
+            method = method.then
+        package = package_of(model, method)
         ledger = model.ledger if ledger is None else ledger
         ask(plan.guarantee, ledger, model.random_state)  # before the data are read
         self.study()

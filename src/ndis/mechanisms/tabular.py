@@ -18,7 +18,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ndis import _validate
-from ndis.mechanisms import octaves
+from ndis.mechanisms import octaves, people
 from ndis.mechanisms.base import PrivateEstimator, validated
 from ndis.mechanisms.plugins import method_named
 from ndis.mechanisms.run import EstimatorMethod, Method, Plan, Run
@@ -173,9 +173,10 @@ class TableEstimator(PrivateEstimator):
     person : str, optional
         The column that says whose row it is, where people may have several. The promise is then
         for all rows of one person, who together count at most as much as one row.
-    rows_per_person : int, default 1
+    rows_per_person : int or "private", default 1
         With `person`: everybody counts once, by the mean of their rows, if it is 1; if it is K,
-        rows count alike up to K of a person, and 1/K each.
+        rows count alike up to K of a person, and 1/K each. "private": of nine people in ten all
+        rows count alike, and a fiftieth of the squared budget finds K.
     sample_weight : str, optional
         A column of weights. Counts and sums are then those of weights over `max_weight`.
     max_weight : float, optional
@@ -189,7 +190,7 @@ class TableEstimator(PrivateEstimator):
     n_rows: int | None = None
     drop_missing: bool = False
     person: str | None = None
-    rows_per_person: int = 1
+    rows_per_person: int | str = 1
     sample_weight: str | None = None
     max_weight: float | None = None
     fit_intercept = False
@@ -238,7 +239,9 @@ class TableEstimator(PrivateEstimator):
                 f"Expected no public number of rows where rows have weights, got n_rows="
                 f"{self.n_rows}; leave it out, and the total weight is released with noise."
             )
-        return Weighting(rows_per_person=self.rows_per_person, **given)
+        # One that is to be found is one until then.
+        number: Any = 1 if self._buys_rows() else self.rows_per_person
+        return Weighting(rows_per_person=number, **given)
 
     def _takes_weights(self) -> bool:
         other = self._other
@@ -246,8 +249,15 @@ class TableEstimator(PrivateEstimator):
 
     def _how(self, rows: Rows) -> Method:
         """How a table with this recipe for its rows is treated."""
-        then = self._other or self
+        then: Method = self._other or self
+        if self._buys_rows():
+            then = people.FindingRowsPerPerson(self, then)
+        # Limits come first: they are found best where everybody counts once.
         return octaves.FindingLimits(self, then) if rows.bought else then
+
+    def _buys_rows(self) -> bool:
+        """Whether it is bought how many rows of a person count alike."""
+        return self.person is not None and _is_private(self.rows_per_person)
 
     @property
     def _other(self) -> EstimatorMethod | None:
@@ -268,7 +278,8 @@ class TableEstimator(PrivateEstimator):
             )
         bought, weighting = 0 if rows is None else len(rows.bought), self._weighting()
         person = None if weighting is None else weighting.person
-        return replace(target, limits=octaves.sensitivity(bought, relation), person=person)
+        limits = octaves.sensitivity(bought, relation)
+        return replace(target, limits=limits, person=person, counts=self._buys_rows())
 
     def prepare(self, X: Any, y: Any = None, *, plan: Plan | None = None) -> Run:
         """Open the table, and say what will happen to it; reads no row and spends nothing.
@@ -302,6 +313,10 @@ class TableEstimator(PrivateEstimator):
             self.n_features_in_ = len(names)
         self._solution = found
         rows = octaves.found(rows, release.arrays, self.noise_scale_)
+        if self.person is not None:
+            self.rows_per_person_ = self.rows_per_person
+            if self._buys_rows():
+                self.rows_per_person_ = people.rows_per_person(release.arrays, self.noise_scale_)
         self._finish(rows)
         if self._other is not None:
             self._other.finish(rows)

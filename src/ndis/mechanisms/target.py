@@ -22,6 +22,8 @@ Noise = Any  # a number, or a number for each part by name
 
 # What limits that are to be found take of D^2, where something else is released from the table.
 LIMITS, LIMITS_SHARE = "limits", 0.1
+# What the number of rows takes that count alike of one person, where it is to be found.
+PEOPLE, PEOPLE_SHARE = "rows_per_person", 0.02
 # A risk that is reached up to this share needs no better (epsilon, delta); and how often one is
 # looked for.
 _REACHED, _LOOKS = 1e-4, 4
@@ -49,6 +51,8 @@ class Target:
     person : str, optional
         The column that names people, where all rows of one person count at most as one row: what
         is promised for adding or removing a row is then promised for a person.
+    counts : bool
+        Whether it is bought how many rows of a person count alike.
     """
 
     epsilon: float | None
@@ -58,6 +62,7 @@ class Target:
     promised: float | None = None
     stated: float | None = None
     person: str | None = None
+    counts: bool = False
 
     @classmethod
     def of(cls, risk: Risk, delta: float) -> Target:
@@ -177,7 +182,7 @@ def mean_shift(
     """Noise on several sums that is one mean shift, D^2 = sum (sensitivity / noise)^2.
 
     Limits that are to be found are one more part of it, named "limits", with a tenth of D^2, or all
-    of it where there is no other part.
+    of it where there is no other part; so is the number of rows of a person, with a fiftieth.
 
     Parameters
     ----------
@@ -207,6 +212,9 @@ def mean_shift(
         own = LIMITS_SHARE if parts else 1.0
         parts = [replace(part, share=(1.0 - LIMITS_SHARE) * part.share) for part in parts]
         parts.append(Part(LIMITS, target.limits, own))
+    if target.counts:  # a person is in one bin
+        parts = [replace(part, share=(1.0 - PEOPLE_SHARE) * part.share) for part in parts]
+        parts.append(Part(PEOPLE, 1.0, PEOPLE_SHARE))
     if given is not None:
         parts = chosen_noise(given, parts)
         distance = math.sqrt(math.fsum((_moved(part) / part.noise) ** 2 for part in parts))

@@ -1,0 +1,80 @@
+"""How many rows of a person count alike, where nobody knows: bought from a noisy histogram.
+
+Everybody is in one bin, by how many rows they have: 1, 2, 3 to 4, 5 to 8, and so on. A person moves
+one count by one. The number is the end of the bin below which most people lie; it follows from the
+noisy counts, and all that is released afterwards is about rows with weights by that number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndis._validate import FloatArray
+from ndis.mechanisms.run import Arrays, Method, Plan
+from ndis.mechanisms.target import PEOPLE
+from ndis.randomness import add_noise
+from ndis.tables import Rows, Table
+
+if TYPE_CHECKING:
+    from ndis.mechanisms.tabular import TableEstimator
+
+# Bins up to a million rows; the share of people whose rows all count alike; and by how many
+# deviations a count must stand out to be taken for people.
+N_BINS, _MOST, _SEEN = 21, 0.9, 3.0
+
+
+@dataclass(frozen=True)
+class FindingRowsPerPerson(Method):
+    """The number of rows first, then what a method does to rows with weights by it.
+
+    The method reads the table once before the payment, by everybody's mean: what can fail, fails
+    then.
+
+    Attributes
+    ----------
+    model : TableEstimator
+    then : Method
+    """
+
+    model: TableEstimator
+    then: Method
+
+    def _plan(self, rows: Rows) -> Plan:
+        plan = self.then._plan(rows)
+        if PEOPLE not in {part.name for part in plan.parts}:  # or it would cost nothing
+            raise RuntimeError(
+                f"Expected {type(self.then).__name__} to buy the rows of a person that it asks "
+                "for, got a plan without them; please report this fault of the mechanism."
+            )
+        return replace(plan, shapes={**plan.shapes, PEOPLE: (N_BINS,)})
+
+    def _study(self, data: Table, plan: Plan) -> FloatArray:
+        self.then._study(data, plan)
+        return data.count_people().octaves(N_BINS).astype(np.float64)
+
+    def _draw(self, studied: Any, plan: Plan, data: Table, rng: np.random.Generator) -> Arrays:
+        noisy = add_noise(studied, plan.noise_scale[PEOPLE], rng)
+        assert data.weighting is not None
+        number = rows_per_person({PEOPLE: noisy}, plan.noise_scale)
+        view = data.weighed(replace(data.weighting, rows_per_person=number)).with_rows(data.rows)
+        then = self.then._draw(self.then._study(view, plan), plan, view, rng)
+        return Arrays({PEOPLE: noisy, **then}, getattr(then, "found", None))
+
+
+def rows_per_person(arrays: Mapping[str, Any], noise: Mapping[str, float]) -> int:
+    """The number that a released histogram tells: of nine people in ten no row counts for less.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.mechanisms.people import rows_per_person
+    >>> rows_per_person({"rows_per_person": np.array([400, 300, 250, 40.0])}, {"rows_per_person": 5.0})
+    4
+    """  # noqa: E501 - an example is one line
+    counts = np.where(arrays[PEOPLE] > _SEEN * noise[PEOPLE], arrays[PEOPLE], 0.0)
+    within = np.cumsum(counts) >= _MOST * counts.sum()
+    return int(2 ** int(np.argmax(within)))
