@@ -30,6 +30,7 @@ KINDS = pytest.mark.parametrize(
 class Pairs:
     high: np.ndarray
     low: np.ndarray
+    part: None = None
 
 
 def pairs(integers):

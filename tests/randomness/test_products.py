@@ -157,6 +157,7 @@ def test_pairs_and_integers_are_exact():
     class Pairs:
         high = np.array([[2**50, 7], [7, 2**50 + 1]])
         low = np.array([[1, 2], [2, 3]])
+        part = None
 
     exact = [[int(Pairs.high[i, j]) * 2**26 + int(Pairs.low[i, j]) for j in (0, 1)] for i in (0, 1)]
     drawn = [draw_sketch(g, 2.0**40, 50, generator(7)) for g in (Pairs, exact)]
