@@ -9,17 +9,23 @@ from ndis.mechanisms.summary_answers import Lines, groupings, likely_variance, n
 
 def test_margins_are_sums_of_cells() -> None:
     places = [["A", "B", "other"], ["f", "m", "other"]]
-    dead = np.zeros(9, dtype=bool)
-    found = list(groupings(places, [["A", "B"], ["f", "m", "other"]], dead))
-    assert [len(each.labels) for each in found] == [6, 2, 3, 1]
-    cells = np.arange(9.0)
-    assert found[0].sum(cells).tolist() == [0, 1, 2, 3, 4, 5]
-    assert found[1].sum(cells).tolist() == [3, 12]  # whatever the other column says
-    assert found[2].sum(cells).tolist() == [9, 12, 15]  # what is not listed is counted
+    found, cells = list(groupings(places, False)), np.arange(9.0)
+    assert [len(each.labels) for each in found] == [4, 2, 2, 1]
+    assert found[0].sum(cells).tolist() == [0, 1, 3, 4]
+    assert found[1].sum(cells).tolist() == [3, 12]  # what is not listed in the other is counted
+    assert found[2].sum(cells).tolist() == [9, 12]
     assert found[3].sum(cells).tolist() == [36]
     assert found[3].labels == [(None, None)]
-    dead[8] = True
-    assert list(groupings(places, places, dead))[-1].sum(cells).tolist() == [28]
+    others = list(groupings(places, True))
+    assert [len(each.labels) for each in others] == [9, 3, 3, 1]
+    assert others[0].labels[-1] == ("other", "other")
+
+
+def test_places_that_are_empty_are_not_counted() -> None:
+    found, cells = list(groupings([["A", None, "B", "other"]], False)), np.arange(4.0)
+    assert found[0].labels == [("A",), ("B",)]
+    assert found[0].sum(cells).tolist() == [0, 2]
+    assert found[1].sum(cells).tolist() == [5]
 
 
 def test_counts_are_projected() -> None:

@@ -24,6 +24,8 @@ from ndis.gaussian import Gaussian, log_delta_bounds, privacy_loss
 from ndis.loss import DiscreteLaplaceLoss, PrivacyLoss, QuadraticLoss, SphericalLoss
 from ndis.loss.student import SketchAndSolveLoss
 from ndis.mechanisms import Plan, PrivateEstimator, Run
+from ndis.mechanisms.laws import scale_of
+from ndis.mechanisms.levels import decoded, exceeds
 from ndis.randomness import grid_spacing
 from ndis.randomness.listening import listening
 from ndis.randomness.noise import parts_of
@@ -391,6 +393,23 @@ def _spherical(found: Difference, here: Question, there: Question) -> None:
         found.spherical.append((float(np.linalg.norm(moved)) / here.public[0], moved.size))
 
 
+def _levels(found: Difference, here: Question, there: Question) -> None:
+    """Counts of levels that both have move; others are published by one alone."""
+    law, noise, above, _ = here.public
+    first, second = (
+        dict(zip(each.values["values"].names, each.values["values"].counts, strict=True))
+        for each in (here, there)
+    )
+    for name in first.keys() | second.keys():
+        if name in first and name in second:
+            away = abs(int(first[name]) - int(second[name])) / scale_of(law, noise, 1)
+            found.square += away**2 if law == "gaussian" else 0.0
+            found.pure += [away] if law == "laplace" and away else []
+        else:
+            count = float(first.get(name, second.get(name)))
+            found.bits.append((exceeds(law, count, noise, above), 0.0))
+
+
 def _bits(found: Difference, here: Question, there: Question) -> None:
     unit, lie = here.public
     shares = [np.asarray(each.values["shares"]) for each in (here, there)]
@@ -476,6 +495,7 @@ _COMPARE: dict[str, Callable[[Difference, Question, Question], None]] = {
     "add_discrete_laplace_noise": _whole,
     "add_spherical_noise": _spherical,
     "draw_bits": _bits,
+    "draw_levels": _levels,
     "draw_sketch": _sketch,
     "draw_combinations": _sketch,
     "draw_gaussian": _posterior,
@@ -509,6 +529,8 @@ def log_ratio(here: Transcript, there: Transcript, hidden: int = 0) -> float:
             total -= float(np.sum(np.abs(steps) * spacing / scales)) * 0.5
         elif first.function == "add_laplace_noise":
             total += _laplace_ratio(first, second)
+        elif first.function == "draw_levels":
+            total += _levels_ratio(first, second)
         elif first.function in ("draw_sketch", "draw_combinations"):
             total += _sketch_ratio(first, second)
         elif place + 1 < len(pairs):
@@ -523,6 +545,22 @@ def _laplace_ratio(here: Question, there: Question) -> float:
     spacing = np.maximum(grid_spacing(scale), np.spacing(np.abs(here.answer)))
     gained = np.abs(away + moved) - np.abs(away) - spacing * (moved != 0)
     return float(np.sum(gained) / scale)
+
+
+def _levels_ratio(here: Question, there: Question) -> float:
+    """Of which levels were published, where both have the same; else nothing is known."""
+    law, noise, above, _ = here.public
+    first, second = here.values["values"], there.values["values"]
+    if first.names != second.names:
+        return -math.inf
+    published, total = set(decoded(here.answer)), 0.0
+    for name, a, b in zip(first.names, first.counts, second.counts, strict=True):
+        if a != b:
+            odds = [exceeds(law, float(count), noise, above) for count in (a, b)]
+            if name.decode() not in published:
+                odds = [1.0 - each for each in odds]
+            total += math.log(odds[0] / odds[1]) if min(odds) > 0 else -math.inf
+    return total - 0.01 * abs(total)  # noise is rounded to a grid
 
 
 def _sketch_ratio(here: Question, there: Question) -> float:

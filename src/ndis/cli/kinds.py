@@ -19,6 +19,7 @@ from ndis.cli.mistakes import Commands
 from ndis.cli.settings import (
     NUMBER,
     WORD,
+    WORDS,
     Option,
     Settings,
     as_command,
@@ -31,6 +32,7 @@ from ndis.cli.tables import COLUMNS, OPTIONS, numbers
 
 # Parameters that have an option of their own on the command line, or none.
 ELSEWHERE = {"random_state": "--seed", "ledger": "--ledger", "noise_scale": None}
+PRIVATE_LEVELS = WORDS("Columns whose levels nobody knows; a part of the budget finds them.")
 LABEL = WORD("The column to explain.")
 EPSILON = {
     "epsilon": NUMBER("Epsilon of the promise. One of --epsilon and --target is needed."),
@@ -93,6 +95,8 @@ class Kind:
         """Options for the parameters of the estimator."""
         label = {"label": LABEL} if self.label else {}
         known = _options(self.estimator, {*ELSEWHERE, *EPSILON})
+        if "max_levels" in known:  # --levels ward=private names a level called private
+            known["private_levels"] = PRIVATE_LEVELS
         for either in (need.split("|") for need in self.needs if "|" in need):
             said = f"One of {' and '.join(map(flag_name, either))} is needed."
             known |= {n: replace(known[n], help=f"{known[n].help} {said}") for n in either}
@@ -121,6 +125,8 @@ class Kind:
         """The estimator, not fitted."""
         given = {name: settings[name] for name in self.parameters if name in settings}
         given.pop("label", None)
+        if private := given.pop("private_levels", None):
+            given["levels"] = {**given.get("levels", {}), **dict.fromkeys(private, "private")}
         return self.estimator(**given, **more)
 
     def plan(self, settings: Settings, **other: Any) -> Any:

@@ -61,7 +61,8 @@ def name_columns(settings: Settings) -> Settings:
     known = isinstance(limits, Mapping) or (limits is None and bool(by))
     if "columns" in settings or not known:
         return settings
-    listed = dict.fromkeys([*by, *(limits or {}), *settings.get("levels", {})])
+    levels = (*settings.get("levels", {}), *settings.get("private_levels", []))
+    listed = dict.fromkeys([*by, *(limits or {}), *levels])
     named = [name for name in listed if name != label]
     return Settings({**settings, "columns": [*named, *([] if label is None else [label])]})
 

@@ -28,8 +28,10 @@ from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP, shift_profile
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss
-from ndis.mechanisms import laws, tree
+from ndis.loss.derived import MARGIN, with_failure
+from ndis.mechanisms import laws, levels, tree
 from ndis.mechanisms.intervals import COVERED, UNKNOWN
+from ndis.mechanisms.levels import LevelCounts, draw_levels
 from ndis.mechanisms.run import Forecast, Plan, Run
 from ndis.mechanisms.summary_answers import (
     FIELDS,
@@ -40,9 +42,11 @@ from ndis.mechanisms.summary_answers import (
     not_negative,
 )
 from ndis.mechanisms.tabular import TableEstimator
-from ndis.mechanisms.target import LIMITS, Part, Target, chosen_noise
+from ndis.mechanisms.target import LIMITS, Part, Target, chosen_noise, mean_shift
 from ndis.randomness import add_laplace_noise, add_noise
 from ndis.tables import (
+    PRIVATE,
+    Block,
     Cells,
     Columns,
     ExactSum,
@@ -82,6 +86,9 @@ _UNITS = {"laplace": 4, "gaussian": 2}
 # w = s + t the squared distance is u^2 (1 + 3 w^2)/2, where |u| + |w| <= 2, and largest here.
 _FAR = (9.0 - math.sqrt(3.0)) / 6.0
 _APART = _FAR * math.sqrt(0.5 * (1.0 + 3.0 * (2.0 - _FAR) ** 2)) * (1.0 + 1e-12)
+# What finding the levels of a column gets, and what stands for them until they are found.
+_LEVELS_SHARE = 0.25
+_UNKNOWN, _UNKNOWN_NUMBER = "\0", -(2**62)
 _REPLACE = str(NeighbourRelation.REPLACE)
 OTHER = "other"
 
@@ -109,6 +116,10 @@ class PrivateSummary(TableEstimator):
         "private", also instead of a pair: a part of the budget finds them.
     levels : mapping of str to sequence, optional
         Public levels of the columns in `by`, and of columns whose levels are to be counted.
+        ``"private"`` instead of a list: nobody knows them, and a part of the budget and a tenth of
+        delta find those that many rows have.
+    max_levels : int, default 100
+        The most levels of a column that are found where nobody knows them.
     quantiles : sequence of float
         Shares such as 0.5 for the median. All quantiles together cost what one costs.
     columns : sequence of str, optional
@@ -149,12 +160,13 @@ class PrivateSummary(TableEstimator):
     >>> print(model.summary())  # doctest: +SKIP
     """
 
-    needs = ("limits|levels",)
+    needs = ("limits|levels|private_levels",)
     weighs = True
     methods = ("laplace", "gaussian")
 
     by: Sequence[str] = ()
     quantiles: Sequence[float] = ()
+    max_levels: int = 100
     unlisted: str = "total"
     refine: bool = False
     method: str = "auto"
@@ -215,20 +227,22 @@ class PrivateSummary(TableEstimator):
 
     def _recipe_of(self, names: Sequence[str]) -> Rows:
         """Numeric columns are features; groups and other columns with levels are positions."""
-        by, levels = self._by, dict(self.levels or {})
+        by, known = self._by, dict(self.levels or {})
         for name in by:
             if name not in names:
                 raise ValueError(
                     f"Expected the columns in by among those that are read, got {name!r}; add it "
                     "to columns."
                 )
-            if name not in levels:
+            if name not in known:
                 raise ValueError(
                     f"Expected levels of {name!r}, since groups must not depend on the data; list "
                     "the levels that are public."
                 )
-        others = [name for name in names if name in levels and name not in by]
-        numbers = [name for name in names if name not in levels]
+        for name in self._private:  # until they are found
+            known[name] = (_UNKNOWN,)
+        others = [name for name in names if name in known and name not in by]
+        numbers = [name for name in names if name not in known]
         limits = self._limits_of(numbers) if numbers or isinstance(self.limits, Mapping) else None
         if numbers and limits is None:
             raise ValueError(
@@ -237,8 +251,20 @@ class PrivateSummary(TableEstimator):
             )
         features = Columns(numbers, {}, limits or None, None, not numbers, True)
         placed = [*by, *others]
-        known = {name: levels[name] for name in placed}
-        return Rows(features, Positions(placed, known) if placed else None, weighted=False)
+        listed = {name: known[name] for name in placed}
+        return Rows(features, Positions(placed, listed) if placed else None, weighted=False)
+
+    @property
+    def _private(self) -> list[str]:
+        """Columns whose levels nobody knows, by name."""
+        known = self.levels or {}
+        return sorted(k for k, each in known.items() if isinstance(each, str) and each == PRIVATE)
+
+    def _size(self, rows: Rows, name: str) -> int:
+        """How many levels a column can have."""
+        if name in self._private:
+            return _validate.count("max_levels", self.max_levels)
+        return len(rows.levels[name])
 
     # -- before the data -----------------------------------------------------------------------
 
@@ -254,7 +280,10 @@ class PrivateSummary(TableEstimator):
                 found.append(Asked("places", numbers, _PLACES_SHARE * numbers))
         if others:
             found.append(Asked("shares", others, others))
-        return found or [Asked("count", 1, 1.0)]
+        found = found or [Asked("count", 1, 1.0)]
+        if many := len(self._private):
+            found.append(Asked("levels", many, _LEVELS_SHARE * many))
+        return found
 
     @property
     def _refines(self) -> bool:
@@ -276,6 +305,11 @@ class PrivateSummary(TableEstimator):
         relation = _validate.one_of("relation", str(self.relation), _TWICE)
         law = _validate.one_of("method", self.method, ("auto", *self.methods))
         target, questions = self._target(rows, relation), self._questions(rows)
+        if self._private and (target.risk or target.person or relation == _REPLACE):
+            raise ValueError(
+                "Expected epsilon and rows that come or go where levels are private, got a target, "
+                "a person or rows that are replaced; list the levels that are public."
+            )
         plans = {
             each: self._plan_with(each, target, questions, rows)
             for each in (self.methods if law == "auto" else [law])
@@ -301,18 +335,23 @@ class PrivateSummary(TableEstimator):
                 Part(q.name, math.sqrt(q.blocks) * apart * ROUND_UP, shares[q.name])
                 for q in questions
             ]
-            return Plan.buying(
-                parts,
-                target,
-                self.noise_scale,
-                method=law,
-                shapes=shapes,
-                reason="",
-                relation=self.relation,
-            )
-        moved = {q.name: float(q.blocks * twice) for q in questions}
-        bought, loss = _laplace(target, moved, shares, self.noise_scale, questions)
+            bought, loss = mean_shift(self._rest(target), parts, self.noise_scale)
+        else:
+            moved = {q.name: float(q.blocks * twice) for q in questions}
+            rest = self._rest(target)
+            bought, loss = _laplace(rest, moved, shares, self.noise_scale, questions)
+        if self._private:
+            tight = target.stated if target.epsilon is None else target.epsilon
+            if tight is None:
+                tight = float(loss.epsilon(self._rest(target).delta))
+            loss = with_failure(loss, levels.FAILURE * target.delta, tight, target.delta)
         return Plan(law, bought, target.promise(loss, self.relation), shapes, "")
+
+    def _rest(self, target: Target) -> Target:
+        """What is left of delta where levels that nobody knows may fail to stay hidden."""
+        if not self._private:
+            return target
+        return replace(target, delta=target.delta * (1.0 - levels.FAILURE) * (1.0 - MARGIN))
 
     def _shapes(self, rows: Rows) -> dict[str, tuple[int, ...]]:
         n, c = len(self._cells(rows)), len(_numbers(rows))
@@ -323,13 +362,17 @@ class PrivateSummary(TableEstimator):
         if "places" in names:
             shapes["places"] = (n, c, _N_PLACES)
         if "shares" in names:
-            shapes["shares"] = (n, sum(len(known) + 1 for known in self._others(rows).values()))
+            shapes["shares"] = (n, sum(self._size(rows, name) + 1 for name in self._others(rows)))
         if "means" in names:
             shapes["means"] = (n, c, 3)
-        return shapes or {"count": (n,)}
+        shapes = shapes or {"count": (n,)}
+        if self._private:
+            most = _validate.count("max_levels", self.max_levels)
+            shapes["levels"] = (len(self._private), most, levels.MOST_BYTES)
+        return shapes
 
     def _cells(self, rows: Rows) -> Cells:
-        return Cells(tuple(len(rows.levels[name]) for name in self._by))
+        return Cells(tuple(self._size(rows, name) for name in self._by))
 
     def forecast(self, n_features: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """Standard errors to be expected in a group of average size; needs no data.
@@ -372,7 +415,47 @@ class PrivateSummary(TableEstimator):
 
     # -- with the data -------------------------------------------------------------------------
 
-    def _study(self, table: Table, plan: Plan) -> dict[str, ExactSum]:
+    def _study(self, table: Table, plan: Plan) -> Any:
+        """All sums; where levels are to be found, their counts, and a pass that sees the rest."""
+        if not self._private:
+            return self._sums_of(table, plan)
+        if table.once:
+            raise ValueError(
+                "Expected a table that can be read twice to find levels, got one that can be read "
+                "only once; write it to a file first, or list the levels."
+            )
+        rows = table.rows
+        known = [name for name in rows.levels if name not in self._private]
+        public = Positions(known, {name: rows.levels[name] for name in known}) if known else None
+        others = replace(rows, labels=public)
+        if others.columns:
+            table.with_rows(others).sum(_no_terms)  # whatever can fail, fails here
+        return {name: levels.read(table, name, others) for name in self._private}
+
+    def _find(
+        self, counts: Mapping[str, LevelCounts], plan: Plan, table: Table, rng: np.random.Generator
+    ) -> tuple[FloatArray, Table]:
+        """The names of levels that many rows have, and the table with these."""
+        law, noise = plan.method, plan.noise_scale["levels"]
+        above = self._threshold(law, noise)
+        most = plan.shapes["levels"][1]
+        found = [draw_levels(counts[name], law, noise, above, most, rng) for name in self._private]
+        rows, known = table.rows, {}
+        for name, matrix in zip(self._private, found, strict=True):
+            words: tuple[Any, ...] = levels.decoded(matrix) or (_UNKNOWN,)
+            if counts[name].whole:
+                words = tuple(map(int, levels.decoded(matrix))) or (_UNKNOWN_NUMBER,)
+            known[name] = words
+        labels = Positions(rows.labels.columns, {**rows.levels, **known})
+        return np.stack(found), table.with_rows(replace(rows, labels=labels))
+
+    def _threshold(self, law: str, noise: float) -> float:
+        """What the count of a level must exceed: all columns together fail with their share."""
+        assert self.delta is not None
+        failure = levels.FAILURE * self.delta * (1.0 - MARGIN) / len(self._private)
+        return levels.threshold(law, noise, failure)
+
+    def _sums_of(self, table: Table, plan: Plan) -> dict[str, ExactSum]:
         rows = table.rows
         if table.once and self._refines and _numbers(rows):
             raise ValueError(
@@ -382,7 +465,7 @@ class PrivateSummary(TableEstimator):
         cells, numbers, units = self._cells(rows), _numbers(rows), rows.features.units
         n_bins = {"quantiles_1024": tree.LEAVES, "places": _N_PLACES}
         bins = next((count for name, count in n_bins.items() if name in plan.shapes), 0)
-        others = tuple(len(known) for known in self._others(rows).values())
+        others = tuple(self._size(rows, name) for name in self._others(rows))
         counts = GroupCounts(cells, numbers, units, bins, others)
         if self._refines or not numbers:
             return table.sum(counts)
@@ -390,9 +473,12 @@ class PrivateSummary(TableEstimator):
         return table.sum(Together((counts, GroupMoments(cells, numbers, -ends, ends))))
 
     def _draw(
-        self, studied: dict[str, ExactSum], plan: Plan, table: Table, rng: np.random.Generator
+        self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator
     ) -> dict[str, FloatArray]:
-        law, arrays = plan.method, {}
+        law, arrays = plan.method, dict[str, FloatArray]()
+        if self._private:
+            arrays["levels"], table = self._find(studied, plan, table, rng)
+            studied = self._sums_of(table, plan)
         scale = {k: laws.scale_of(law, noise, 1) for k, noise in plan.noise_scale.items()}
         noisy = partial({"laplace": add_laplace_noise, "gaussian": add_noise}[law], rng=rng)
         n, c = len(self._cells(table.rows)), len(_numbers(table.rows))
@@ -440,10 +526,14 @@ class PrivateSummary(TableEstimator):
 
     def _finish(self, rows: Rows) -> None:
         arrays, noise, law = self.release_.arrays, self.noise_scale_, self._law
-        others, by = self._others(rows), self._by
+        by, known = self._by, dict(rows.levels)
+        for name, matrix in zip(self._private, arrays.get("levels", ()), strict=True):
+            known[name] = levels.decoded(matrix)
+        others = {name: known[name] for name in known if name not in by}
         self._limits = dict(rows.features.limits or {})
-        self._levels, self._shown = others, self._places_shown(rows)
-        sums = _put_together(arrays, noise, law, others)
+        self._levels = others
+        sizes = {name: self._size(rows, name) for name in others}
+        sums = _put_together(arrays, noise, law, others, sizes)
         n, c = len(self._cells(rows)), len(_numbers(rows))
         centre = half = np.zeros((n, c))
         if c:
@@ -454,18 +544,21 @@ class PrivateSummary(TableEstimator):
             scale, middle = rows.features.scale, rows.features.middle
             centre, half = middle + 0.5 * (low + high) / scale, 0.5 * (high - low) / scale
         self._sums = replace(sums, centre=centre, half=half)
-        places = [[*rows.levels[name], OTHER] for name in by]
-        dead = np.zeros(n, dtype=bool)
-        self._groupings = list(groupings(places, self._shown, dead))
-        self._positive = not_negative(self._sums.count)
+        self._groupings = list(groupings(self._places(rows, known), self.unlisted == OTHER))
+        alive = self._groupings[-1].member == 0
+        self._positive = np.zeros(n)
+        self._positive[alive] = not_negative(self._sums.count[alive])
 
     @property
     def _law(self) -> str:
         return str(self.release_.parameters["method"])
 
-    def _places_shown(self, rows: Rows) -> list[list[Any]]:
-        more = [OTHER] if self.unlisted == OTHER else []
-        return [[*rows.levels[name], *more] for name in self._by]
+    def _places(self, rows: Rows, known: Mapping[str, Sequence[Any]]) -> list[list[Any]]:
+        """The places of each column of `by`: its levels, empty ones, and what is not listed."""
+        return [
+            [*known[name], *[None] * (self._size(rows, name) - len(known[name])), OTHER]
+            for name in self._by
+        ]
 
     def _lines(self) -> Iterator[tuple[Any, Any]]:
         for grouping in self._groupings:
@@ -591,6 +684,11 @@ class PrivateSummary(TableEstimator):
         return figure
 
 
+def _no_terms(block: Block) -> Mapping[str, Any]:
+    """Nothing but what every pass looks at."""
+    return {}
+
+
 _TWICE = {str(NeighbourRelation.ADD_REMOVE): 1, _REPLACE: 2}
 
 
@@ -637,22 +735,20 @@ def _laplace(
         loss = laws.loss_of("laplace", distance, numbers)
         return loss + shift_profile(limits) if limits else loss
 
-    if given is not None:
-        known = chosen_noise(given, parts)
-        noise = {str(part.name): part.noise for part in known}
-        distance = math.fsum(move * ratio / noise[name] for name, move in moved.items())
-        return tuple(known), found(distance, target.limits / noise.get(LIMITS, math.inf))
-    spent = target.limits / target.limits_noise if target.limits else 0.0
-    alone = target.epsilon or 1e-3
-    unit, loss = target.least_noise(lambda u: found(1.0 / u, spent), start=1.0 / alone)
-    unit *= ROUND_UP
-    with_noise = [
-        replace(part, noise=ratio * unit * moved[str(part.name)] / part.share * ROUND_UP)
-        if part.name in moved
-        else replace(part, noise=target.limits_noise)
-        for part in parts
-    ]
-    return tuple(with_noise), loss
+    if given is None:
+        spent = target.limits / target.limits_noise if target.limits else 0.0
+        start = 1.0 / (target.epsilon or 1e-3)
+        unit, _ = target.least_noise(lambda u: found(1.0 / u, spent), start=start)
+        given = {
+            name: ratio * unit * move / shares[name] * ROUND_UP * ROUND_UP
+            for name, move in moved.items()
+        }
+        given |= {LIMITS: target.limits_noise} if target.limits else {}
+    known = chosen_noise(given, parts)
+    noise = {str(part.name): part.noise for part in known}
+    # From the noise alone, so that whoever has only that finds the same loss.
+    distance = math.fsum(move * ratio / noise[name] for name, move in moved.items())
+    return tuple(known), found(distance, target.limits / noise.get(LIMITS, math.inf))
 
 
 def _reason(best: Plan, rest: list[Plan], questions: list[Asked], target: Target) -> str:
@@ -716,13 +812,15 @@ def _put_together(
     arrays: Mapping[str, Any],
     noise: Mapping[str, float],
     law: str,
-    others: Mapping[str, tuple[Any, ...]],
+    others: Mapping[str, Sequence[Any]],
+    sizes: Mapping[str, int],
 ) -> CellSums:
     """The count of each cell from all blocks, and every block made to agree with it."""
     shares, start = {}, 0
     for name, known in others.items():
-        shares[name] = arrays["shares"][:, start : start + len(known) + 1]
-        start += len(known) + 1
+        places = [*range(start, start + len(known)), start + sizes[name]]
+        shares[name] = arrays["shares"][:, places]
+        start += sizes[name] + 1
     told = [(each.sum(axis=-1), each.shape[-1] * noise["shares"] ** 2) for each in shares.values()]
     if "count" in arrays:
         told.append((arrays["count"], noise["count"] ** 2))
@@ -793,8 +891,9 @@ class _Spread:
         others: dict[str, tuple[Any, ...]] = {}
         if "shares" in told:
             others = {"": (0,) * (told["shares"].shape[1] - 1)}
+        sizes = {name: len(each) for name, each in others.items()}
         known = {name: each for name, each in told.items() if not name.startswith("limit_")}
-        sums = _put_together(known, noise, plan.method, others)
+        sums = _put_together(known, noise, plan.method, others, sizes)
         self.count = math.sqrt(sums.count_variance)
         self.sum = math.sqrt(sums.covariance[1, 1])
         self.prefixes = np.zeros(1) if sums.prefix_variances is None else sums.prefix_variances

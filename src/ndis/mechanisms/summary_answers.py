@@ -181,40 +181,41 @@ class Grouping:
         return total[:n]
 
 
-def groupings(
-    levels: Sequence[Sequence[Any]], shown: Sequence[Sequence[Any]], dead: NDArray[np.bool_]
-) -> Iterator[Grouping]:
+def groupings(places: Sequence[Sequence[Any]], others: bool) -> Iterator[Grouping]:
     """The finest groups, all margins of them, and the total.
 
     Parameters
     ----------
-    levels : sequence of sequences
-        Places of each column: its levels, and behind them what is not listed.
-    shown : sequence of sequences
-        Those that have groups of their own.
-    dead : ndarray of bool
-        Cells that are known to be empty.
+    places : sequence of sequences
+        Places of each column: its levels, None for places that are known to be empty, and last what
+        is not listed.
+    others : bool
+        Whether what is not listed has groups of its own.
     """
-    shape = tuple(len(places) for places in levels)
+    shape = tuple(len(each) for each in places)
     at = np.unravel_index(np.arange(math.prod(shape)), shape) if shape else ()
+    empty = [np.array([name is None for name in each]) for each in places]
+    alive = np.ones(math.prod(shape), dtype=bool)
+    for column, none in enumerate(empty):
+        alive &= ~none[at[column]]
     for size in range(len(shape), -1, -1):
         for kept in itertools.combinations(range(len(shape)), size):
-            member, count = np.zeros(math.prod(shape), dtype=np.int64), 1
-            inside = ~dead
+            member, inside, shown = np.zeros(math.prod(shape), dtype=np.int64), alive.copy(), []
             for column in kept:
-                width = len(shown[column])
-                member = member * width + np.minimum(at[column], width - 1)
-                inside &= at[column] < width
-                count *= width
-            names = itertools.product(*(shown[column] for column in kept))
+                told = ~empty[column]
+                told[-1] = others
+                rank = np.cumsum(told) - 1
+                member = member * int(told.sum()) + rank[at[column]]
+                inside &= told[at[column]]
+                shown.append([n for n, t in zip(places[column], told, strict=True) if t])
             labels = [
                 tuple(
                     group[kept.index(column)] if column in kept else None
                     for column in range(len(shape))
                 )
-                for group in names
+                for group in itertools.product(*shown)
             ]
-            yield Grouping(labels, np.where(inside, member, count))
+            yield Grouping(labels, np.where(inside, member, len(labels)))
 
 
 def not_negative(counts: FloatArray) -> FloatArray:

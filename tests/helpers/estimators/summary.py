@@ -56,3 +56,12 @@ CASES = [
         "summary, limits": _with(limits={"cost": "private"}),
     }.items()
 ]
+CASES.append(
+    Case(
+        "summary, levels",
+        _with(levels={"ward": "private"}, max_levels=5),
+        lambda: (_table(),),
+        lambda: (_table(1),),
+        exceptions={"target": "a failure probability is a share of delta, not of a risk"},
+    )
+)

@@ -1,0 +1,135 @@
+"""Levels that nobody knows: what is published of one record's, exactly and by draws."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import norm
+
+from ndis import PrivateSummary, Release
+from ndis.auditing import audit
+from ndis.auditing.transcript import Difference, Recorder
+from ndis.mechanisms import levels
+from ndis.mechanisms.levels import LevelCounts, decoded, draw_levels, exceeds, threshold
+from ndis.randomness import generator
+
+
+def stays(n: int = 3000) -> pa.Table:
+    rng = np.random.default_rng(0)
+    ward = rng.choice(["heart", "lung", "skin"], n, p=[0.6, 0.35, 0.05]).astype(object)
+    code = rng.integers(0, 3, n)
+    return pa.table({"ward": ward, "code": code, "cost": rng.uniform(0, 100, n)})
+
+
+def made(**more: Any) -> PrivateSummary:
+    known: dict[str, Any] = {
+        "by": ["ward"],
+        "levels": {"ward": "private"},
+        "limits": {"cost": (0, 100)},
+        "max_levels": 5,
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "random_state": 0,
+    }
+    return PrivateSummary(**{**known, **more})
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+@pytest.mark.parametrize("failure", [1e-2, 1e-7, 1e-12])
+def test_the_threshold_has_its_failure_probability(law: str, failure: float) -> None:
+    above = threshold(law, 5.0, failure)
+    scale = 5.0 / math.sqrt(2.0)
+    exact = 0.5 * math.exp(-(above - 1.0) / scale) if law == "laplace" else norm.sf((above - 1) / 5)
+    assert exceeds(law, 1.0, 5.0, above) == pytest.approx(exact)
+    assert 0.97 * failure < exact < failure  # the grid of the noise is paid for
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_a_level_of_one_record_is_published_as_rarely_as_is_said(law: str) -> None:
+    """200,000 draws at a failure probability of .01; the benchmark has ten million."""
+    n, failure = 200_000, 0.01
+    above = threshold(law, 5.0, failure)
+    names = tuple(f"{k:06d}".encode() for k in range(n))
+    found = decoded(
+        draw_levels(LevelCounts(names, np.ones(n, np.int64)), law, 5.0, above, n, generator(1))
+    )
+    assert abs(len(found) - failure * n) < 5 * math.sqrt(failure * n)
+
+
+def test_levels_are_sorted_and_capped() -> None:
+    names = tuple(f"w{k}".encode() for k in range(9))
+    counts = LevelCounts(names, np.array([5, 900, 0, 800, 1000, 700, 3, 950, 600]))
+    matrix = draw_levels(counts, "gaussian", 1.0, 50.0, 4, generator(0))
+    assert decoded(matrix) == ("w1", "w3", "w4", "w7")
+    assert matrix.shape == (4, levels.MOST_BYTES)
+    assert (
+        decoded(draw_levels(LevelCounts((), np.array([])), "laplace", 1.0, 5.0, 4, generator()))
+        == ()
+    )
+
+
+def test_levels_that_many_have_are_found_and_others_are_not() -> None:
+    table = stays()
+    hidden = table.slice(0, 1).set_column(0, "ward", pa.array(["only me"]))
+    long = table.slice(0, 500).set_column(0, "ward", pa.array(["x" * 65] * 500))
+    model = made().fit(pa.concat_tables([table, hidden, long]))
+    frame = model.to_frame()
+    assert set(frame["ward"]) == {"", "heart", "lung", "skin"}
+    total = frame[(frame["ward"] == "") & (frame["statistic"] == "count")]["estimate"].iloc[0]
+    assert abs(total - 3501) < 60
+    assert "only me" not in str(model.release_.certificate())
+
+
+def test_whole_numbers_are_levels_too_and_the_file_says_the_same(tmp_path) -> None:
+    model = made(levels={"ward": "private", "code": "private"}).fit(stays(20_000))
+    model.release_.save(tmp_path / "stays.npz")
+    again = PrivateSummary.from_release(Release.load(tmp_path / "stays.npz"))
+    assert again.to_columns() == model.to_columns()
+    frame = model.to_frame()
+    assert set(frame[frame["column"] == "code"]["level"]) == {"0", "1", "2"}
+
+
+def test_nothing_found_is_no_group() -> None:
+    frame = made(epsilon=0.01).fit(stays(50)).to_frame()
+    assert set(frame["ward"]) == {""}
+
+
+def test_delta_pays_for_the_failure() -> None:
+    for method in ("laplace", "gaussian"):
+        plan = made(method=method).plan()
+        assert plan.loss.exactness == "upper bound"
+        assert 0.0 < plan.loss.delta(1.0) <= 1e-6
+        if method == "laplace":  # all else needs no delta
+            assert plan.loss.delta(1.0) >= levels.FAILURE * 1e-6
+
+
+@pytest.mark.parametrize("method", ["laplace", "gaussian"])
+def test_a_level_of_ones_own_moves_nothing_but_its_failure(method: str) -> None:
+    model, table = made(method=method), stays(200)
+    hidden = table.slice(0, 1).set_column(0, "ward", pa.array(["only me"]))
+    recorder = Recorder(model)
+    here = recorder.run((table,))
+    there = recorder.run((pa.concat_tables([table, hidden]),), like=here)
+    found = Difference.between(here, there)
+    (pair,) = found.bits
+    assert pair[0] <= levels.FAILURE * 1e-6
+    assert max(math.fsum(found.pure), found.square) <= 1.0 + 1e-5
+    assert audit(model, (table,)).outcome == "consistent"
+
+
+@pytest.mark.parametrize(
+    "more", [{"person": "code"}, {"relation": "replace"}, {"max_levels": 0}], ids=str
+)
+def test_what_is_not_proven_is_refused(more: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="levels"):
+        made(**more).plan()
+
+
+def test_columns_of_other_kinds_are_refused_before_anything_is_paid() -> None:
+    with pytest.raises(ValueError, match="text or whole numbers"):
+        made(by=["cost"], levels={"cost": "private"}, limits=None).fit(stays())
+    gaps = pa.table({"ward": ["a", None], "cost": [1.0, 2.0]})
+    with pytest.raises(ValueError, match="ward"):
+        made().fit(gaps)
