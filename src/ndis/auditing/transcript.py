@@ -406,7 +406,7 @@ def _levels(found: Difference, here: Question, there: Question) -> None:
             found.square += away**2 if law == "gaussian" else 0.0
             found.pure += [away] if law == "laplace" and away else []
         else:
-            count = float(first.get(name, second.get(name)))
+            count = float({**first, **second}[name])
             found.bits.append((exceeds(law, count, noise, above), 0.0))
 
 
