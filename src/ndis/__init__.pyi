@@ -27,6 +27,7 @@ from ndis.mechanisms.additive import GaussianMechanism as GaussianMechanism
 from ndis.mechanisms.additive import MatrixGaussianMechanism as MatrixGaussianMechanism
 from ndis.mechanisms.additive import NoiseMechanism as NoiseMechanism
 from ndis.mechanisms.classification import PrivateLogisticRegression as PrivateLogisticRegression
+from ndis.mechanisms.counts import PrivatePoissonRegression as PrivatePoissonRegression
 from ndis.mechanisms.graph import PrivateGraph as PrivateGraph
 from ndis.mechanisms.limits import PrivateLimits as PrivateLimits
 from ndis.mechanisms.moments import PrivateCovariance as PrivateCovariance

@@ -7,6 +7,7 @@ sum function is found in the source, and fails here until it has a case.
 import ast
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -49,6 +50,9 @@ def a_pull(d: int, n_labels: int) -> Pull:
     factors, shifts = np.append(2.0, np.ones(n_labels)), np.full(1 + n_labels, 0.1)
     unit = 1.0 / (2.0**30 * GRID_NORM)
     return Pull(vectors, unit, factors * unit, shifts, 4.0, 0.01, 1e-6)
+
+
+LINKS = (sums.LogLink(), sums.LogLink(exposure=2.0**-18), sums.LogLink(0.01, 64.0))
 
 
 def pull_grams(d: int, n_labels: int) -> sums.PullGrams:
@@ -105,8 +109,22 @@ CASES: dict[str, Callable[[int], list[tuple[SumFunction, int]]]] = {
             (sums.PullSum(a_pull(d, 1), tuple(np.linspace(0.1, 1.0, d + 1)), GRID_NORM / 2.0), 1),
             (sums.PullSum(a_pull(d, d + 1), (0.2,), GRID_NORM / 2.0), d + 1),
         ]
+        + [
+            (sums.PullSum(replace(a_pull(d, 1), link=link), (0.5, 0.1), GRID_NORM / 1.0, 8.0), 2)
+            for link in LINKS
+        ]
     ),
-    "PullGrams": lambda d: [(pull_grams(d, n), n) for n in {1, 3}],
+    "PullGrams": lambda d: [
+        *((pull_grams(d, n), n) for n in {1, 3}),
+        *((replace(pull_grams(d, 1), pull=replace(a_pull(d, 1), link=link)), 2) for link in LINKS),
+    ],
+    "CutHessian": lambda d: [
+        (sums.CutHessian(n, np.full(d, 2.0**12), 2.0**18, weighted), 1)
+        for n in {4, min(d + 1, 24)}
+        for weighted in (True, False)
+    ],
+    "tally_labels": lambda d: [(sums.tally_labels, 1)],
+    "total_exposure": lambda d: [(sums.total_exposure, 2)],
     "JointGram": lambda d: [(sums.JointGram(1000.0), n) for n in {1, d}],
     "Distances": lambda d: [(sums.Distances(np.arange(float(d))), 1)],
     "WeightedMoments": lambda d: [(sums.WeightedMoments(Weights(np.arange(float(d)), 0.3)), 1)],

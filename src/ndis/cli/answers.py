@@ -262,7 +262,8 @@ def _intervals(model: Any) -> Iterator[Answer]:
         titles = [f"log-odds of {name}" for name in chosen]
         constants = [[("intercept", [float(value)])] for value in model.intercept_]
     else:
-        titles = [f"Linear regression of {name}" for name in found.labels]
+        what = "Regression of the logarithm" if hasattr(model, "family") else "Linear regression"
+        titles = [f"{what} of {name}" for name in found.labels]
         constants = [[] for _ in titles]
     for title, constant, rows in zip(titles, constants, each, strict=True):
         told = table(title, _INTERVAL, found.names, rows)

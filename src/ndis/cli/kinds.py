@@ -214,6 +214,7 @@ KINDS = Kinds(
     summary="PrivateSummary",
     regression="PrivateLeastSquares",
     logistic="PrivateLogisticRegression",
+    poisson="PrivatePoissonRegression",
     process="PrivateGaussianProcess",
     covariance="PrivateCovariance",
     pca="PrivatePCA",

@@ -14,6 +14,8 @@ OTHER_NAMES = {
     "linear-regression": "regression",
     "ols": "regression",
     "logistic-regression": "logistic",
+    "poisson-regression": "poisson",
+    "gamma": "poisson",
     "classification": "logistic",
     "gaussian-process": "process",
     "principal-components": "pca",

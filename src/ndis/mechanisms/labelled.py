@@ -40,7 +40,11 @@ class LabelledEstimator(TableEstimator):
         return self._how(rows)._plan(rows)
 
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
-        return self._both(self._features(table, labels), labels)
+        return self._both(self._features(table, self._aside(labels)), labels)
+
+    def _aside(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """The columns that are no features."""
+        return tuple(labels)
 
     def _rows_declared(self, n_features: int | None, label: Any = None) -> Rows:
         labels = [label] if isinstance(label, str) else list(label or [])
@@ -50,9 +54,15 @@ class LabelledEstimator(TableEstimator):
         if names is None:
             features = self._declared(n_features)
             return self._both(features, labels or ["y"])
-        labels = labels or [name for name in names if name not in (self.levels or {})][-1:]
-        left = [name for name in names if name not in labels]
-        return self._both(self._recipe(left, self._limits_of(left, labels)), labels)
+        known = (*(self.levels or {}), *self._aside(()))
+        labels = labels or [name for name in names if name not in known][-1:]
+        return self._both_named(names, labels)
+
+    def _both_named(self, names: Sequence[str], labels: Sequence[str]) -> Rows:
+        """Features and labels among columns of these names."""
+        aside = self._aside(labels)
+        left = [name for name in names if name not in aside]
+        return self._both(self._recipe(left, self._limits_of(left, aside)), labels)
 
     def _both(self, features: Columns, labels: Sequence[str]) -> Rows:
         """Features and labels together."""
@@ -61,8 +71,7 @@ class LabelledEstimator(TableEstimator):
     def _rows_certified(self) -> Rows:
         known = self.release_.parameters
         labels = [known["label"]] if isinstance(known["label"], str) else list(known["label"])
-        names = [name for name in known["columns"] if name not in labels]
-        return self._both(self._recipe(names, self._limits_of(names, labels)), labels)
+        return self._both_named(known["columns"], labels)
 
     def _finish(self, rows: Rows) -> None:
         arrays = self.release_.arrays

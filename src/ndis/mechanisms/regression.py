@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -18,7 +18,14 @@ from ndis.mechanisms.center import count_noise, count_of
 from ndis.mechanisms.intervals import COVERED, Intervals
 from ndis.mechanisms.labelled import LabelledEstimator
 from ndis.mechanisms.regression_methods import newton, noisy_moments
-from ndis.mechanisms.regression_methods.errors import Known, fit_of, known
+from ndis.mechanisms.regression_methods.errors import (
+    Known,
+    Units,
+    fit_of,
+    in_columns,
+    known,
+    widths_of,
+)
 from ndis.mechanisms.regression_methods.newton import MAX_ROUNDS
 from ndis.mechanisms.regression_summary import Figure, RegressionSummary, WaldTest
 from ndis.mechanisms.run import Arrays, Forecast, Plan
@@ -27,9 +34,6 @@ from ndis.mechanisms.target import Part
 from ndis.tables import GRID_NORM, MOST_ROWS, Columns, Rows, Table
 from ndis.tables.columns import INTERCEPT
 
-# Of a coefficient of which less than this share lies where features stand out from noise, errors
-# are so many times what such directions usually explain: others may stand in for it by more.
-_MOST, _DOUBT = 0.75, 1.5
 # A release tells nothing of a coefficient whose error, over the width of its column's limits, is
 # more than so many widths of the label's. (Limits may be much wider than what is between them.)
 _NOTHING = 6.0
@@ -418,22 +422,17 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         units, d, K = self._units_, len(self.feature_names_), len(labels.names)
         placed = _in_units(bend.slopes(found.theta), units, labels, self.fit_intercept)
         estimate = np.reshape(placed["coef"], (K, d))
-        weights = np.column_stack([bend.vectors, np.zeros(d)]) * units.scale[:, None]
-        names = self.feature_names_
+        weights, names = in_columns(bend, units), self.feature_names_
         if self.fit_intercept:
-            # The intercept is where the fitted line meets zero in the table's units.
-            zero = bend.mean + units.middle * units.scale / GRID_NORM
-            constant = np.append(-bend.vectors.T @ zero, 1.0) * GRID_NORM
             estimate = np.column_stack([np.reshape(placed["intercept"], K), estimate])
-            weights, names = np.vstack([constant, weights]), (INTERCEPT, *names)
+            names = (INTERCEPT, *names)
+        else:
+            weights = weights[1:]
         covariance = found.covariance(weights, of == "population")
-        doubtful = found.known_share(weights) < _MOST
-        usual = np.einsum("ni,ij,nj->n", weights, found.hidden, weights) * doubtful
-        covariance = covariance + _DOUBT**2 * usual * np.eye(len(names))
         covariance = covariance / labels.scale[:, None, None] ** 2
-        reach = np.append([1.0] * self.fit_intercept, _widths(self._recipe_.features))
+        reach = np.append([1.0] * self.fit_intercept, widths_of(self._recipe_.features))
         errors = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)) * reach
-        told = errors < _NOTHING * _widths(labels)[:, None]
+        told = errors < _NOTHING * widths_of(labels)[:, None]
         return names, np.where(told, estimate, np.nan), covariance
 
     @property
@@ -527,26 +526,6 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         bound = self.label_bound
         bound = None if bound is None else _validate.positive("label_bound", bound)
         return Columns(names, limits=limits, norm=bound, centered=bool(self.fit_intercept))
-
-
-def _widths(columns: Columns) -> FloatArray:
-    """How far each number of a row can change: between limits, levels, or the ends of a ball."""
-    indicators = {name for column in columns.levels for name in columns.names_of(column)}
-    return np.array(
-        [
-            1.0 if name in indicators else high - low if np.isfinite(high) else 2.0 / unit
-            for name, low, high, unit in zip(
-                columns.names, columns.low, columns.high, columns.scale / GRID_NORM, strict=True
-            )
-        ]
-    )
-
-
-class Units(NamedTuple):
-    """What the features of a solution are measured in: grid units of one unit, and the middle."""
-
-    scale: FloatArray
-    middle: FloatArray
 
 
 def _in_units(

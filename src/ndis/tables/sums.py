@@ -237,6 +237,41 @@ def _rooted(xp: Any, rows: Any, center: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class LogLink:
+    """Labels whose expectation m is the exponential of a prediction: counts, or positive amounts.
+
+    Labels and m are in units of the largest label, and m is at most one, so that residuals are
+    between -1 and 1 whatever is predicted. Everything is elementwise (see `exp_minus`).
+
+    Parameters
+    ----------
+    least : float
+        0 for counts: residuals are y - m, and a row counts by m in the Hessian. Else the least
+        label: residuals are (y/m - 1)/most, and all rows count by 1/most.
+    most : float
+        Ratios y/m - 1 are cut to this.
+    exposure : float
+        0, or what the second label of a row is multiplied with; m is that times e^prediction.
+    """
+
+    least: float = 0.0
+    most: float = 1.0
+    exposure: float = 0.0
+
+    def residuals(self, xp: Any, labels: Any, predicted: Any) -> tuple[Any, Any]:
+        """Residuals of rows, of shape (1, n_rows), and the roots of their weights."""
+        own = labels[:1, :] * (1.0 / GRID_NORM)
+        mean = exp_minus(xp, -predicted)
+        if self.exposure:
+            mean = xp.clip(mean * (labels[1:2, :] * self.exposure), 0.0, 1.0)
+        if not self.least:
+            return own - mean, xp.sqrt(mean)
+        ratio = own / xp.clip(mean, self.least, 1.0) - 1.0
+        left = xp.clip(ratio, -1.0, self.most) * (1.0 / self.most)
+        return left, xp.full_like(left, self.most**-0.5)
+
+
+@dataclass(frozen=True)
 class Pull:
     """How much a row pulls at the coefficients: its residuals, and its length in a metric.
 
@@ -258,6 +293,8 @@ class Pull:
         w^2, and c^2 with what covers all that is rounded.
     more : float
         Added to the length: covers what the owner of the metric rounds.
+    link : LogLink, optional
+        What expected labels are, where they are not the predictions themselves.
     """
 
     vectors: FloatArray
@@ -267,6 +304,7 @@ class Pull:
     weight: float
     constant: float
     more: float
+    link: LogLink | None = None
 
     @property
     def _constants(self) -> FloatArray:  # cached it would hold a lock, and not travel to executors
@@ -281,13 +319,24 @@ class Pull:
         products = block.times(block.beside(self.vectors))
         constants = block.beside(self._constants)
         left, size, length = fused(_pulled, block.features)(
-            block.xp, products, block.squares(), block.labels, constants
+            block.xp, products, block.squares(), block.labels, constants, self.link
         )
         return left, size, length
 
+    def roots(self, block: Block) -> Any:
+        """The roots of how much rows count in the Hessian, of shape (1, n_rows), at most one."""
+        if self.link is None:
+            return block.ones()
+        predicted = block.times(block.beside(self.vectors[:, -1:])) * float(self.factors[-1])
+        shift = float(self.shifts[-1])
+        return self.link.residuals(block.xp, block.labels, predicted - shift)[1]
 
-def _pulled(xp: Any, products: Any, squares: Any, labels: Any, constants: Any) -> tuple[Any, ...]:
-    n = products.shape[0] - 1 - labels.shape[0]
+
+def _pulled(
+    xp: Any, products: Any, squares: Any, labels: Any, constants: Any, link: LogLink | None
+) -> tuple[Any, ...]:
+    n_labels = labels.shape[0] if link is None else 1
+    n = products.shape[0] - 1 - n_labels
     taken = products[n, :] * constants[0, :]
     for index in range(n):
         taken += products[index, :] * products[index, :]
@@ -301,9 +350,13 @@ def _pulled(xp: Any, products: Any, squares: Any, labels: Any, constants: Any) -
     z = xp.sqrt(z)
     z *= 1.0 / _BELOW
     z += constants[5, :]
+    if link is not None:
+        predicted = products[n + 1 :, :] * constants[6:7, :] - constants[7:8, :]
+        left, _ = link.residuals(xp, labels, predicted)
+        return left, _lengths(xp, left), z
     left = labels * (1.0 / GRID_NORM)
-    left -= products[n + 1 :, :] * constants[6 : 6 + labels.shape[0], :]
-    left += constants[6 + labels.shape[0] :, :]
+    left -= products[n + 1 :, :] * constants[6 : 6 + n_labels, :]
+    left += constants[6 + n_labels :, :]
     return left, _lengths(xp, left), z
 
 
@@ -348,9 +401,9 @@ def _clipped(xp: Any, left: Any, size: Any, length: Any, clips: Any, unit: Any) 
 class PullGrams:
     """Second moments of rows in a metric, as they are and times each residual.
 
-    A row is z = factors * (vectors x) - shifts, then a constant, and w = z r^T gain; both are cut
-    to norm 2^20 and rounded, all residuals' w together. So one row moves the sum of z z^T by 2^40
-    at most, and those of w_k w_k^T, side by side, too.
+    A row is z = factors * (vectors x) - shifts, then a constant, and w = z r^T gain; z, times the
+    root of the row's weight, and w are cut to norm 2^20 and rounded, all residuals' w together.
+    So one row moves the sum of z z^T by 2^40 at most, and those of w_k w_k^T, side by side, too.
 
     Parameters
     ----------
@@ -378,9 +431,56 @@ class PullGrams:
         z = xp.concat([z, block.ones() * self.constant], axis=0)
         left = left * self.gain
         w = bounded(xp, xp.concat([z * left[k : k + 1, :] for k in range(left.shape[0])], axis=0))
-        d = z.shape[0]
+        d, z = z.shape[0], z * self.pull.roots(block)
         parts = [w[start : start + d, :] for start in range(0, w.shape[0], d)]
         return {"spread": xp.stack([block.like(part).gram() for part in (bounded(xp, z), *parts)])}
+
+
+@dataclass(frozen=True)
+class CutHessian:
+    """Norms and moments as `CutMoments` has them, of rows times the root of their label.
+
+    A row is (x - m, c), x - m of norm 2^20 at most, times the root of the label in units of its
+    bound, or times one; as a whole it is scaled to 2^20 if it is longer. The last column of the
+    matrices belongs to the constant.
+
+    Parameters
+    ----------
+    n_cuts : int
+    center : ndarray of shape (n_features,)
+        m, whole numbers.
+    constant : float
+        c, a whole number of at most 2^20.
+    weighted : bool
+        Whether rows are weighted by labels, which are not negative.
+    """
+
+    n_cuts: int
+    center: FloatArray
+    constant: float
+    weighted: bool
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """Terms: "norms" and "grams", a matrix for each cut."""
+        xp = block.xp
+        away, _ = shortened(xp, block.dense - block.beside(self.center[:, None]))
+        rows = xp.concat([away, block.ones() * self.constant], axis=0)
+        if self.weighted:
+            labels = xp.clip(block.labels[:1, :], 0.0, None)
+            rows = xp.trunc(rows * xp.sqrt(labels * (1.0 / GRID_NORM)))
+        cut = CutMoments(self.n_cuts)(block.like(shortened(xp, rows)[0]))
+        return {"norms": cut["norms"], "grams": cut["grams"]}
+
+
+def tally_labels(block: Block) -> Mapping[str, Any]:
+    """How many rows have which label, in half octaves below its bound; zeros in the last bin."""
+    own = block.labels[0, :]
+    return {"labels": tally(block.xp, own, float(GRID_NORM), float(np.sqrt(2.0)))}
+
+
+def total_exposure(block: Block) -> Mapping[str, Any]:
+    """The sum of the second labels."""
+    return {"exposure": block.total(block.labels[1, :])}
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.mechanisms.regression_methods.newton import Descent, cleaned
-from ndis.tables import few_threads
+from ndis.mechanisms.regression_methods.newton import Curvature, Descent, cleaned
+from ndis.tables import GRID_NORM, Columns, few_threads
 
 # An eigenvalue is known if it exceeds the largest that noise alone has by this factor.
 _KNOWN = 1.5
@@ -24,6 +24,9 @@ _STEPS = 2
 # Rows that others stand in for may vary less than equal variances say, but hardly by more than
 # this share.
 _LEAST = 0.2
+# Of a coefficient of which less than this share lies where features stand out from noise, errors
+# are so many times what such directions usually explain: others may stand in for it by more.
+_MOST, _DOUBT = 0.75, 1.5
 # A histogram in half octaves tells a mean square to about this share.
 _COARSE = 0.02
 
@@ -56,13 +59,48 @@ class Known:
     def covariance(self, weights: FloatArray, population: bool) -> FloatArray:
         """Of combinations of the coefficients, weights of shape (n, d + 1): (n_labels, n, n)."""
         covariance = self.noise + self.sampling if population else self.noise
-        return np.asarray(weights @ covariance @ weights.T)
+        doubtful = self.known_share(weights) < _MOST
+        usual = np.einsum("ni,ij,nj->n", weights, self.hidden, weights) * doubtful
+        found = weights @ covariance @ weights.T + _DOUBT**2 * usual * np.eye(len(weights))
+        return np.asarray(found)
 
     def known_share(self, weights: FloatArray) -> FloatArray:
         """How much of such combinations lies along what is known."""
         along = weights * self.units
         own = np.sum((along @ self.resolved) * along, axis=1)
         return np.asarray(own / np.maximum(np.sum(along**2, axis=1), 1e-300))
+
+
+class Units(NamedTuple):
+    """What the features of a solution are measured in: grid units of one unit, and the middle."""
+
+    scale: FloatArray
+    middle: FloatArray
+
+
+def widths_of(columns: Columns) -> FloatArray:
+    """How far each number of a row can change: between limits, levels, or the ends of a ball."""
+    indicators = {name for column in columns.levels for name in columns.names_of(column)}
+    return np.array(
+        [
+            1.0 if name in indicators else high - low if np.isfinite(high) else 2.0 / unit
+            for name, low, high, unit in zip(
+                columns.names, columns.low, columns.high, columns.scale / GRID_NORM, strict=True
+            )
+        ]
+    )
+
+
+def in_columns(bend: Curvature, units: Units) -> FloatArray:
+    """The intercept and the coefficients of columns as combinations of those along eigenvectors.
+
+    Of shape (d + 1, d + 1), in units of 2^-20 of the label.
+    """
+    d = len(bend.mean)
+    weights = np.column_stack([bend.vectors, np.zeros(d)]) * units.scale[:, None]
+    # The intercept is where the fitted line meets zero in the table's units.
+    zero = bend.mean + units.middle * units.scale / GRID_NORM
+    return np.vstack([np.append(-bend.vectors.T @ zero, 1.0) * GRID_NORM, weights])
 
 
 @dataclass(frozen=True)
@@ -161,7 +199,7 @@ def _by_hessian(found: Any) -> Known:
     # The Hessian is of cut rows.
     moved = theta - found.points.mean(axis=0)
     noise = found.clipped * variance / values**2 + (found.growth * moved) ** 2
-    sampling = np.broadcast_to(found.residual_variance / theta.shape[1] / values, noise.shape)
+    sampling = np.broadcast_to(found.dispersion / theta.shape[1] / values, noise.shape)
     asked = np.append(np.ones(len(theta) - 1), float(bend.constant))
     left, most = here**2 + found.clipped * variance, _explained(found)
     hidden = _hidden(left, values, ~resolved, most)
@@ -199,7 +237,9 @@ def _by_moments(found: Descent) -> Known:
         points = found.points[:, :d, k] / widths
         gradients = found.gradients[:, :d, k] * widths
         for _ in range(_STEPS):
-            here, variance = _combined(points - beta, gradients, found.variances, spread[0], errors)
+            here, variance = _combined(
+                points - beta, gradients, found.variances, spread[0], errors, bend
+            )
             beta = beta + inverse @ here
         variance = found.clipped * variance / found.kept**2
         left, most = (vectors.T @ here) ** 2 + variance, _explained(found)
@@ -218,10 +258,17 @@ def _by_moments(found: Descent) -> Known:
 
 
 def _combined(
-    away: FloatArray, gradients: FloatArray, variances: FloatArray, A: FloatArray, errors: float
+    away: FloatArray,
+    gradients: FloatArray,
+    variances: FloatArray,
+    A: FloatArray,
+    errors: float,
+    bend: Curvature,
 ) -> tuple[FloatArray, float]:
     """As `Curvature.combine`, where noise is the same in every direction."""
     matrix = errors * away @ away.T + np.diag(variances)
+    if bend.doubt:
+        matrix = matrix + bend.wrong(away @ A @ away.T)
     weights = np.linalg.solve(matrix, np.ones(len(matrix)))
     variance = 1 / float(weights.sum())
     return variance * (weights @ (gradients + away @ A)), variance

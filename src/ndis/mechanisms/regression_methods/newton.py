@@ -57,8 +57,6 @@ MIN_ROUNDS, MAX_ROUNDS = 3, 20
 _STEEPEST = 0.8
 # A bin counts if it stands out by so many deviations.
 _SEEN = 3.0
-# The Hessian may lose so many times more rows than is best for its bias: what it loses only slows.
-_MORE_CUT = 10.0
 # So many directions have a scale of their own in the metric; a row's length there is cheap then.
 _METRIC_RANK = 8
 # Noise of this share of the sampling variance is not worth a bias: a share of the residuals' own
@@ -212,6 +210,11 @@ class Histogram:
         total = float(self.counts.sum())
         return 1.0 - float(self.counts[values > cap].sum()) / total, float(above @ self.counts)
 
+    def mean(self) -> float:
+        """The mean of the values that are seen; `empty` ones have none."""
+        values = _EDGES[:-1] * 2.0**-0.25 * self.top
+        return float(values @ self.counts) / float(self.counts.sum())
+
     def lost(self, cap: float) -> float:
         """By which factor the mean of the values exceeds that of values cut to `cap`."""
         if self.empty:
@@ -260,6 +263,10 @@ class Curvature:
         they can stand in for it: residuals without it would be far too long.
     center : ndarray of shape (d,), or 0.0
     """
+
+    # How far the Hessian may be wrong, as a share of itself: everywhere, and for predictions that
+    # change by one on the way.
+    doubt = bending = 0.0
 
     def __init__(
         self,
@@ -370,12 +377,16 @@ class Curvature:
 
         With weights w that sum to one, sum w (g_t + A (theta_t - theta)) has the variance
         sum w^2 v_t + h |theta - sum w theta_t|^2: noise of gradients, and of the Hessian between.
+        Where there is doubt about the Hessian itself, that adds to h.
         """
         away = points - theta
         slopes = np.einsum("tik,sik->kts", away[:, :-1], away[:, :-1])
         constants = np.einsum("tk,sk->kts", away[:, -1], away[:, -1])
         matrix = self.errors[None, :, None, None] * slopes[:, None]
         matrix = matrix + self.row_errors[None, :, None, None] * constants[:, None]
+        if self.doubt:
+            along = np.einsum("tik,i,sik->kts", away, self.values, away)
+            matrix = matrix + self.values[None, :, None, None] * self.wrong(along)[:, None]
         own = variances[None, :] / self.widths[:, None] ** 2
         matrix = matrix + np.eye(len(variances)) * own[None, :, None, :]
         weights = np.linalg.solve(matrix, np.ones((*matrix.shape[:3], 1)))[..., 0]
@@ -383,6 +394,13 @@ class Curvature:
         weights = weights * variance[..., None]
         carried = gradients + self.values[None, :, None] * away
         return np.einsum("kit,tik->ik", weights, carried), variance.T
+
+    def wrong(self, along: FloatArray) -> FloatArray:
+        """Variances of what the Hessian says of a way, in units of itself, by its own doubt.
+
+        `along` are inner products of ways in the metric of the Hessian.
+        """
+        return self.doubt**2 * along + (self.bending * along) ** 2 / self.rows
 
     @property
     def widths(self) -> FloatArray:
@@ -477,10 +495,9 @@ class Scales:
         """The noise of second moments in the metric."""
         return self.rounds / math.sqrt(SPREAD) * ROUND_UP
 
-    def gradient(self, n_looks: int, spreads: bool) -> float:
-        """That of all gradients together."""
-        left = 1 - PRODUCTS * n_looks - 2 * SPREAD * spreads
-        return self.rounds / math.sqrt(left) * ROUND_UP
+    def gradient(self, taken: float) -> float:
+        """That of all gradients together, of whose share so much is taken by other things."""
+        return self.rounds / math.sqrt(1 - taken) * ROUND_UP
 
 
 class Descent:
@@ -494,14 +511,21 @@ class Descent:
         The noisy histogram of row norms, about the centre.
     center : ndarray of shape (n_features,), or 0.0
         The centre, see `center_of`.
+    rows : float, optional
+        About how many rows there are, where it is known better than from the norms.
     """
 
     curvature: Curvature
     # Clips are chosen to bias gradients by about as much as the noise: so many times its variance.
     clipped = 2.0
     seen: Histogram  # of products, at the last look
-    label_square: float  # about the mean square of a vector of labels
+    label_square: float  # about the mean square of what predictions may explain
     residual_variance: float  # and of residuals
+    # The Hessian may lose so many times more rows than is best for its bias: what it loses only
+    # slows.
+    more_cut = 10.0
+    # How much a row counts in the Hessian, and how long a vector of labels is expected to be.
+    weight = expected = 1.0
 
     def __init__(
         self,
@@ -509,11 +533,13 @@ class Descent:
         noise: Scales,
         norms: FloatArray,
         center: FloatArray | float = 0.0,
+        rows: float | None = None,
     ) -> None:
         self.noise, self._d, self._K = noise, setting.n_features, setting.n_labels
         self._intercept, self._center = setting.intercept, center
         self._norms = Histogram(norms, 1.0, noise.norms)
-        rows, d, n_rounds = self._norms.total, self._d, setting.n_rounds
+        self.rows = rows = self._norms.total if rows is None else rows
+        d, n_rounds = self._d, setting.n_rounds
         if isinstance(n_rounds, str):
             mu = math.sqrt(noise.norms**-2.0 + noise.hessian**-2.0 + noise.rounds**-2.0)
             paying = MIN_ROUNDS if self._norms.empty else rows * mu / math.sqrt(d)
@@ -528,18 +554,21 @@ class Descent:
             and not self._norms.empty
             and self._reach > _PAYS * math.sqrt(2 * (d + 1))
         )
-        self.gradient_scale = noise.gradient(len(self.looks), self.spreads)
+        self.taken = PRODUCTS * len(self.looks) + 2 * SPREAD * self.spreads
+        self.gradient_scale = noise.gradient(self.taken)
         # Rows cut to this length: with s sqrt(2 d) rows cut, bias and noise would be equal.
-        most = min(_MORE_CUT * noise.hessian * math.sqrt(2 * d), rows / 2)
-        wanted = 0.5 if self._norms.empty else self._norms.above(most)
-        self.rung = min(max(round(-2 * math.log2(wanted)), 0), n_cuts(d) - 1)
-        self.cut = 2.0 ** (-self.rung / 2)
+        most = min(self.more_cut * noise.hessian * math.sqrt(2 * d), rows / 2)
+        self._cut_at(0.5 if self._norms.empty else self._norms.above(most))
         self._square = self._norms.mean_square(self.cut)
         self.constant = math.sqrt(self._square / d)  # as long as a column
         self.theta = np.zeros((d + 1, self._K))
         self.points = np.zeros((0, d + 1, self._K))
         self.gradients, self.variances = self.points, np.zeros(0)
         self.clip = math.inf
+
+    def _cut_at(self, wanted: float) -> None:
+        self.rung = min(max(round(-2 * math.log2(wanted)), 0), n_cuts(self._d) - 1)
+        self.cut = 2.0 ** (-self.rung / 2)
 
     def bend(self, hessian: FloatArray) -> None:
         """The noisy Hessian of cut rows."""
@@ -572,8 +601,34 @@ class Descent:
         if not looking:
             return np.array([self.clip])
         if math.isinf(self.clip):
-            return np.asarray(_FIRST_CLIPS * math.sqrt(self.curvature.lever))
+            return np.asarray(_FIRST_CLIPS * self._usual)
         return np.asarray(_LATER_CLIPS * self.clip)
+
+    @property
+    def _usual(self) -> float:
+        """About how much a row pulls before anything is explained."""
+        return math.sqrt(self.curvature.lever) * self.expected
+
+    @property
+    def dispersion(self) -> float:
+        """The variance of a gradient by sampling, in units of the Hessian."""
+        return self.residual_variance / self.weight
+
+    def _explicable(self, square: float) -> float:
+        """What predictions may explain of labels of this mean square."""
+        return square
+
+    def _blind_clip(self) -> float:
+        """A clip where nothing stands out from noise."""
+        return 0.5 * self._usual
+
+    def _most_clip(self, seen: Histogram, quiet: float) -> float:
+        """A clip that is not worth its bias, given one whose noise is negligible."""
+        return quiet
+
+    def pull(self) -> Pull:
+        """What measures rows at the present coefficients."""
+        return self.curvature.pull(self.theta)
 
     def look(self, products: FloatArray) -> int:
         """A noisy histogram of products: the rung of a clip that costs as much bias as noise.
@@ -582,19 +637,21 @@ class Descent:
         """
         first, ladder = math.isinf(self.clip), self.clips(looking=True)
         lever, K = self.curvature.lever, self._K
-        seen = Histogram(products, self.top, self.noise.look(), math.sqrt(lever))
+        seen = Histogram(products, self.top, self.noise.look(), self._usual)
         if first:
-            self.label_square = 0.25 if seen.empty else min(seen.mean_square(self.top) / lever, 1.0)
+            square = 0.25 * self.expected**2
+            if not seen.empty:
+                square = min(seen.mean_square(self.top) / lever, 1.0)
+            self.label_square, self.residual_variance = self._explicable(square), square
             self._unit = (
                 self.label_square / self._square / K
             )  # variance if the columns explain everything
-            self.residual_variance = self.label_square
-        wanted = 0.5 * math.sqrt(lever) if first else self.clip
+        wanted = self._blind_clip() if first else self.clip
         if not seen.empty:
             self.residual_variance = seen.mean_square(self.top) / lever
             found = seen.quantile(self.gradient_scale * math.sqrt((self._d + 1) * K))
-            least = math.sqrt(_NEGLIGIBLE * self.residual_variance / K)
-            wanted = max(found, least / self.gradient_scale)
+            least = math.sqrt(_NEGLIGIBLE * self.dispersion / K)
+            wanted = max(found, self._most_clip(seen, least / self.gradient_scale))
         rung = max(int(np.count_nonzero(ladder >= wanted)) - 1, 0)
         self.clip = float(ladder[rung])
         self.kept, self.lost = seen.kept(self.clip)
@@ -608,7 +665,10 @@ class Descent:
             return math.nan, math.nan
         wide, wider = (min(max(share * self._reach, least), _MOST_CUT) for share, least in _SPREADS)
         square = self.curvature.lever
-        return math.sqrt(wide * square), math.sqrt(wider * square * self.residual_variance)
+        return (
+            math.sqrt(wide * square * self.weight),
+            math.sqrt(wider * square * self.residual_variance),
+        )
 
     @property
     def scale(self) -> float:
@@ -624,7 +684,7 @@ class Descent:
         self.gradients = np.concatenate([self.gradients, along[None]])
         self.variances = np.append(self.variances, (self.scale * self.clip) ** 2)
         here, variance = self.known(self.theta)
-        sampling = self.residual_variance / self._K * bend.values[:, None]
+        sampling = self.dispersion / self._K * bend.values[:, None]
         self.theta = bend.step(
             self.theta, here, variance + sampling, self._unit, self.label_square / self._K
         )
@@ -655,13 +715,17 @@ class Descent:
         descent = cls(setting, noise, released["norms"], center)
         descent.bend(released["hessian"])
         for t in range(descent.n_rounds):
-            cuts = descent.cuts
-            if t in descent.looks:
-                descent.look(released["products"][descent.looks.index(t)])
-            if descent.spreads and t == descent.n_rounds - 1:
-                descent.read_spread(released["spread"], cuts)
-            descent.learn(released["gradients"][t])
+            descent.repeat(released, t)
         return descent
+
+    def repeat(self, released: Mapping[str, FloatArray], t: int) -> None:
+        """A round again, from a release."""
+        cuts = self.cuts
+        if t in self.looks:
+            self.look(released["products"][self.looks.index(t)])
+        if self.spreads and t == self.n_rounds - 1:
+            self.read_spread(released["spread"], cuts)
+        self.learn(released["gradients"][t])
 
 
 def cut_gram(descent: Descent, cut: Mapping[str, ExactSum], rng: np.random.Generator) -> FloatArray:
@@ -721,7 +785,7 @@ def draw(
 ) -> tuple[Descent, dict[str, FloatArray]]:
     """Everything that is released, in order, and where it leads."""
     released = {name: np.zeros(shape) for name, shape in setting.shapes.items()}
-    K, center = setting.n_labels, np.zeros(setting.n_features)
+    center = np.zeros(setting.n_features)
     if setting.intercept:
         released["center"] = draw_center(studied, noise.center, rng)
         center = center_of(released["center"], noise.center)
@@ -731,30 +795,41 @@ def draw(
     cut = moments_of(table, studied, descent.rung, center)
     released["hessian"] = cut_gram(descent, cut, rng)
     descent.bend(released["hessian"])
-    products, gradients = released["products"], released["gradients"]
     for t in range(descent.n_rounds):
-        looking, rung = t in descent.looks, 0
-        pulls = gradients_of(descent, looking)
-        spreading, cuts = descent.spreads and t == descent.n_rounds - 1, descent.cuts
-        both = Together((pulls, spread_of(descent, pulls.pull))) if spreading else pulls
-        sums = table.sum(both, what="Reading for a gradient")
-        if looking:
-            index = descent.looks.index(t)
-            products[index] = add_noise(sums["products"], noise.look(), rng)
-            rung = descent.look(products[index])
-        total = sums["gradient"][:, rung * K : (rung + 1) * K]
-        gradients[t] = clipped_gradient(descent, total, pulls.unit, rng)
-        if spreading:
-            released["spread"] = noisy_spread(descent, sums["spread"], cuts, rng)
-            descent.read_spread(released["spread"], cuts)
-        descent.learn(gradients[t])
+        draw_round(table, descent, released, t, rng)
     return descent, released
+
+
+def draw_round(
+    table: Table,
+    descent: Descent,
+    released: dict[str, FloatArray],
+    t: int,
+    rng: np.random.Generator,
+) -> None:
+    """A round: everything that is released in it, and what is learned from that."""
+    looking, rung, K = t in descent.looks, 0, descent.theta.shape[1]
+    products, gradients = released["products"], released["gradients"]
+    pulls = gradients_of(descent, looking)
+    spreading, cuts = descent.spreads and t == descent.n_rounds - 1, descent.cuts
+    both = Together((pulls, spread_of(descent, pulls.pull))) if spreading else pulls
+    sums = table.sum(both, what="Reading for a gradient")
+    if looking:
+        index = descent.looks.index(t)
+        products[index] = add_noise(sums["products"], descent.noise.look(), rng)
+        rung = descent.look(products[index])
+    total = sums["gradient"][:, rung * K : (rung + 1) * K]
+    gradients[t] = clipped_gradient(descent, total, pulls.unit, rng)
+    if spreading:
+        released["spread"] = noisy_spread(descent, sums["spread"], cuts, rng)
+        descent.read_spread(released["spread"], cuts)
+    descent.learn(gradients[t])
 
 
 def gradients_of(descent: Descent, looking: bool) -> PullSum:
     """What the next pass sums: a gradient, or a ladder of them and the histogram that chooses."""
     return PullSum(
-        descent.curvature.pull(descent.theta),
+        descent.pull(),
         tuple(map(float, descent.clips(looking))),
         GRID_NORM / descent.longest,
         descent.top if looking else None,

@@ -119,6 +119,11 @@ class Solution:
         rows = self.curvature.rows
         return float(v @ self._moments @ v) / rows, self._noise * float(v @ v) / rows
 
+    @property
+    def dispersion(self) -> float:
+        """The same: every row counts as one in the Hessian."""
+        return self.residual_variance
+
     def known(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The gradient at some coefficients as far as it is known, and its variance."""
         bend = self.curvature

@@ -1,0 +1,144 @@
+"""Private regression of counts, rates and amounts."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import statsmodels.api as sm
+
+from estimators.counts import counted, exposed, gamma, poisson, rates
+from ndis import PrivatePoissonRegression
+
+# Noise that is next to none.
+QUIET = {"epsilon": 1e4, "delta": 1e-6, "random_state": 0}
+
+
+def simulated(n: int, family: str = "poisson") -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (n, 2))
+    mean = np.exp(0.5 + X @ [0.8, -0.4])
+    return X, rng.poisson(mean) if family == "poisson" else rng.gamma(2.0, mean / 2) + 0.01
+
+
+@pytest.mark.parametrize("family", ["poisson", "gamma"])
+def test_without_noise_it_is_the_ordinary_fit(family: str) -> None:
+    X, y = simulated(50_000, family)
+    low = 0.0 if family == "poisson" else 0.01
+    model = PrivatePoissonRegression(
+        **QUIET, family=family, limits=[(-1, 1)] * 2, label_limits=(low, 40.0)
+    ).fit(X, y)
+    link = sm.families.links.Log()
+    law = {"poisson": sm.families.Poisson, "gamma": sm.families.Gamma}[family](link)
+    usual = sm.GLM(y, sm.add_constant(X), family=law).fit()
+    found = model.intervals()
+    np.testing.assert_allclose(found.estimate, usual.params, atol=1e-4)
+    np.testing.assert_allclose([model.intercept_, *model.coef_], usual.params, atol=2e-4)
+    robust = sm.GLM(y, sm.add_constant(X), family=law).fit(cov_type="HC0")
+    np.testing.assert_allclose(found.standard_error, robust.bse, rtol=0.2)
+    mean = model.predict(X[:5])
+    np.testing.assert_allclose(mean, usual.predict(sm.add_constant(X))[:5], rtol=1e-3)
+
+
+def test_exposure_has_coefficient_one() -> None:
+    X, _ = simulated(20_000)
+    rng = np.random.default_rng(2)
+    days = rng.uniform(10, 100, len(X))
+    y = rng.poisson(days / 30 * np.exp(0.5 * X[:, 0]))
+    table = pa.table({"age": X[:, 0], "days": days, "falls": y})
+    model = rates(**QUIET, n_rounds="auto").fit(table, "falls")
+    offset = sm.GLM(
+        np.minimum(y, 20), sm.add_constant(X[:, :1]), sm.families.Poisson(), exposure=days
+    ).fit()
+    np.testing.assert_allclose([model.intercept_, *model.coef_], offset.params, atol=1e-3)
+    ahead = model.predict(table.slice(0, 3).drop_columns(["falls"]))
+    np.testing.assert_allclose(ahead, offset.fittedvalues[:3], rtol=1e-2)
+    again = PrivatePoissonRegression.from_release(model.release_)
+    np.testing.assert_array_equal(again.predict(table.slice(0, 3)), ahead)
+
+
+def test_the_release_says_all_that_the_estimator_knows() -> None:
+    for make, data in ((poisson, counted()), (rates, exposed())):
+        model = make(epsilon=1.0, delta=1e-6).fit(*data)
+        again = PrivatePoissonRegression.from_release(model.release_)
+        for name in ("estimate", "standard_error"):
+            here, there = (getattr(each.intervals(), name) for each in (model, again))
+            np.testing.assert_allclose(here, there, rtol=1e-9)
+        assert again.intervals().labels == model.intervals().labels
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_population() -> None:
+    truth, hits = np.array([0.5, 0.8, -0.4]), []
+    for run in range(30):
+        rng = np.random.default_rng(run)
+        X = rng.uniform(-1, 1, (8_000, 2))
+        mean = np.exp(truth[0] + X @ truth[1:])
+        y = rng.negative_binomial(2.0, 2.0 / (2.0 + mean))  # variances above means
+        model = poisson(epsilon=1.0, delta=1e-6, random_state=run, label_limits=(0, 40))
+        found = model.fit(X, y).intervals()
+        hits.append((found.lower < truth) & (truth < found.upper))
+    assert 0.85 <= np.mean(hits) <= 1.0
+    assert found.standard_error.max() < 0.1
+
+
+@pytest.mark.slow
+def test_the_error_falls_with_the_number_of_rows() -> None:
+    errors = []
+    for n in (1_000, 8_000, 64_000):
+        X, y = simulated(n)
+        usual = sm.GLM(y, sm.add_constant(X), family=sm.families.Poisson()).fit().params[1:]
+        fits = [poisson(epsilon=1.0, delta=1e-6, random_state=run).fit(X, y) for run in range(4)]
+        errors.append(np.sqrt(np.mean([(fit.coef_ - usual) ** 2 for fit in fits])))
+    assert errors[1] < 0.5 * errors[0]
+    assert errors[2] < 0.5 * errors[1]
+
+
+def test_score_is_the_share_of_the_deviance() -> None:
+    X, y = simulated(2_000)
+    model = poisson(epsilon=10.0, delta=1e-6, random_state=0).fit(X, y)
+    assert 0.1 < model.score(X, y) < 1.0
+    assert model.score(X, np.random.default_rng(0).permutation(y)) < 0.0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"label_limits": (-1, 5)}, "at least 0"),
+        ({"label_limits": (0, 5), "family": "gamma"}, "above 0"),
+        ({"label_limits": None}, "limits of the label"),
+        ({"label_limits": "private"}, "public limits of the label"),
+        ({"family": "binomial"}, "family"),
+        ({"exposure": "days"}, "limits of the exposure"),
+        ({"n_rounds": "many"}, "n_rounds"),
+        ({"max_rounds": 1}, "max_rounds"),
+    ],
+)
+def test_errors_are_told_before_anything_is_read(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says) as told:
+        poisson(epsilon=1.0, delta=1e-6, **wrong).plan()
+    assert str(told.value).endswith(".")
+
+
+def test_one_label_at_a_time() -> None:
+    X, y = counted()
+    with pytest.raises(ValueError, match="one label"):
+        poisson(epsilon=1.0, delta=1e-6).fit(X, np.column_stack([y, y]))
+
+
+def test_forecasts_fall_with_rows_and_know_the_family() -> None:
+    for make in (poisson, gamma):
+        model = make(epsilon=1.0, delta=1e-6)
+        few, many = (model.forecast(n_rows=n).errors["D^2 lost"][1] for n in (1_000, 200_000))
+        assert many < few
+
+
+def test_levels_become_indicators() -> None:
+    rng = np.random.default_rng(3)
+    sick = rng.choice(["no", "yes"], 4_000)
+    y = rng.poisson(np.where(sick == "yes", 3.0, 1.0)).astype(float)
+    model = PrivatePoissonRegression(
+        epsilon=5.0, delta=1e-6, random_state=0, levels={"sick": ["yes"]}, limits={"y": (0, 15)}
+    ).fit(pa.table({"sick": sick, "y": y}), "y")
+    assert model.feature_names_ == ("sick=yes",)
+    assert abs(model.coef_[0] - np.log(3.0)) < 0.15
