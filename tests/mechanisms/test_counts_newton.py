@@ -53,18 +53,18 @@ def test_a_row_moves_every_part_by_no_more_than_is_paid_for(make, data, factor) 
 
 def test_the_shares_add_up_to_one() -> None:
     for link in (log_link.LogLink(), log_link.LogLink(exposure=1.0)):
-        shares = log_link.Setting(3, 1, True, link=link).shares
+        shares = log_link.LogSetting(3, 1, True, link=link).shares
         assert math.isclose(sum(shares.values()), 1.0)
         assert ("exposure" in shares) == bool(link.exposure)
-    setting = log_link.Setting(3, 1, True)
-    noise = log_link.Scales(**dict.fromkeys(setting.shares, 2.0))
+    setting = log_link.LogSetting(3, 1, True)
+    noise = log_link.LogScales(**dict.fromkeys(setting.shares, 2.0))
     path = log_link.LogDescent(setting, noise, zeros(setting, count=1000.0))
     assert math.isclose(
         path.taken, newton.PRODUCTS * len(path.looks) + 2 * newton.SPREAD * path.spreads
     )
 
 
-def zeros(setting: log_link.Setting, count: float) -> dict[str, np.ndarray]:
+def zeros(setting: log_link.LogSetting, count: float) -> dict[str, np.ndarray]:
     released = {name: np.zeros(shape) for name, shape in setting.shapes.items()}
     released["center"][-1] = count
     released["labels"][4], released["norms"][6] = count, count
@@ -86,8 +86,8 @@ def test_moments_of_labels_without_noise_and_in_noise() -> None:
 
 
 def test_steps_that_swing_are_halved_and_others_are_not() -> None:
-    setting = log_link.Setting(2, 1, True)
-    noise = log_link.Scales(**dict.fromkeys(setting.shares, 1e-3))
+    setting = log_link.LogSetting(2, 1, True)
+    noise = log_link.LogScales(**dict.fromkeys(setting.shares, 1e-3))
     path = log_link.LogDescent(setting, noise, zeros(setting, count=1000.0))
     path.bend(np.diag([40.0, 40.0, 10.0]))
     path.variances = np.array([1e-12])
@@ -99,7 +99,7 @@ def test_steps_that_swing_are_halved_and_others_are_not() -> None:
 def test_the_path_is_found_again_from_what_is_released() -> None:
     model = poisson(epsilon=1.0, delta=1e-6, random_state=3).fit(*counted())
     setting = model._setting(model._recipe_)
-    noise = log_link.Scales(**{name: model.noise_scale_[name] for name in setting.shares})
+    noise = log_link.LogScales(**{name: model.noise_scale_[name] for name in setting.shares})
     again = log_link.LogDescent.again(setting, noise, model.release_.arrays)
     np.testing.assert_allclose(again.theta, model._solution.theta, rtol=1e-9)
     assert again.link == replace(again.link)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.mechanisms import counts_newton
-from ndis.mechanisms.counts_newton import LogDescent, Scales, Setting
+from ndis.mechanisms.counts_newton import LogDescent, LogScales, LogSetting
 from ndis.mechanisms.intervals import COVERED, Intervals
 from ndis.mechanisms.labelled import LabelledEstimator
 from ndis.mechanisms.regression_forecast import imagined
@@ -200,7 +200,7 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
         self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator
     ) -> Mapping[str, Any]:
         setting = self._setting(table.rows)
-        noise = Scales(**{name: plan.noise_scale[name] for name in setting.shares})
+        noise = LogScales(**{name: plan.noise_scale[name] for name in setting.shares})
         found, released = counts_newton.draw(table, studied, setting, noise, rng)
         return Arrays({**_in_units(found, found.theta, table.rows), **released}, found)
 
@@ -261,7 +261,7 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
         if self._solution is None:
             arrays = {name: np.asarray(each) for name, each in self.release_.arrays.items()}
             setting = self._setting(rows)
-            noise = Scales(**{name: self.noise_scale_[name] for name in setting.shares})
+            noise = LogScales(**{name: self.noise_scale_[name] for name in setting.shares})
             self._solution = LogDescent.again(setting, noise, arrays)
         found, bend = known(self._solution), self._solution.curvature
         placed = _in_units(self._solution, found.theta, rows)
@@ -284,7 +284,7 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
     def _family(self) -> str:
         return _validate.one_of("family", self.family, list(_POWERS))
 
-    def _setting(self, rows: Rows) -> Setting:
+    def _setting(self, rows: Rows) -> LogSetting:
         """What is known beforehand."""
         assert rows.labels is not None
         n_rounds = self.n_rounds
@@ -300,7 +300,7 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
             link = LogLink(low * float(own.scale[0]) / GRID_NORM, min(high / low, _RATIO))
         if self.exposure is not None:
             link = replace(link, exposure=1.0 / float(own.low[1] * own.scale[1]))
-        return Setting(len(rows.features.names), 1, True, n_rounds, most, link)
+        return LogSetting(len(rows.features.names), 1, True, n_rounds, most, link)
 
     def _aside(self, labels: Sequence[str]) -> tuple[str, ...]:
         return (*labels, *(() if self.exposure is None else (self.exposure,)))

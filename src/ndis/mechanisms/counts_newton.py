@@ -56,7 +56,7 @@ _MORE = 4.0
 
 
 @dataclass(frozen=True)
-class Setting(newton.Setting):
+class LogSetting(newton.Setting):
     """What is public before anything is released."""
 
     link: LogLink = field(default_factory=LogLink)
@@ -81,7 +81,7 @@ class Setting(newton.Setting):
 
 
 @dataclass(frozen=True)
-class Scales(newton.Scales):
+class LogScales(newton.Scales):
     """The noise of a plan, for sums that a row moves by one."""
 
     labels: float = math.inf
@@ -111,8 +111,8 @@ class LogDescent(Descent):
 
     Parameters
     ----------
-    setting : Setting
-    noise : Scales
+    setting : LogSetting
+    noise : LogScales
     released : mapping
         With "center", "norms", "labels", and "exposure" where there is one.
     """
@@ -121,7 +121,9 @@ class LogDescent(Descent):
     # are too long.
     more_cut = 1.0
 
-    def __init__(self, setting: Setting, noise: Scales, released: Mapping[str, FloatArray]) -> None:
+    def __init__(
+        self, setting: LogSetting, noise: LogScales, released: Mapping[str, FloatArray]
+    ) -> None:
         center = released["center"]
         rows = count_of(center, noise.center)
         norms = released["norms"].copy()
@@ -236,7 +238,7 @@ class LogDescent(Descent):
 
     @classmethod
     def again(  # type: ignore[override]
-        cls, setting: Setting, noise: Scales, released: Mapping[str, FloatArray]
+        cls, setting: LogSetting, noise: LogScales, released: Mapping[str, FloatArray]
     ) -> LogDescent:
         """All of it again, from a release."""
         descent = cls(setting, noise, released)
@@ -249,8 +251,8 @@ class LogDescent(Descent):
 def draw(
     table: Table,
     studied: Mapping[str, ExactSum],
-    setting: Setting,
-    noise: Scales,
+    setting: LogSetting,
+    noise: LogScales,
     rng: np.random.Generator,
 ) -> tuple[LogDescent, dict[str, FloatArray]]:
     """Everything that is released, in order, and where it leads."""
