@@ -303,6 +303,8 @@ def test_tables_and_text_are_no_answers(mechanism: Any) -> None:
     for wrong in ("5", b"5", ["5"], [[1.0, "x"]], 1j, [None], np.array(["1"]), {"a": 1}):
         with pytest.raises(TypeError, match=r"Expected (an answer|numbers)"):
             model.release(wrong)
+    with pytest.raises(TypeError, match="whose hidden entries would be published"):
+        model.release(np.ma.masked_array([1.0, 2.0], [False, True]))
     assert model.release(frame["pay"]).value.shape == (2,)
 
 

@@ -69,6 +69,7 @@ def spellings(folder: Path, kind: str) -> tuple[Any, ...]:
         "tabs": ("a.csv", "a.tsv"),
         "two endings": ("a.parquet", "a.pq"),
         "capitals": ("a.parquet", "a.PARQUET"),
+        "codec": ("a.parquet", "a.snappy.parquet"),
     }[kind]
     for name in (first, second):
         if name.endswith(".gz"):
@@ -80,7 +81,7 @@ def spellings(folder: Path, kind: str) -> tuple[Any, ...]:
     return folder, str(folder / "a.*"), [folder / first, folder / second]
 
 
-@pytest.mark.parametrize("kind", ["compressed", "tabs", "two endings", "capitals"])
+@pytest.mark.parametrize("kind", ["compressed", "tabs", "two endings", "capitals", "codec"])
 @pytest.mark.parametrize("way", [0, 1, 2], ids=["folder", "pattern", "list"])
 def test_one_file_written_twice_is_refused(kind: str, way: int, tmp_path: Path) -> None:
     source = spellings(tmp_path, kind)[way]

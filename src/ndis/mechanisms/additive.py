@@ -198,6 +198,11 @@ def _answer(value: Any) -> Any:
             f"Expected an answer, got a table ({type(value).__name__}), whose every row would be "
             "published with noise; compute the answer first, or use an estimator of tables."
         )
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            "Expected an answer, got a masked array, whose hidden entries would be published with "
+            "noise; fill them with public numbers, or leave them out by a public rule."
+        )
     given = np.asarray(value)
     if given.dtype.kind == "O" or (given.dtype.kind == "f" and not isinstance(value, np.ndarray)):
         each = np.asarray(value, dtype=object)

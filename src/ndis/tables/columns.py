@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
@@ -381,7 +381,7 @@ def known_levels(levels: Any) -> dict[str, tuple[Any, ...]]:
             '{"column": ["a", "b"]}.'
         )
     for name, known in levels.items():
-        if isinstance(known, str) or not isinstance(known, Iterable):
+        if isinstance(known, str | bytes | Mapping | Set) or not isinstance(known, Iterable):
             raise TypeError(
                 f"Expected levels of column {name!r} to be a list, got {known!r}; list the levels "
                 "that are public."

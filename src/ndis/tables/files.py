@@ -38,6 +38,8 @@ _FORMATS = {
     r"\.(csv|tsv|tab)(\.gz|\.bz2|\.zst)?$": "text",
     r"\.xlsx$": "xlsx",
 }
+# How some programs tell a file's compression before its ending.
+_CODEC = r"(\.(snappy|gz|gzip|zstd|zst|lz4|brotli|br))"
 # More files than this are opened when they are read, not all at once.
 _MOST_OPEN = 64
 
@@ -158,7 +160,7 @@ def require_different(files: Sequence[Any]) -> None:
     for file in files:
         place = str(file.parent.resolve() / file.name if isinstance(file, Path) else file)
         for ending in _FORMATS:
-            place = re.sub(ending, "", place, flags=re.IGNORECASE)
+            place = re.sub(f"{_CODEC}?{ending}", "", place, flags=re.IGNORECASE)
         other = seen.setdefault(re.sub(r"^.*://+", "/", place), file)
         if other is not file:
             raise ValueError(
