@@ -19,6 +19,7 @@ from forging import ROWS, judged, parties, places, put
 from memory import forget_peak, peak_memory
 from ndis import GaussianMechanism, Guarantee, Ledger, Release
 from ndis.auditing.certificates import verify
+from ndis.cli.answers import answers_of, estimates_of
 
 CASES = parameters(all_cases())
 
@@ -138,7 +139,7 @@ def extremes(value: Any) -> tuple[Any, ...]:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_extreme_parameters_ask_for_little(case: Case) -> None:
-    """And cost no memory: a size of a billion, or so many columns without names, took 8 GB."""
+    """And cost no memory, to verify or to show: a billion of rows, nodes or components took GBs."""
     honest = made(case)
     known = honest.parameters
     tried = [put(known, at, other) for at, v in places(known) if at for other in extremes(v)]
@@ -146,6 +147,8 @@ def test_extreme_parameters_ask_for_little(case: Case) -> None:
     for changed in tried:
         forget_peak()
         before = peak_memory()
+        forgery = Release(honest.arrays, honest.guarantee, honest.mechanism, changed)
         with soon(str(changed)[:300]):
-            verify(Release(honest.arrays, honest.guarantee, honest.mechanism, changed))
+            verify(forgery)
+            answers_of(forgery, estimates_of(forgery))
         assert peak_memory() - before < LITTLE, str(changed)[:300]

@@ -209,7 +209,15 @@ class PrivateEstimator(Method, BaseEstimator):  # type: ignore[misc]  # scikit-l
                 f"Expected a release of {cls.__name__}, got one of {release.mechanism}; "
                 "`ndis show` shows what it says, and `release.arrays` holds it."
             )
-        model = cls.from_certificate(release.parameters, release.guarantee.delta)
+        known, promise = release.parameters, release.guarantee
+        # A stranger's numbers may ask for any amount of work; arrays of a file have its size.
+        implied = cls.from_public(known, promise.delta, promise.epsilon).shapes
+        if implied != {name: array.shape for name, array in release.arrays.items()}:
+            raise ValueError(
+                "Expected the arrays that the certificate's parameters imply, got others; ask for "
+                "the file again."
+            )
+        model = cls.from_certificate(known, promise.delta)
         model._restore(release)
         return model
 

@@ -356,12 +356,12 @@ class PrivateGraph(PrivateEstimator):
         value, standard_error : ndarray of shape (k,)
         """
         arrays, noise = self._arrays(), self.noise_scale_
+        if "answers" in arrays:
+            return self._answered(places(self._labels, sets), arrays["answers"], noise)
         inside = masks(self._labels, sets)
         sizes, n = inside.sum(axis=1), inside.shape[1]
         if np.any((sizes == 0) | (sizes == n)):
             raise _no_cut()
-        if "answers" in arrays:
-            return self._answered(inside, arrays["answers"], noise)
         if "responses" in arrays:
             weights = self._weights()
             value = np.array([float(np.sum(weights[mask][:, ~mask])) for mask in inside])
@@ -379,18 +379,20 @@ class PrivateGraph(PrivateEstimator):
         )
         return Estimate(forms - noise * sizes * (n - sizes) / n, math.sqrt(2.0 / r) * forms)
 
-    def _answered(self, inside: NDArray[np.bool_], answers: FloatArray, noise: float) -> Estimate:
-        # A set and its complement have one cut.
-        known = {}
-        for place, mask in enumerate(self.declared_sets()):
-            known[mask.tobytes()] = known[(~mask).tobytes()] = place
+    def _answered(
+        self, asked: list[NDArray[np.int64]], answers: FloatArray, noise: float
+    ) -> Estimate:
+        n = len(self._labels)
+        if any(members.size in (0, n) for members in asked):
+            raise _no_cut()
+        known = {_one_side(members, n): k for k, members in enumerate(self._members())}
         try:
-            places = [known[mask.tobytes()] for mask in inside]
+            found = [known[_one_side(members, n)] for members in asked]
         except KeyError:
             raise ValueError(
                 "Expected sets whose cuts were declared, got another; ask for those in sets."
             ) from None
-        return Estimate(answers[places], np.full(len(places), noise))
+        return Estimate(answers[found], np.full(len(found), noise))
 
     # -- the Laplacian -----------------------------------------------------------------------
 
@@ -620,3 +622,10 @@ def _no_cut() -> ValueError:
         "Expected sets with some but not all nodes, got an empty set or the set of all; "
         "their cut is 0."
     )
+
+
+def _one_side(members: NDArray[np.int64], n: int) -> bytes:
+    """The same for a set and its complement, which have one cut; no longer than the set."""
+    if 2 * members.size > n or (2 * members.size == n and members[0] != 0):
+        members = np.setdiff1d(np.arange(n), members)
+    return members.astype(np.int64).tobytes()
