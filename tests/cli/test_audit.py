@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from commands import call
-from ndis import GaussianMechanism
+from ndis import GaussianMechanism, PrivateGraph, Release
 from ndis.auditing import neighbours
 from ndis.cli.kinds import KINDS
 from ndis.mechanisms.multiparty import Agreement, release_party
@@ -159,8 +159,6 @@ def test_a_release_that_says_too_much(capsys: pytest.CaptureFixture[str]) -> Non
     """A certificate whose noise is too small for its epsilon; the digest is the forger's own."""
     from dataclasses import replace
 
-    from ndis import Release
-
     honest = GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=1.0).release(np.ones((3, 2)))
     lying = replace(honest.guarantee, epsilon=0.2)
     Release(honest.arrays, lying, honest.mechanism, honest.parameters).save("r.npz")
@@ -243,3 +241,21 @@ def test_compressed_outputs_are_not_unpacked(capsys: pytest.CaptureFixture[str])
     code, _, err = call(capsys, *words)
     assert (code, err.count("\n")) == (2, 1)
     assert "Expected text in bomb.csv.gz, got something else; unpack or convert it." in err
+
+
+def test_a_strangers_release_with_parameters_of_another_size(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A billion nodes took gigabytes, to show and to audit."""
+    Path("edges.csv").write_text("source,target\n0,1\n1,2\n")
+    honest = PrivateGraph(nodes=4, epsilon=1.0, delta=1e-6, method="sketch", n_components=20)
+    release = honest.fit(Path("edges.csv")).release_
+    parameters = {**release.parameters, "nodes": 10**9}
+    Release(release.arrays, release.guarantee, release.mechanism, parameters).save("r.npz")
+    code, _, err = call(capsys, "audit", "r.npz", "edges.csv")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "Expected the arrays that the parameters of the release imply, got others" in err
+    code, out, _ = call(capsys, "show", "r.npz")
+    assert (code, "PrivateGraph: " in out) == (0, True)
+    with pytest.raises(ValueError, match="got others; ask for the file again"):
+        PrivateGraph.from_release(Release.load("r.npz"))

@@ -115,7 +115,9 @@ def _audit(
         if "agreement" in release.parameters:
             return told.tell(_audit_parties(release, str(source), settings))
         kind, claim = _kind(release), release.guarantee
-        model = kind.estimator.from_certificate(release.parameters, release.guarantee.delta)
+        known = release.parameters, release.guarantee.delta
+        kind.estimator.from_public(*known, release.guarantee.epsilon).require(release.arrays)
+        model = kind.estimator.from_certificate(*known)
         settings = Settings({**settings, **_reading(kind, release.parameters)})
         if kind.label:  # which some certificates do not list among the columns
             model.set_params(columns=settings["columns"])

@@ -210,13 +210,7 @@ class PrivateEstimator(Method, BaseEstimator):  # type: ignore[misc]  # scikit-l
                 "`ndis show` shows what it says, and `release.arrays` holds it."
             )
         known, promise = release.parameters, release.guarantee
-        # A stranger's numbers may ask for any amount of work; arrays of a file have its size.
-        implied = cls.from_public(known, promise.delta, promise.epsilon).shapes
-        if implied != {name: array.shape for name, array in release.arrays.items()}:
-            raise ValueError(
-                "Expected the arrays that the certificate's parameters imply, got others; ask for "
-                "the file again."
-            )
+        cls.from_public(known, promise.delta, promise.epsilon).require(release.arrays)
         model = cls.from_certificate(known, promise.delta)
         model._restore(release)
         return model

@@ -99,6 +99,17 @@ class Plan:
         bought, loss = mean_shift(target, parts, given)
         return cls(method, bought, target.promise(loss, relation), shapes, reason)
 
+    def require(self, arrays: Mapping[str, Any]) -> None:
+        """Refuse the arrays of a stranger's file if its parameters, planned here, imply others.
+
+        Parameters may ask for any amount of work, arrays for as much as their file is long.
+        """
+        if dict(self.shapes) != {name: array.shape for name, array in arrays.items()}:
+            raise ValueError(
+                "Expected the arrays that the parameters of the release imply, got others; ask for "
+                "the file again."
+            )
+
     @property
     def noise_scale(self) -> Noise:
         """The noise of each part by name, or a number where there is but one without a name."""
