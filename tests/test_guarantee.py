@@ -26,16 +26,16 @@ def guarantee(**changes: object) -> Guarantee:
 
 def test_the_sentence_is_plain_and_complete() -> None:
     assert guarantee().sentences() == [
-        "Somebody who knows everything but which of two records is yours guesses right in at most "
-        "70 of 100 cases; without the release 50.",
+        "Suppose someone knows everything except which of two records is yours. With this release "
+        "they can guess that correctly at most 70 times in 100; by tossing a coin, 50.",
         "Changing any one row makes no result more than 2.72 times as likely, apart from a "
-        "probability of 0.127: (1, 0.127)-differentially private, whatever the other rows are; "
-        "proven.",
+        "probability of 0.127: (1, 0.127)-differentially private. This is proven for "
+        "every possible table.",
     ]
     for relation in NeighbourRelation:
         plain, promise = guarantee(relation=relation).sentences()
         assert promise.lower().startswith(relation.change)
-        assert plain.startswith("Somebody who knows everything")
+        assert plain.startswith("Suppose someone knows everything")
         assert str(guarantee(relation=relation)) == f"{plain} {promise}"
     meanings = {guarantee(relation=relation).sentences()[0] for relation in NeighbourRelation}
     assert len(meanings) == len(NeighbourRelation)
@@ -52,7 +52,7 @@ def test_a_person_is_named_by_their_column() -> None:
     assert promised.sentences()[1].startswith(
         "Adding or removing any one patient, with all their rows, makes no result more than 2.72"
     )
-    assert "whatever the other people's rows are; proven." in str(promised)
+    assert "This is proven for every possible table." in str(promised)
     assert promised.relation.unit == "One patient, with all their rows"
     assert Guarantee.from_dict(json.loads(json.dumps(promised.to_dict()))) == promised
     assert promised != guarantee(relation=doctor)
@@ -65,7 +65,7 @@ def test_a_relation_of_nobody_is_refused(wrong: object) -> None:
 
 
 def cases(promised: Guarantee) -> int:
-    return int(re.search(r"at most (\d+) of 100 cases; without the release 50", str(promised))[1])
+    return int(re.search(r"at most (\d+) times in 100", str(promised))[1])
 
 
 @given(st.floats(0, 20), st.floats(0, 1))
@@ -124,9 +124,11 @@ def test_no_figure_in_the_sentence_is_below_the_promise(eps: float, delta: float
 
 
 def test_each_basis_says_what_it_stands_on() -> None:
-    assert str(guarantee(basis="relative")).endswith("for data in the declared set only; proven.")
-    assert str(guarantee(basis="relative")).startswith("For data in the declared set, somebody who")
-    assert str(guarantee(basis="declared")).startswith("If what was declared is true, somebody who")
+    assert str(guarantee(basis="relative")).endswith(
+        "This is proven for data in the declared set only."
+    )
+    assert "in 100, if the data are in the declared set;" in str(guarantee(basis="relative"))
+    assert "in 100, if what was declared is true;" in str(guarantee(basis="declared"))
     kernel = guarantee(basis="declared", note="The kernel was declared positive semi-definite.")
     assert str(kernel).endswith(
         "proven if what was declared is true. The kernel was declared positive semi-definite."
@@ -143,17 +145,17 @@ def test_what_is_no_promise_does_not_start_like_one() -> None:
         "NOT PRIVATE: the noise came from a known seed."
     )
     for broken in (refuted, unknown, guarantee(private=False)):
-        assert "guesses right" not in str(broken)
+        assert "can guess" not in str(broken)
     # Never a lower bound below what was claimed: it would read as a confirmation.
     assert "contradicts" in str(guarantee(basis="refuted", delta=0.5))
     seeded = str(guarantee(private=False, note="A note."))
     assert seeded.startswith("NOT PRIVATE: the noise came from a known seed; if it were secret: ")
-    assert seeded.endswith("proven. A note.")
+    assert seeded.endswith(", proven for every possible table. A note.")
 
 
 def test_a_notebook_shows_the_sentence() -> None:
     shown = guarantee(note="1 < 2 & more.")._repr_html_()
-    assert shown.startswith("<p>Somebody who knows everything but")
+    assert shown.startswith("<p>Suppose someone knows everything except")
     assert "</p><p>Changing any one row" in shown
     assert shown.endswith("<p>1 &lt; 2 &amp; more.</p>")
 

@@ -86,54 +86,51 @@ class NeighbourRelation(StrEnum):
         return (
             f"One {self.person}, with all their rows",
             f"adding or removing any one {self.person}, with all their rows",
-            "people's rows",
+            "table",
             _CHANGES[self.ADD_REMOVE][3],
         )
 
 
-# Whose data change, what is done to a data set, what stays as it was, and what somebody who knows
-# all else must guess.
+# Whose data change, what is done to a data set, what a data set is called, and what somebody who
+# knows all else must guess.
 _CHANGES = {
     NeighbourRelation.ADD_REMOVE: (
         "One row",
         "adding or removing any one row",
-        "rows",
-        "everything about you but whether you are in the table",
+        "table",
+        "everything about you except whether you are in this table",
     ),
     NeighbourRelation.REPLACE: (
         "One row",
         "changing any one row",
-        "rows",
-        "everything but which of two records is yours",
+        "table",
+        "everything except which of two records is yours",
     ),
     NeighbourRelation.ROW_SHIFT: (
         "One row, moved by at most 1",
         "moving any one row by a vector of norm at most 1",
-        "rows",
-        "everything but which of two rows, at most 1 apart, is yours",
+        "table",
+        "everything except which of two rows, at most 1 apart, is yours",
     ),
     NeighbourRelation.EDGE: (
         "One edge",
         "changing the weight of any one edge",
-        "edges",
-        "everything but which of two weights one edge has",
+        "graph",
+        "everything except which of two weights one edge has",
     ),
     NeighbourRelation.PARTY: (
         "One person's attributes at one party",
         "changing any one person's attributes at one party",
-        "attributes",
-        "everything but which of two sets of attributes is yours at one party",
+        "table",
+        "everything except which of two sets of attributes is yours at one party",
     ),
 }
 
 # The strongest first.
 _BASES = {
-    "proven": ("whatever the other {others} are; proven", "Somebody"),
-    "relative": (
-        "for data in the declared set only; proven",
-        "For data in the declared set, somebody",
-    ),
-    "declared": ("proven if what was declared is true", "If what was declared is true, somebody"),
+    "proven": ("for every possible {data}", ""),
+    "relative": ("for data in the declared set only", ", if the data are in the declared set"),
+    "declared": ("if what was declared is true", ", if what was declared is true"),
     "refuted": ("", ""),
 }
 BASES = tuple(_BASES)
@@ -175,8 +172,8 @@ class Guarantee:
     >>> from ndis import Guarantee
     >>> for sentence in Guarantee(1.0, 1e-6, "add-remove", "proven").sentences():
     ...     print(sentence)
-    Somebody who knows everything about you but whether you are in the table guesses right in at most 74 of 100 cases; without the release 50.
-    Adding or removing any one row makes no result more than 2.72 times as likely, apart from a probability of 1e-06: (1, 1e-06)-differentially private, whatever the other rows are; proven.
+    Suppose someone knows everything about you except whether you are in this table. With this release they can guess that correctly at most 74 times in 100; by tossing a coin, 50.
+    Adding or removing any one row makes no result more than 2.72 times as likely, apart from a probability of 1e-06: (1, 1e-06)-differentially private. This is proven for every possible table.
     """  # noqa: E501 - a sentence is one line
 
     epsilon: float
@@ -221,20 +218,21 @@ class Guarantee:
         if self.basis == "refuted":
             return [self._refutation(), *notes, *([] if self.private else [f"{seeded}."])]
         claim = f"({_at_most(self.epsilon)}, {_at_most(self.delta)})-differentially private"
-        basis = _BASES[self.basis][0].format(others=self.relation._words[2])
-        promise = f"{self._in_plain_words()}: {claim}, {basis}."
-        if not self.private:
-            return [f"{seeded}; if it were secret: {promise[0].lower()}{promise[1:]}", *notes]
-        return [self._meaning, promise, *notes]
+        basis = _BASES[self.basis][0].format(data=self.relation._words[2])
+        promise = f"{self._in_plain_words()}: {claim}"
+        if not self.private:  # one sentence, so that no part of it reads like a promise
+            told = f"{promise[0].lower()}{promise[1:]}, proven {basis}."
+            return [f"{seeded}; if it were secret: {told}", *notes]
+        return [self._meaning, f"{promise}. This is proven {basis}.", *notes]
 
     @cached_property
     def _meaning(self) -> str:
         """How well somebody who thinks two cases equally likely can tell them apart."""
-        unknown, who = self.relation._words[3], _BASES[self.basis][1]
+        unknown, provided = self.relation._words[3], _BASES[self.basis][1]
         cases = math.ceil(50.0 + 50.0 * min(advantage(self._worst()) * _RAISED, 1.0))
         return (
-            f"{who} who knows {unknown} guesses right in at most {cases} of 100 cases; without "
-            "the release 50."
+            f"Suppose someone knows {unknown}. With this release they can guess that correctly at "
+            f"most {cases} times in 100{provided}; by tossing a coin, 50."
         )
 
     def _worst(self) -> PrivacyLoss:

@@ -361,10 +361,11 @@ def _least(loss: PrivacyLoss, height: Height) -> tuple[float, float]:
 
 
 def gaussian_mu(loss: PrivacyLoss, false_positive: float) -> tuple[float, float]:
-    """The mu of a Gaussian that is worse at every test with error rates above one, and its regret.
+    """The smallest mu whose Gaussian curve lies below this one at all rates >= `false_positive`.
 
-    No sketch is worse than no Gaussian at every test (docs/risk.md has the proof): any mu holds
-    above a stated error rate only. A mean that moves has its mu at all rates, without regret.
+    Rates are those of errors; with mu comes its regret. No mu does this at all rates for a sketch
+    (docs/risk.md has the proof), hence the stated rate. A Gaussian shift has its mu at all rates,
+    without regret.
 
     Parameters
     ----------

@@ -102,7 +102,7 @@ def test_two_parties_in_two_processes(tmp_path: Path, capsys: pytest.CaptureFixt
         assert (each.returncode, err) == (ExitCode.DONE, "")
         assert json.loads(shared.read_text())["fingerprint"] in out
         assert "For a person's attributes at clinic-" in out
-        assert "for a person's whole record: Somebody who knows everything but " in out
+        assert "for a person's whole record: Suppose someone knows everything except " in out
     reader = tmp_path / "reader"
     reader.mkdir()
     (reader / "agreement.json").write_bytes(shared.read_bytes())

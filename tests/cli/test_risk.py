@@ -20,7 +20,7 @@ def test_a_risk_in_epsilons_place_and_read_back(capsys, folder: Path) -> None:
     del words[at : at + 2]
     code, out, _ = call(capsys, "release", *words)
     assert code == ExitCode.DONE
-    assert "at most 55 of 100 cases" in out
+    assert "at most 55 times in 100" in out
     code, out, _ = call(capsys, "risk", "out.npz", "--json", "--false-positive", "0.1")
     told = json.loads(out)
     assert told["sentence"] == str(Release.load("out.npz").guarantee)

@@ -98,7 +98,9 @@ def verify(release: Release, *, ledger: Ledger | None = None, key: Any = None) -
     promise = release.guarantee
     checks = [
         Check("the file is as it was written", HELD),
-        _decide("the claim is not a refuted one", promise.basis != "refuted"),
+        _decide(
+            "the publisher does not offer a claim known to be false", promise.basis != "refuted"
+        ),
         *([] if promise.private else [Check("the noise is secret", FAILED, "its seed is known")]),
         _guarded("the privacy loss keeps (epsilon, delta)", lambda what: _kept(what, release)),
         *_against_parameters(release),

@@ -83,7 +83,9 @@ class Search:
         if not self.worst or height > self.worst[0].log_delta:
             self.difference, self.pair = difference, pair
         # Of records that nobody has, only the worst of each kind.
-        same = [each for each in self.worst if row is None is each.row and each.kind == kind]
+        same = [
+            each for each in self.worst if row is None and each.row is None and each.kind == kind
+        ]
         if not same or same[0].log_delta < height:
             self.worst = [each for each in self.worst if each not in same]
             self.worst.append(Neighbour(height, kind, row))

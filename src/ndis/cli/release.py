@@ -15,6 +15,8 @@ from ndis.cli.settings import Settings
 if TYPE_CHECKING:
     from ndis.release import NewFile
 
+_SLOWLY = "(releases with Gaussian noise add up more slowly than their epsilons)"
+
 
 def release(
     kind: Kind,
@@ -90,7 +92,7 @@ def release(
         describe(made),
         *shown(answers_of(made, estimates)),
         f"{made.guarantee}\nWritten to {file.written}, SHA-256 {made.digest}",
-        *([] if left is None else [f"Left of the budget: {left}"]),
+        *([] if left is None else [f"Left of the budget: {left} {_SLOWLY}"]),
         paid=_written(file),
     )
 

@@ -73,7 +73,7 @@ def risk(
             )
             for rate in false_positive or _RATES
         ]
-        told = f"from {prior:g}, exceeded with probability at most {beta:g}"
+        told = f"{prior:.0%} before, stays below this in {1.0 - beta:.0%} of cases"
         found.append(("belief", told, ask(prior=prior, beta=beta)))
         found += [
             ("right guess", f"of a record among {k} candidates", ask(candidates=k))

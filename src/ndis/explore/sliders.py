@@ -69,7 +69,7 @@ def grid(
         "relation": str(promise.relation),
         "change": promise.relation.change,
         "basis": promise.basis,
-        "sentence": re.sub(r"\d+(?= of 100 cases)", "$right", _plainly(promise)),
+        "sentence": re.sub(r"\d+(?= times in 100)", "$right", _plainly(promise)),
         "methods": [plan.method for plan in plans],
         "reasons": [plan.reason for plan in plans],
         "deltas": deltas,
@@ -87,7 +87,7 @@ def grid(
 
 def _plainly(promise: Guarantee) -> str:
     """The sentence of a guarantee that says how often somebody guesses right, if there is one."""
-    return next((each for each in promise.sentences() if "of 100 cases" in each), "")
+    return next((each for each in promise.sentences() if "times in 100" in each), "")
 
 
 def _seconds(work: Callable[[], object]) -> float:

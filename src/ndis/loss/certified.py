@@ -158,10 +158,11 @@ def _either_side(terms: LossCumulant, loss: Any, eps: float) -> tuple[float, flo
 
     with np.errstate(all="ignore"):
         guess = bool(loss.problem(np.array([eps]))[2][0])
-    bounds = [side(guess)]
-    if bounds[0][0] < -0.7 if guess else bounds[0][1] > -0.7:  # the guess was wrong
-        bounds.append(side(not guess))
-    low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
+    low, high = side(guess)
+    wrong = low < -0.7 if guess else high > -0.7
+    if wrong:
+        other = side(not guess)
+        low, high = max(low, other[0]), min(high, other[1])
     return low, min(high, 0.0)  # delta <= 1 is a theorem
 
 

@@ -69,7 +69,7 @@ _SHARES = {
 _RADIUS, _SHORTEST = 0.85, 2.0**-10
 # What this distance usually is, and how far it varies between tables.
 _USUAL, _VARIES = 0.65, 0.15
-# Or later where noise is small beside sampling: in units of sqrt(n/d) over the noise of the centre.
+# A larger radius when sampling error exceeds noise: in units of sqrt(n/d) over the centre's noise.
 _QUIET = 0.9
 # What a round of "newton" releases.
 _OF_ROUNDS = ("points", "plain", "gradients", "residuals")

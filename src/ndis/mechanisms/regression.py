@@ -58,22 +58,22 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
     label_limits : (low, high), or sequence of pairs, optional
         Public limits of the label, or of each label.
     data_norm : float, optional
-        A public bound on the norm of a row of features (as scaled by `limits`, where there are
-        any); longer rows are scaled down to it. One of the two is needed.
+        The largest length a row of features can have; only if you give no limits. Longer rows are
+        scaled down to it. With limits, the length of a row that they have scaled.
     label_bound : float, optional
         A public bound on the absolute value of the label, or on the norm of many, instead of
         limits; larger ones are clipped.
     method : str, default "auto"
-        "auto" is "newton": a noisy Hessian, and rounds of noisy gradients whose clipping is chosen
-        from what has been released before. "noisy-gram" reads the table once and releases second
-        moments. With the package ndis-papers, "sketch" solves on a private projection of one label
-        and its features; "als" releases the solution of a sketch only, "gaussian-limit" a draw from
-        the limit law of that.
+        How the fit is computed; leave it at "auto". That is "newton": a noisy Hessian, and rounds
+        of noisy gradients whose clipping is chosen from what was released before. "noisy-gram"
+        reads the table once and releases second moments. With the package ndis-papers,
+        "sketch" solves on a private projection of one label and its features; "als" releases the
+        solution of a sketch only, "gaussian-limit" a draw from the limit law of that.
     n_components : int, optional
         Columns of the sketch, for the methods that have one.
     leverage, joint_leverage : float, optional
-        Declare a set of tables for these methods: no row has a larger leverage among the features,
-        or with the label. The noise follows from them, and the promise covers that set only.
+        Promise that no row has more than this leverage, among the features or with the label; the
+        guarantee then covers only such tables. For these methods.
     max_rows : int
         A public cap on the number of rows, for these methods.
     n_rounds : int or "auto", default "auto"

@@ -66,9 +66,10 @@ def forecast(
         {"R^2 lost": (min(lost), max(lost))},
         (
             f"{n_rows:,} rows",
-            f"columns spread over {_HARD[0]:.0%} to {_EASY[0]:.0%} of half their limits",
+            f"that a column's standard deviation is {_HARD[0]:.0%} to {_EASY[0]:.0%} of half its "
+            "range",
             f"labels over {_HARD[1]:.0%} to {_EASY[1]:.0%}",
-            f"{_EASY[2]:.0%} to {_HARD[2]:.0%} of the columns' variance in common",
+            "columns from unrelated to strongly related",
             f"R^2 of {explained[0]:g} to {explained[1]:g}",
         ),
     )

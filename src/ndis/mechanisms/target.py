@@ -24,8 +24,7 @@ Noise = Any  # a number, or a number for each part by name
 LIMITS, LIMITS_SHARE = "limits", 0.1
 # What the number of rows takes that count alike of one person, where it is to be found.
 PEOPLE, PEOPLE_SHARE = "rows_per_person", 0.02
-# A risk that is reached up to this share needs no better (epsilon, delta); and how often one is
-# looked for.
+# Stop within 1e-4 of the risk; at most four tries.
 _REACHED, _LOOKS = 1e-4, 4
 
 
@@ -33,8 +32,8 @@ _REACHED, _LOOKS = 1e-4, 4
 class Target:
     """What noise has to achieve: (epsilon, delta), or a delta at a noise that is given.
 
-    A risk is achieved with any (epsilon, delta) that keeps to it: first the one that is best for a
-    mean that moves, then, where a loss is another, the one that is best for it.
+    A risk is achieved with any (epsilon, delta) that keeps to it. Start from the pair that is
+    optimal for a Gaussian shift; refine it for other losses.
 
     Attributes
     ----------

@@ -94,8 +94,8 @@ class Rows:
     def blocks(self, batch: Any, *, checked: bool = True) -> Iterator[Block]:
         """Yield the records of a batch (see `Batch`) as blocks of grid integers.
 
-        Whoever does not want each `Stack` checked for values that are not finite, which waits for
-        the card, looks at `Stack.odd` later.
+        ``checked=False`` defers the check that values are finite to the end of the pass, avoiding
+        a wait for the card.
         """
         records = Batch.of(batch, self)
         make, step = self._dense, _STEP

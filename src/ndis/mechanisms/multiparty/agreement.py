@@ -70,7 +70,7 @@ class Agreement:
     >>> agreement.n_components
     53
     >>> print(agreement.joint_guarantee())
-    Somebody who knows ...: (1.45468, 1e-06)-differentially private, ...
+    Suppose someone knows ...: (1.45468, 1e-06)-differentially private. ...
     """
 
     n_rows: int
