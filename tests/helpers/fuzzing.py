@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ndis import Guarantee, Release
-from ndis.release import archive
+from ndis.release import archive as files
 
 # What a number, a name or a list is replaced by.
 ODDITIES: tuple[Any, ...] = (
@@ -83,7 +83,7 @@ def assemble(certificate: dict, original: bytes) -> bytes:
     with zipfile.ZipFile(io.BytesIO(original)) as archive:
         arrays = {n.encode(): (archive.read(n),) for n in archive.namelist() if n.endswith(".npy")}
     text = json.dumps(certificate, indent=1, sort_keys=True, default=str).encode()
-    return b"".join(map(bytes, archive._zipped({b"certificate.json": (text,), **arrays})))
+    return b"".join(map(bytes, files._zipped({b"certificate.json": (text,), **arrays})))
 
 
 def forge(original: bytes, rng: random.Random) -> bytes:
@@ -165,7 +165,7 @@ def junk(original: bytes, rng: random.Random) -> bytes:
             rng.randbytes(rng.randrange(5000)),
             zlib.compress(bytes(10**6)),
             original[:46],
-            *(b"".join(archive._zipped({b"certificate.json": (text,)})) for text in texts),
+            *(b"".join(files._zipped({b"certificate.json": (text,)})) for text in texts),
         )
     )
 

@@ -46,7 +46,7 @@ def test_every_estimator_of_the_library_is_here() -> None:
             "epsilon=1, delta=1e-07.",
         ),
         (
-            lambda: ndis.GaussianMechanism(epsilon=1, delta=1e-6, sensitivity=2),
+            lambda: ndis.GaussianMechanism(1, 1e-6, 2),
             "epsilon=1, delta=1e-06, sensitivity=2.",
         ),
         (lambda: ndis.PrivatePCA(3, 1.0), "got 2 values without; write epsilon=1.0."),

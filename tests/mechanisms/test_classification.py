@@ -560,7 +560,6 @@ OTHER_LABELS = {
     "check_estimator_sparse_matrix": "labels 0 to 3",
     "check_classifiers_classes": "words as labels",
     "check_classifiers_train": "two labels, then three",
-    "check_decision_proba_consistency": "two labels",
 }
 
 
