@@ -85,3 +85,23 @@ def test_noise_alone_is_no_people() -> None:
     counts[3] = 101.0
     assert rows_per_person({PEOPLE: counts}, noise) == 8
     assert rows_per_person({PEOPLE: np.zeros(N_BINS)}, noise) == 1
+
+
+@pytest.mark.parametrize("limits", [{"a": (-1, 1)}, "private"])
+def test_rows_weigh_by_the_number_that_was_found(limits: Any) -> None:
+    """Also where limits are found first, whose pass everybody counts once in."""
+    table = stays(500, seed=2)
+    noise = dict.fromkeys(("matrix", "sums", "count", PEOPLE), 0.2)
+    noise |= {"limits": 0.2} if limits == "private" else {}
+    model = PrivateCovariance(
+        delta=1e-6,
+        person="who",
+        rows_per_person="private",
+        limits=limits,
+        columns=["a"],
+        noise_scale=noise,
+    ).fit(table)
+    m = np.unique(table["who"].to_numpy(), return_counts=True)[1]
+    wanted = np.minimum(m / model.rows_per_person_, 1.0).sum()
+    assert wanted < 0.6 * len(m)
+    assert float(model.release_.arrays["count"]) == pytest.approx(wanted, abs=2.0)

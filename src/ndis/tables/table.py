@@ -280,7 +280,10 @@ class Table:
         return self.with_rows(self.rows, drop_missing=False)
 
     def weighed(self, weighting: Weighting | None) -> Table:
-        """A view of the same table, in which records count as much as this says."""
+        """A view of the same table, in which records count as much as this says.
+
+        It starts anew: rows that were kept, and what was seen of them, have other weights.
+        """
         view = self._view(self.columns)
         view.weighting = weighting
         for name in () if weighting is None else weighting.columns:
