@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 import statsmodels.api as sm
 
+from attacks import replay
 from estimators.counts import counted, exposed, gamma, poisson, rates
 from ndis import PrivatePoissonRegression
 
@@ -142,3 +143,25 @@ def test_levels_become_indicators() -> None:
     ).fit(pa.table({"sick": sick, "y": y}), "y")
     assert model.feature_names_ == ("sick=yes",)
     assert abs(model.coef_[0] - np.log(3.0)) < 0.15
+
+
+@pytest.mark.parametrize("m", [1, 1000])
+def test_a_person_with_many_rows_is_not_seen(m: int) -> None:
+    rng = np.random.default_rng(6)
+    who = np.repeat(np.arange(200), 3)
+    a = rng.uniform(-1, 1, len(who))
+    others = pa.table({"who": who, "a": a, "y": rng.poisson(np.exp(0.5 * a)).astype(float)})
+    new = pa.table({"who": np.full(m, -1), "a": np.ones(m), "y": np.full(m, 15.0)})
+    done = replay.compare(
+        lambda: PrivatePoissonRegression(
+            epsilon=1.0,
+            delta=1e-6,
+            person="who",
+            limits={"a": (-1, 1), "y": (0, 15)},
+            random_state=0,
+        ),
+        (pa.concat_tables([others, new]), "y"),
+        (others, "y"),
+    )
+    assert not done.error
+    assert 0 < done.delta <= 1e-6

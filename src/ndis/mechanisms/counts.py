@@ -103,8 +103,8 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
     ... ).fit(X, y)
     >>> bool(np.abs(model.coef_ - [1.0, -0.5]).max() < 0.05)
     True
-    >>> model.predict([[0.0, 0.0]]).round(1).tolist()
-    [1.6]
+    >>> bool(abs(model.predict([[0.0, 0.0]])[0] - np.exp(0.5)) < 0.05)
+    True
     """
 
     family: str = "poisson"
