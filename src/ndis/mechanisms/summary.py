@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 
 # What finding out where values lie gets, beside one for each question about a column.
 _PLACES_SHARE = 0.1
+# Quantiles need more than means to be as good.
+_QUANTILES_SHARE = 2.0
 _N_PLACES = 64
 # Bins are looked at alone and together with neighbours, and taken to hold rows if they would not
 # without any but with this probability, in any window of a cell. No value is clipped that is closer
@@ -275,7 +277,8 @@ class PrivateSummary(TableEstimator):
         if numbers:
             found.append(Asked("means", numbers, numbers))
             if len(self._shares()):
-                found.append(Asked("quantiles", len(tree.LEVELS) * numbers, numbers))
+                blocks = len(tree.LEVELS) * numbers
+                found.append(Asked("quantiles", blocks, _QUANTILES_SHARE * numbers))
             elif self._refines:
                 found.append(Asked("places", numbers, _PLACES_SHARE * numbers))
         if others:

@@ -24,7 +24,7 @@ from ndis.mechanisms import tree
 from ndis.mechanisms.intervals import COVERED
 
 # A group is told nothing about if its count is below so many standard errors of it.
-_SEEN = 2.0
+_SEEN = 4.0
 # Kurtosis that is assumed of a column at least: a normal's.
 _KURTOSIS = 3.0
 FIELDS = ("estimate", "standard_error", "lower", "upper")
@@ -143,11 +143,10 @@ class QuantileLines:
             tree.quantile(self.prefixes, np.clip(rank + side * reach, 0.0, total))
             for side in (-1.0, 0.0, 1.0)
         )
-        # Where values lie within a leaf is not known.
-        leaf = z / (math.sqrt(12.0) * tree.LEAVES)
+        # Where values lie within a leaf is not known: they may all be at one of its ends.
         ends = (
-            np.maximum(value - np.hypot(value - low, leaf), 0.0),
-            np.minimum(value + np.hypot(high - value, leaf), 1.0),
+            np.floor(low * tree.LEAVES) / tree.LEAVES,
+            np.ceil(high * tree.LEAVES) / tree.LEAVES,
         )
         start, wide = self.limits[0], self.limits[1] - self.limits[0]
         error = wide * (ends[1] - ends[0]) / (2.0 * z)
@@ -311,6 +310,7 @@ def lines(
         if sums.leaves is not None and sums.prefix_variances is not None:
             prefixes = np.cumsum(grouping.sum(sums.leaves[:, index]), axis=-1)
             curve = tree.increasing(prefixes, prefixes[:, -1])
+            off = np.sqrt(n_cells * sums.prefix_variances.max())
             for quantile in quantiles:
                 yield QuantileLines(
                     column,
@@ -320,7 +320,7 @@ def lines(
                     sums.count_variance,
                     n_cells,
                     ends,
-                    seen,
+                    seen & (off < 0.25 * rows),
                 )
     for column, known in levels.items():
         each = grouping.sum(sums.shares[column])
@@ -375,7 +375,7 @@ def _moments(
     hidden = np.where(known, 1.0, np.nan)
     yield Lines(column, "mean", "", hidden * inside, hidden * of_mean, unbiased / rows, ends, rows)
     tails = np.maximum(sums.kurtosis[index], _KURTOSIS) - 1.0
-    told = known & (of_scatter < (0.25 * (high - low)) ** 4)
+    told = known & (of_scatter < ((high - low) ** 2 / 32.0) ** 2)
     yield DeviationLines(
         column,
         scatter,

@@ -210,10 +210,11 @@ class GroupMoments:
         numbers: FloatArray, low: FloatArray, high: FloatArray, cell: NDArray[np.int64]
     ) -> FloatArray:
         """Between -2^16 and 2^16, whatever was rounded before: clipped last."""
-        wide = high - low
+        if (low == low[0]).all() and (high == high[0]).all():  # the same for all, as most often
+            cell = np.zeros(1, dtype=np.int64)
         steps = np.minimum(np.maximum(numbers, low[cell]), high[cell])
         steps *= 2.0
         steps -= (low + high)[cell]
-        steps *= (STEPS / wide)[cell]
+        steps *= (STEPS / (high - low))[cell]
         np.rint(steps, out=steps)
         return np.minimum(np.maximum(steps, -STEPS, out=steps), STEPS, out=steps)
