@@ -203,7 +203,7 @@ def test_accountant_refuses_what_it_does_not_know() -> None:
         google.GaussianDpEvent(0.0),
         LossDpEvent(loss, "edge"),
         LossDpEvent(loss, "replace"),
-        google.PoissonSampledDpEvent(0.1, google.LaplaceDpEvent(1.0)),
+        google.PoissonSampledDpEvent(0.1, google.LaplaceDpEvent(0.0)),
         google.ComposedDpEvent([google.NoOpDpEvent(), google.UnsupportedDpEvent()]),
     ]
     for event in refused:

@@ -15,7 +15,7 @@ import numpy as np
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss
+from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, SphericalLoss, TabulatedLoss
 
 with _validate.installed("dp-accounting", "'ndis[interop]'"):
     import attr
@@ -259,16 +259,13 @@ def event_of(guarantee: Guarantee) -> LossDpEvent:
 class LossAccountant(google.PrivacyAccountant):  # type: ignore[misc]
     """An accountant of dp-accounting that adds losses instead of tables, where it can.
 
-    Gaussian events and `LossDpEvent` are exact. Laplace and Poisson-sampled Gaussian events come
-    in through dp-accounting's own distributions. Composed, self-composed and no-op events are
-    taken apart.
+    Gaussian and Laplace events and `LossDpEvent` are exact; Poisson-sampled ones are our own
+    tables (`PrivacyLoss.subsampled`). Composed, self-composed and no-op events are taken apart.
 
     Parameters
     ----------
     neighboring_relation : dp_accounting.NeighboringRelation
         ADD_OR_REMOVE_ONE (default) or REPLACE_ONE.
-    step : float, default 1e-3
-        Grid of the distributions that come in.
 
     Examples
     --------
@@ -284,7 +281,6 @@ class LossAccountant(google.PrivacyAccountant):  # type: ignore[misc]
         neighboring_relation: google.NeighboringRelation = (
             google.NeighboringRelation.ADD_OR_REMOVE_ONE
         ),
-        step: float = 1e-3,
     ) -> None:
         if neighboring_relation not in _RELATIONS.values():
             raise ValueError(
@@ -292,7 +288,6 @@ class LossAccountant(google.PrivacyAccountant):  # type: ignore[misc]
                 "use dp-accounting's own accountant."
             )
         super().__init__(neighboring_relation)
-        self._step = _validate.positive("step", step)
         self._loss: Profile = Profile.both(QuadraticLoss(0.0, 0.0, 0.0))
         self._public = False
 
@@ -326,24 +321,24 @@ class LossAccountant(google.PrivacyAccountant):  # type: ignore[misc]
         if inner.noise_multiplier <= 0:
             return "it has no noise"
         replaces = self.neighboring_relation == google.NeighboringRelation.REPLACE_ONE
-        if replaces and (sampled or isinstance(inner, google.LaplaceDpEvent)):
+        if replaces and isinstance(inner, google.LaplaceDpEvent):
             return "it is for adding or removing a record"
-        if sampled and not isinstance(inner, google.GaussianDpEvent):
-            return "only sampled Gaussian events are known here"
         return None
 
     def _loss_of(self, event: Any) -> Profile:
         if isinstance(event, LossDpEvent):
             present, absent = _directions(event.loss)
             return Profile([present, absent])
-        if isinstance(event, google.GaussianDpEvent):
-            reach = 1.0 + (self.neighboring_relation == google.NeighboringRelation.REPLACE_ONE)
-            return Profile.both(QuadraticLoss.from_shift(reach / event.noise_multiplier))
-        grid: Any = {"value_discretization_interval": self._step}
-        if isinstance(event, google.LaplaceDpEvent):
-            return from_pld(distributions.from_laplace_mechanism(event.noise_multiplier, **grid))
-        noise, rate = event.event.noise_multiplier, event.sampling_probability
-        return from_pld(distributions.from_gaussian_mechanism(noise, sampling_prob=rate, **grid))
+        sampled = isinstance(event, google.PoissonSampledDpEvent)
+        inner, rate = (event.event, event.sampling_probability) if sampled else (event, 1.0)
+        kind = (
+            SphericalLoss if isinstance(inner, google.LaplaceDpEvent) else QuadraticLoss.from_shift
+        )
+        # Replacing a record is removing one and adding another: twice the way.
+        once, twice = (Profile.both(kind(way / inner.noise_multiplier)) for way in (1.0, 2.0))
+        replaces = self.neighboring_relation == google.NeighboringRelation.REPLACE_ONE
+        loss = once.subsampled(rate, twice if replaces else None)
+        return Profile(loss.directions())
 
     def get_epsilon(self, target_delta: float) -> float:
         """The least epsilon at this delta, of all that was composed."""

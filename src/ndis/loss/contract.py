@@ -236,6 +236,34 @@ class PrivacyLoss(ABC):
     def _times(self, times: int) -> PrivacyLoss:
         return self.dominating()._times(times)
 
+    def subsampled(self, rate: float, replaced: PrivacyLoss | None = None) -> PrivacyLoss:
+        """The loss where every record is used with probability `rate`, independently and secretly.
+
+        Parameters
+        ----------
+        rate : float
+            0 < rate <= 1.
+        replaced : PrivacyLoss, optional
+            The loss for replacing a record. This loss must be for adding or removing one, record
+            present first; with `replaced` the result is a bound for replacing one.
+
+        Examples
+        --------
+        >>> from ndis import QuadraticLoss
+        >>> whole = QuadraticLoss.from_shift(1.0)
+        >>> f"{whole.subsampled(0.1).epsilon(1e-6):.4f} {whole.epsilon(1e-6):.4f}"
+        '2.1817 4.8866'
+        >>> replacing = whole.subsampled(0.1, replaced=QuadraticLoss.from_shift(2.0))
+        >>> f"{replacing.epsilon(1e-6):.4f}"
+        '2.2871'
+        """
+        from ndis.loss.subsampled import SubsampledLoss, replacing
+
+        q = _validate.floats_within("rate", rate, 0.0, 1.0)
+        if replaced is not None:
+            return replacing(self, replaced, float(q)) if q < 1.0 else replaced
+        return SubsampledLoss(self, float(q)) if q < 1.0 else self
+
     # -- readings ------------------------------------------------------------------------------
 
     def delta(self, epsilon: ArrayLike) -> Any:

@@ -135,6 +135,14 @@ class Profile(PrivacyLoss):
         """The losses, those of profiles among them taken apart."""
         return tuple(part for loss in self.losses for part in loss.alternatives())
 
+    def subsampled(self, rate: float, replaced: PrivacyLoss | None = None) -> PrivacyLoss:
+        """Direction by direction: record present first, then record absent first."""
+        if replaced is not None or len(self.losses) != 2 or rate == 1.0:
+            return super().subsampled(rate, replaced)
+        present, absent = self.losses
+        turned = _one(absent).reversed().subsampled(rate).reversed()
+        return Profile([_one(present).subsampled(rate), turned])
+
     def _plus(self, other: PrivacyLoss) -> Profile:
         """Compose direction by direction; what is no profile stands for itself and its reverse."""
         mine, theirs = self.directions(), other.directions()

@@ -27,6 +27,7 @@ _OURS = {
     "least-squares": "ndis.loss.least_squares:LeastSquaresLoss",
     "sketch-and-solve": "ndis.loss.student:SketchAndSolveLoss",
     "spherical": "ndis.loss.spherical:SphericalLoss",
+    "subsampled": "ndis.loss.subsampled:SubsampledLoss",
     "discrete-laplace": "ndis.loss.discrete_laplace:DiscreteLaplaceLoss",
     "cumulant-bound": "ndis.loss.cumulant_bound:CumulantBound",
 }

@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.loss import powers
 from ndis.loss.contract import SAFETY, Exactness, PrivacyLoss, least_log_delta
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ _DIRECT = 3e7
 # Grid points of a table that is made of other losses, about; the delta at which it ends; and the
 # most points that a finer grid may cost.
 _POINTS, _END, _MOST = 2048, 1e-30, 1 << 20
+# From so many equal tables on, all are added up at once.
+_MANY = 8
 # Blocks of a table that is read roughly.
 _BLOCKS = 256
 # Numbers held at a time where every grid point meets every epsilon.
@@ -126,6 +129,7 @@ class TabulatedLoss(PrivacyLoss):
         *,
         step: float,
         high: float,
+        places: Sequence[ArrayLike] | None = None,
     ) -> TabulatedLoss:
         """Tabulate a privacy profile for epsilons from -high to high, rounded up.
 
@@ -137,11 +141,16 @@ class TabulatedLoss(PrivacyLoss):
         step, high : float
             The grid. Beyond its ends the profile is bounded by a constant and by a chord, so
             that a table which ends early is only less tight.
+        places : pair of array_like of int, optional
+            Where on the grid to look, for the pair and for the reversed pair, from 0 on; everywhere
+            if not given. Between them the profile is bounded by chords.
         """
         h = _validate.positive("step", step)
         last = math.ceil(_validate.positive("high", high) / h)
-        right: FloatArray = h * np.arange(last + 1, dtype=np.float64)
-        left = right[: max(2, math.floor(_REACH / h) + 1)]
+        everywhere = np.arange(last + 1)
+        ahead, behind = (np.asarray(p) for p in (places or (everywhere, everywhere)))
+        behind = behind[: max(2, int(np.count_nonzero(behind <= _REACH / h)))]
+        right, left = h * ahead.astype(np.float64), h * behind.astype(np.float64)
         after, before = _rounded_up(delta, right), _rounded_up(delta_reversed, left)
         # Both bound the total variation distance, so that the lesser does; and curves fall.
         after[0] = before[0] = min(after[0], before[0])
@@ -151,8 +160,11 @@ class TabulatedLoss(PrivacyLoss):
         # P's masses add up to 1. What is left for the loss 0 is at least 0 but for rounding, and
         # more mass there changes no delta at epsilon >= 0, in either direction.
         at_zero = max(1.0 - after[0] + slope_after + slope_before, 0.0)
-        mass = np.concatenate([(mass_before * np.exp(-left))[:0:-1], [at_zero], mass_after[1:]])
-        return cls(h, 1 - left.size, mass, float(after[-1]), float(before[-1]))
+        mass = np.zeros(int(behind[-1] + ahead[-1]) + 1)
+        mass[behind[-1] - behind] = mass_before * np.exp(-left)
+        mass[behind[-1] + ahead] = mass_after
+        mass[behind[-1]] = at_zero
+        return cls(h, -int(behind[-1]), mass, float(after[-1]), float(before[-1]))
 
     # -- the contract --------------------------------------------------------------------------
 
@@ -213,10 +225,11 @@ class TabulatedLoss(PrivacyLoss):
     @functools.cached_property
     def _polygon(self) -> tuple[FloatArray, FloatArray]:
         """At each grid point delta, and e^loss times the mass of Q from there on; scaled."""
-        decay = math.exp(-self.step)
-        falls, q = np.empty(self.mass.size), 0.0
-        for j, p in zip(range(self.mass.size - 1, -1, -1), self.mass[::-1].tolist(), strict=True):
-            falls[j] = q = math.ldexp(p, _SCALE) + decay * q
+        from scipy.signal import lfilter
+
+        # falls[j] = mass[j] + e^-step falls[j + 1]
+        scaled = np.ldexp(self.mass[::-1], _SCALE)
+        falls = lfilter([1.0], [1.0, -math.exp(-self.step)], scaled)[::-1]
         after = np.append(np.cumsum((-math.expm1(-self.step) * falls)[:0:-1])[::-1], 0.0)
         return after + math.ldexp(self.infinite, _SCALE), falls
 
@@ -301,9 +314,24 @@ class TabulatedLoss(PrivacyLoss):
         if self.exact is not None:
             total: TabulatedLoss = times * self._bare() + TabulatedLoss.beside(times * self.exact)
             return total
+        found = self._power(times) if times >= _MANY else None
+        if found is not None:
+            return found
         half = (times // 2) * self
         double: TabulatedLoss = half + half
         return double + self if times % 2 else double
+
+    def _power(self, times: int) -> TabulatedLoss | None:
+        """All at once; None where the sum's table would be too long."""
+        points, logs = self._live
+        places = (self.start + np.flatnonzero(self.mass)).astype(np.float64)
+        found = powers.power(points, places, logs, self.step, times) if points.size > 1 else None
+        if found is None:
+            return None
+        start, mass, above, below = found
+        # 1 - (1 - p)^k <= kp
+        infinite, absent = (min(times * p, 1.0) for p in (self.infinite, self.absent))
+        return TabulatedLoss(self.step, start, mass, infinite + above, absent + below)
 
     @property
     def _says_nothing(self) -> bool:
