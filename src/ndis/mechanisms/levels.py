@@ -93,7 +93,7 @@ def threshold(law: str, noise: float, failure: float) -> float:
     >>> from ndis.mechanisms.levels import exceeds, threshold
     >>> above = threshold("laplace", 5.0, 1e-7)
     >>> f"{above:.1f}, {exceeds('laplace', 1.0, 5.0, above):.1e}"
-    '55.6, 9.9e-08'
+    '55.5, 1.0e-07'
     """
     scale = laws.scale_of(law, noise, 1)
     away = -scale * math.log(2.0 * failure) if law == "laplace" else scale * norm.isf(failure)
