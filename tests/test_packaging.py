@@ -42,6 +42,7 @@ _USED = (
     "arrays",
     "xlsx",
     "remote",
+    "formula",
     "interop",
     "data",
 )

@@ -1,10 +1,15 @@
 """What estimators with labels share, on the plainest of them."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
-from ndis import PrivateLeastSquares
+from ndis import PrivateLeastSquares, Release, verify
 
 
 def table(n: int = 300) -> pa.Table:
@@ -41,3 +46,104 @@ def test_arrays_are_predicted_in_the_order_of_columns() -> None:
     with pytest.raises(ValueError, match="features"):
         fitted.predict(X[:, :1])
     assert fitted.predict(X).shape == (300,)
+
+
+# -- formulas --------------------------------------------------------------------------------------
+
+FORMULA = "pay ~ age + C(sector) + age:C(sector) + bs(hired, df=4)"
+PUBLIC: dict[str, Any] = {
+    "delta": 1e-6,
+    "limits": {"age": (20, 60), "hired": (0, 10), "pay": (0, 9000)},
+    "levels": {"sector": ["a", "b", "c"]},
+    "random_state": 0,
+}
+
+
+def employees(n: int = 3000) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.uniform(20, 60, n),
+            "hired": rng.uniform(0, 10, n),
+            "sector": rng.choice(["a", "b", "c"], n),
+        }
+    )
+    by_sector = frame.age * (50.0 + 20.0 * (frame.sector == "b") + 10.0 * (frame.sector == "c"))
+    frame["pay"] = 1000.0 + by_sector - 300.0 * (frame.sector == "c") + 5.0 * frame.hired**2
+    return frame
+
+
+def test_a_formula_has_the_coefficients_of_formulaic_and_statsmodels() -> None:
+    formulaic, sm = pytest.importorskip("formulaic"), pytest.importorskip("statsmodels.api")
+    frame = employees()
+    model = PrivateLeastSquares(epsilon=1e4, formula=FORMULA, **PUBLIC).fit(frame)
+    theirs = sm.OLS(
+        frame.pay,
+        formulaic.model_matrix(
+            "age + C(sector) + age:C(sector) + bs(hired, knots=[5], lower_bound=0, upper_bound=10)",
+            frame.assign(sector=pd.Categorical(frame.sector, ["a", "b", "c"])),
+        ),
+    ).fit()
+    ours = np.array([model.intercept_, *model.coef_])
+    np.testing.assert_allclose(ours, theirs.params, rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(model.predict(frame), theirs.fittedvalues, rtol=1e-5)
+    assert model.feature_names_[:3] == ("age", "C(sector)[T.b]", "C(sector)[T.c]")
+
+
+def test_a_formula_is_part_of_the_release(tmp_path: Path) -> None:
+    pytest.importorskip("formulaic")
+    frame = employees()
+    model = PrivateLeastSquares(epsilon=1.0, formula=FORMULA, **PUBLIC)
+    assert model.plan().shapes["coef"] == (9,)
+    model.fit(frame, "pay")
+    beside = clone(model).fit(frame.drop(columns="pay"), frame.pay)
+    np.testing.assert_array_equal(model.coef_, beside.coef_)
+    frame.to_parquet(tmp_path / "people.parquet")
+    from_file = clone(model).fit(tmp_path / "people.parquet", "pay")
+    np.testing.assert_array_equal(model.coef_, from_file.coef_)
+    model.release_.save(tmp_path / "pay.npz")
+    again = PrivateLeastSquares.from_release(Release.load(tmp_path / "pay.npz"))
+    assert again.score(frame, "pay") == model.score(frame, "pay") > 0.95
+    assert again.wald_test(["age"]) == model.wald_test(["age"])
+    checks = verify(Release.load(tmp_path / "pay.npz")).checks
+    assert [check.what for check in checks if check.outcome == "failed"] == ["the noise is secret"]
+    assert model.release_.parameters["columns"] == ["age", "sector", "hired", "pay"]
+
+
+def test_a_formula_with_gaps() -> None:
+    pytest.importorskip("formulaic")
+    frame = employees()
+    gaps = frame.astype({"sector": object})
+    gaps.loc[3, "age"], gaps.loc[5, "sector"], gaps.loc[7, "pay"] = np.nan, None, np.nan
+    model = PrivateLeastSquares(epsilon=1.0, formula=FORMULA, **PUBLIC)
+    with pytest.raises(ValueError, match="missing or infinite values"):
+        clone(model).fit(gaps)
+    kept = clone(model).set_params(drop_missing=True).fit(gaps)
+    np.testing.assert_array_equal(kept.coef_, clone(model).fit(frame.drop([3, 5, 7])).coef_)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"limits": "private"}, "public limits by name"),
+        ({"fit_intercept": False}, "fit_intercept=True"),
+        ({"formula": "wealth ~ age"}, "label 'wealth'"),
+        ({"formula": "pay ~ scale(age)"}, r"I\(\(age - 40\) / 10\)"),
+        ({"formula": "pay ~ C(town)"}, "levels of column 'town'"),
+    ],
+)
+def test_formulas_that_are_refused(changed: dict[str, Any], told: str) -> None:
+    pytest.importorskip("formulaic")
+    model = PrivateLeastSquares(**{"epsilon": 1.0, "formula": FORMULA, **PUBLIC, **changed})
+    with pytest.raises(ValueError, match=told):
+        model.fit(employees(100), "pay")
+    assert not hasattr(model, "release_")
+
+
+def test_formulas_need_names() -> None:
+    pytest.importorskip("formulaic")
+    model = PrivateLeastSquares(epsilon=1.0, formula="age", **PUBLIC)
+    with pytest.raises(ValueError, match="named columns for a formula"):
+        model.fit(np.ones((10, 1)), np.ones(10))
+    with pytest.raises(ValueError, match="none named 'age'"):
+        model.fit(employees(100).drop(columns="age"), "pay")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ndis.mechanisms.run import Plan
 from ndis.mechanisms.tabular import TableEstimator
-from ndis.tables import Columns, Rows, Table, on_host
+from ndis.release import Release
+from ndis.tables import PRIVATE, Columns, Rows, Table, known_levels, on_host
+
+if TYPE_CHECKING:
+    from ndis.tables.formulas import Design
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -25,6 +30,7 @@ class LabelledEstimator(TableEstimator):
 
     label_limits: Any = None
     labelled, _certified = True, frozenset({"label"})
+    formula: ClassVar[str | None] = None  # a parameter of those that take one
 
     def plan(self, n_features: Any = None, label: Any = None) -> Plan:
         """What `fit` will do; needs no data.
@@ -39,6 +45,68 @@ class LabelledEstimator(TableEstimator):
         rows = self._rows_declared(n_features, label)
         return self._how(rows)._plan(rows)
 
+    @property
+    def _design(self) -> Design | None:
+        """The design matrix of the formula, from public limits and levels."""
+        if self.formula is None:
+            return None
+        limits = self.limits
+        if not isinstance(limits, Mapping) or PRIVATE in limits.values():
+            raise ValueError(
+                f"Expected public limits by name for a formula, got limits={limits!r}; name the "
+                "least and largest value of every numeric column."
+            )
+        from ndis.tables.formulas import Design
+
+        design = Design.of(
+            self.formula,
+            Columns(list(limits), limits=limits).limits or {},
+            known_levels(self.levels),
+        )
+        if design.intercept != bool(self.fit_intercept):
+            raise ValueError(
+                f"Expected fit_intercept={design.intercept} for {self.formula!r}, got "
+                f"fit_intercept={self.fit_intercept}; say the same in both."
+            )
+        return design
+
+    def _design_columns(self, design: Design) -> Columns:
+        """The recipe for the design matrix; no row of it is longer than the root of its terms."""
+        norm = math.sqrt(design.n_terms)
+        norm = norm if self.data_norm is None else min(norm, self.data_norm)
+        return Columns(design.names, {}, design.limits, norm, *self._placed())
+
+    def _open(self, X: Any, y: Any = None) -> tuple[Table, tuple[str, ...]]:
+        design = self._design
+        if design is None:
+            return super()._open(X, y)
+        if y is None:
+            y = design.label
+        if isinstance(y, str) and design.label not in (None, y):
+            raise ValueError(
+                f"Expected the label {design.label!r} of the formula, got {y!r}; correct one."
+            )
+        table, labels = super()._open(X, y)
+        return table.mapped(design), labels
+
+    def _features(self, table: Table, labels: Sequence[str] = ()) -> Columns:
+        design = self._design
+        return super()._features(table, labels) if design is None else self._design_columns(design)
+
+    def _new_rows(self, X: Any, features: Columns) -> Table:
+        design = self._design
+        if design is None:
+            return super()._new_rows(X, features)
+        table = super()._new_rows(X, Columns(design.columns, norm=1.0))
+        return table.mapped(design).with_rows(Rows(features), drop_missing=False)
+
+    def _adopt(self, release: Release, data: Any, found: Any = None) -> None:
+        super()._adopt(release, data, found)
+        if (design := self._design) is not None:
+            self._features_read = design.columns
+            if not hasattr(self, "feature_names_in_"):
+                self.n_features_in_ = len(design.columns)
+
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
         return self._both(self._features(table, self._aside(labels)), labels)
 
@@ -48,6 +116,8 @@ class LabelledEstimator(TableEstimator):
 
     def _rows_declared(self, n_features: int | None, label: Any = None) -> Rows:
         labels = [label] if isinstance(label, str) else list(label or [])
+        if (design := self._design) is not None:
+            return self._both(self._design_columns(design), labels or [design.label or "y"])
         names: Sequence[str] | None = self._listed()
         if names is None and isinstance(self.limits, Mapping):
             names = [*self.limits, *(self.levels or {})]
@@ -71,6 +141,8 @@ class LabelledEstimator(TableEstimator):
     def _rows_certified(self) -> Rows:
         known = self.release_.parameters
         labels = [known["label"]] if isinstance(known["label"], str) else list(known["label"])
+        if (design := self._design) is not None:
+            return self._both(self._design_columns(design), labels)
         return self._both_named(known["columns"], labels)
 
     def _finish(self, rows: Rows) -> None:
@@ -82,7 +154,9 @@ class LabelledEstimator(TableEstimator):
         self._recipe_ = rows
 
     def _public(self, data: Table) -> dict[str, Any]:
-        return {**super()._public(data), "label": list(data.rows.labels.columns)}
+        labels, design = list(data.rows.labels.columns), self._design
+        raw = {} if design is None else {"columns": [*design.columns, *labels]}
+        return {**super()._public(data), **raw, "label": labels}
 
     def _plan_certified(self, parameters: Mapping[str, Any]) -> Plan:
         return self.plan(label=parameters.get("label"))

@@ -82,6 +82,10 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         The most that "auto" takes. It is public, and the budget does not depend on it.
     fit_intercept : bool, default True
         Without an intercept, columns are scaled by limits and not centred.
+    formula : str, optional
+        Which terms to fit, as formulaic reads it: ``"pay ~ age + C(sector) + bs(hired, df=4)"``.
+        Limits and levels travel through it, so that every column of the design matrix has public
+        bounds. The first level of a column is the baseline.
     columns, levels, n_rows
         As for every table.
     noise_scale, random_state, ledger
@@ -126,6 +130,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
     n_rounds: int | str = "auto"
     max_rounds: int = MAX_ROUNDS
     fit_intercept: bool = True
+    formula: str | None = None  # type: ignore[misc]
     methods = ("newton", "noisy-gram")
     weighs = True
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,6 +39,9 @@ from ndis.tables.weights import Counting, PersonCounts, Weighting
 
 # What is done with blocks before they are summed.
 Passing = Callable[[Iterable[Block]], Iterator[Block]]
+if TYPE_CHECKING:
+    from ndis.tables.formulas import Design
+
 # What a function makes of a block: doubles that hold integers of at most 2^53, by name.
 Terms = Mapping[str, Any]
 # So many columns are listed where one is not there.
@@ -293,6 +296,24 @@ class Table:
                     "array; hand over a data frame."
                 )
             _require_one(self._source, name)
+        return view
+
+    def mapped(self, design: Design) -> Table:
+        """A view of the design matrix of a formula, beside the columns that it does not name."""
+        if self.nameless:
+            raise ValueError(
+                "Expected a table with named columns for a formula, got an array; hand over a data "
+                "frame."
+            )
+        for name in design.columns:
+            if name not in self.columns:
+                raise ValueError(
+                    f"Expected the columns of the formula in the table, got none named {name!r}; "
+                    "correct the formula, or add it to columns."
+                )
+        others = (name for name in self.columns if name not in design.columns)
+        view = Table(design.source(self._source), (*design.names, *others))
+        view.drop_missing, view.device = self.drop_missing, self.device
         return view
 
     def _select(self, columns: tuple[str, ...], drop_missing: bool) -> Table:

@@ -86,7 +86,7 @@ class Records:
         """The records of which no value is missing."""
         kept = np.ones(self.num_rows, dtype=bool)
         for column in self.columns.values():
-            kept &= _present(column)
+            kept &= present(column)
         return self.take(np.flatnonzero(kept))
 
     def to_arrow(self) -> pa.RecordBatch:
@@ -98,7 +98,8 @@ class Records:
         )
 
 
-def _present(column: Any) -> Any:
+def present(column: Any) -> Any:
+    """Where a column of records has values."""
     if isinstance(column, np.ndarray):
         return np.array([value is not None for value in column], dtype=bool)
     return column.is_valid().to_numpy(zero_copy_only=False)
