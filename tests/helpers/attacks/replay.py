@@ -69,6 +69,10 @@ class Run:
     delta: float = 0.0
 
 
+# Up to so many Laplace draws whose values move are composed one by one.
+FEW = 12
+
+
 class Leak(AssertionError):
     """The neighbours can be told apart, or the promise does not cover them."""
 
@@ -205,7 +209,7 @@ def exactly(values: Any) -> Any:
 def pair_delta(first: Run, second: Run, epsilon: float) -> float:
     """Delta(epsilon) of the two laws, given the same answers, in the worse direction."""
     shift = Fraction(0)
-    pure = Fraction(0)
+    pure, each = Fraction(0), list[Any]()
     losses: list[Any] = []
     for here, there in zip(first.questions, second.questions, strict=True):
         if here.function in ("add_noise", "add_symmetric_noise"):
@@ -217,7 +221,9 @@ def pair_delta(first: Run, second: Run, epsilon: float) -> float:
             losses.append(SphericalLoss(length / float(here.others[0]), dimension=len(moved)))
         elif here.function in ("add_laplace_noise", "add_discrete_laplace_noise"):
             moved = _flat(here.values - there.values)
-            pure += sum((abs(x) for x in moved), Fraction(0)) / Fraction(here.others[0])
+            sizes = [abs(x) / Fraction(here.others[0]) for x in moved if x]
+            pure += sum(sizes, Fraction(0))
+            each += [SphericalLoss(float(size), dimension=1) for size in sizes]
         else:
             losses += _covariances(here, there)
     # A pure part of loss at most `pure` shifts epsilon.
@@ -226,6 +232,8 @@ def pair_delta(first: Run, second: Run, epsilon: float) -> float:
         losses.append(QuadraticLoss.from_shift(float(shift) ** 0.5))
     if not losses:  # at worst a truth told with odds e^pure
         return max(-math.expm1(left), 0.0) / (1.0 + math.exp(-float(pure)))
+    if 0 < len(each) <= FEW:  # the law of each draw, beside others
+        losses, left = losses + each, epsilon
     if left < -1e-9:
         return 1.0
     total = losses[0]
