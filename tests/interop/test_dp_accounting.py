@@ -244,12 +244,12 @@ def test_what_opacus_has_seen() -> None:
     history = [(1.5, 0.01, 200), (3.0, 1.0, 2)]
     loss = from_opacus(SimpleNamespace(history=history))
     sampled = distributions.from_gaussian_mechanism(
-        1.5, sampling_prob=0.01, value_discretization_interval=1e-3
+        1.5, sampling_prob=0.01, value_discretization_interval=1e-4
     ).self_compose(200)
-    whole = distributions.from_gaussian_mechanism(3.0, value_discretization_interval=1e-3)
+    whole = distributions.from_gaussian_mechanism(3.0, value_discretization_interval=1e-4)
     known = sampled.compose(whole.self_compose(2))
     for epsilon in (0.5, 2.0):
         ratio = float(loss.delta(epsilon)) / known.get_delta_for_epsilon(epsilon)
-        assert 1 - 1e-3 <= ratio <= 1 + 1e-3
+        assert 1 - 1e-4 <= ratio <= 1 + 1e-4
     with pytest.raises(ValueError, match="sample rate"):
         from_opacus(SimpleNamespace(history=[(1.0, 0.0, 1)]))
