@@ -249,6 +249,7 @@ def test_an_array_has_no_groups_and_a_total() -> None:
         ({"by": ["ward", "ward"]}, "distinct"),
         ({"by": ["sex"]}, "levels of 'sex'"),
         ({"quantiles": (0.5, 1.5)}, "quantiles"),
+        ({"quantiles": [0.5] * 1001}, "at most 1000 quantiles"),
         ({"unlisted": "none"}, "unlisted"),
         ({"method": "cauchy"}, "method"),
         ({"relation": "edge"}, "relation"),
@@ -269,6 +270,14 @@ def test_a_table_that_is_read_once_cannot_be_refined() -> None:
         made(refine=True).fit(reader)
     reader = pa.RecordBatchReader.from_batches(stays().schema, stays().to_batches())
     assert made().fit(reader).release_.arrays["means"].shape == (4, 1, 3)
+
+
+def test_a_thousand_quantiles_are_told_and_no_more_of_any_file() -> None:
+    release = made(by=[], levels={}, quantiles=[0.5] * 1000).fit(stays(50)).release_
+    assert len(PrivateSummary.from_release(release).to_columns()["estimate"]) == 1003
+    release.parameters["quantiles"].append(0.5)
+    with pytest.raises(ValueError, match="at most 1000 quantiles"):
+        PrivateSummary.from_release(release).to_columns()
 
 
 def test_quantiles_say_where_values_lie_too() -> None:

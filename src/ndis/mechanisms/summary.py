@@ -67,6 +67,8 @@ if TYPE_CHECKING:
 _PLACES_SHARE = 0.1
 # Quantiles need more than means to be as good.
 _QUANTILES_SHARE = 2.0
+# In a file that somebody else may have written: of four groups so many take .4 s to show.
+_MOST_QUANTILES = 1_000
 _N_PLACES = 64
 # Bins are looked at alone and together with neighbours, and taken to hold rows if they would not
 # without any but with this probability, in any window of a cell. No value is clipped that is closer
@@ -123,7 +125,8 @@ class PrivateSummary(TableEstimator):
     max_levels : int, default 100
         The most levels of a column that are found where nobody knows them.
     quantiles : sequence of float
-        Shares such as 0.5 for the median. All quantiles together cost what one costs.
+        Shares such as 0.5 for the median. All quantiles together cost what one costs, up to
+        1,000 of them.
     columns : sequence of str, optional
         The columns to read; those in `by`, `limits` and `levels` if not given.
     unlisted : {"total", "other"}
@@ -297,6 +300,10 @@ class PrivateSummary(TableEstimator):
     def _shares(self) -> list[float]:
         """The quantiles that are asked for, checked."""
         given = self.quantiles if isinstance(self.quantiles, Sequence) else [self.quantiles]
+        if len(given) > _MOST_QUANTILES:
+            raise ValueError(
+                f"Expected at most {_MOST_QUANTILES} quantiles, got {len(given)}; ask for fewer."
+            )
         return [_validate.probability("quantiles", share) for share in given]
 
     def _others(self, rows: Rows) -> dict[str, tuple[Any, ...]]:
