@@ -184,7 +184,7 @@ def compare(
     >>> from ndis import GaussianMechanism, plots
     >>> ways = {
     ...     f"delta = {delta:g}": lambda epsilon, delta=delta: GaussianMechanism(
-    ...         epsilon, delta, 1.0
+    ...         epsilon=epsilon, delta=delta, sensitivity=1.0
     ...     ).calibrate()
     ...     for delta in (1e-6, 1e-9)
     ... }

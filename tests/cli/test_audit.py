@@ -40,6 +40,8 @@ AUDITS: dict[str, tuple[str, ...]] = {
     "projection ridge": ("people.csv", *BOX, "--n-components", "20"),
     "projection ptr": ("people.csv", *BOX, "--n-components", "20"),
     "limits": ("people.csv", "--columns", "a,b"),
+    "poisson": ("people.csv", "--label", "sick", *BOX, "--limits", "sick=0:2"),
+    "summary": ("people.csv", "--by", "sick", "--levels", "sick=0,1", "--limits", "a=-1:1"),
     "graph sketch": ("edges.csv", "--nodes", "6", "--n-components", "5"),
     "graph responses": ("edges.csv", "--nodes", "6"),
     "graph answers": ("edges.csv", *SETS),

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from attacks.cases import unknown_limits
 from estimators import Case, all_cases
 from ndis import (
     Ledger,
@@ -320,13 +321,11 @@ def test_a_table_that_changes_between_the_passes_is_refused(monkeypatch):
         means(columns=["a", "y"]).fit(growing, "y")
 
 
-UNKNOWN = {"limits": "private", "data_norm": None, "label_limits": None, "label_bound": None}
 OF_TABLES = [case for case in all_cases() if isinstance(case.make(), TableEstimator)]
 
 
 def unknown(case: Case, **more: Any) -> Any:
-    own = case.make().get_params()
-    asked = {name: value for name, value in UNKNOWN.items() if name in own}
+    asked = unknown_limits(case.make())
     return case.make(**{"epsilon": 1.0, "delta": 1e-6, "random_state": 1, **asked, **more})
 
 
@@ -334,7 +333,13 @@ def unknown(case: Case, **more: Any) -> Any:
 def test_every_estimator_of_tables_takes_private_limits(tmp_path):
     """By one of its methods at least; the others say before they read anything that they do not."""
     taken = {type(case.make()): False for case in OF_TABLES}
-    for index, case in enumerate(OF_TABLES):
+    limited = [
+        case
+        for case in OF_TABLES
+        if unknown_limits(case.make()).get("limits", "") is not None
+        and case.name != "summary, replace"  # which another ledger counts
+    ]
+    for index, case in enumerate(limited):
         with Ledger.create(
             tmp_path / f"{index}.ndis", 3.0, 1e-5, "add-remove", accept=["seeded"]
         ) as ledger:
@@ -347,7 +352,7 @@ def test_every_estimator_of_tables_takes_private_limits(tmp_path):
                     continue
             assert len(ledger.history()) == 1
         taken[type(model)] = True
-        assert passes[0]
+        assert passes.index(True) <= 1  # a summary looks at its other columns first
         assert passes.count(True) == 1
         assert model.noise_scale_["limits"] > 0
         assert {"limit_octaves", "limit_bins"} <= set(model.release_.arrays)

@@ -27,7 +27,8 @@ def test_a_neighbour_is_not_seen(case: Case) -> None:
             assert done.opened == 1
             if not case.name.endswith("posterior"):  # which solves for its mean before it draws
                 checked = done.promise.basis == "relative"  # the owner's table lies in the set
-                assert len(done.passes) <= len(set(done.passes)) + checked
+                found = case.name == "summary, levels"  # whose levels are counted first
+                assert len(done.passes) <= len(set(done.passes)) + checked + found
 
 
 @pytest.mark.parametrize("case", parameters(OF_TABLES))

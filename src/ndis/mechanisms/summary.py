@@ -734,8 +734,9 @@ def _laplace(
     questions: Sequence[Asked],
 ) -> tuple[tuple[Part, ...], PrivacyLoss]:
     """Laplace noise for each part: the sums of moves over scales add up to one epsilon."""
-    # One number that moves by one has a loss of its own; people may move those of several groups.
-    numbers = 1 if list(moved.values()) == [1.0] and target.person is None else 2
+    # A count that moves by one has a loss of its own. Where several numbers move by as much in sum,
+    # as those of a mean do, or of a person's groups, it is not proven to be the worst.
+    numbers = 1 if moved == {"count": 1.0} and target.person is None else 2
     ratio = laws.deviation_of("laplace", 1.0, 1)
     parts = [Part(q.name, math.sqrt(q.blocks), shares[q.name]) for q in questions]
     if target.limits:

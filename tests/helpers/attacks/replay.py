@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ndis import Gaussian, QuadraticLoss, SphericalLoss, privacy_loss, randomness
+from ndis.mechanisms import levels
 from ndis.tables import Table
 from ndis.tables import table as table_module
 from ndis_papers.methods import classification, covariance, processes, projection, regression
@@ -141,10 +142,12 @@ def _recorded(done: Run, answers: list[Question] | None) -> Iterator[None]:
         replaced.append((home, name, getattr(home, name)))
         setattr(home, name, value)
 
-    for function in FUNCTIONS:
-        original = getattr(randomness, function)
+    for function in (*FUNCTIONS, "draw_levels"):
+        original = getattr(levels if function == "draw_levels" else randomness, function)
         for name, module in list(sys.modules.items()):
-            if name.startswith(HOMES) and getattr(module, function, None) is original:
+            inside = name == levels.__name__  # whose draw is one question
+            here = name.startswith(HOMES) and not inside
+            if here and getattr(module, function, None) is original:
                 replace(module, function, _between(function, original, done, answers))
     requested, opened = Table._request, table_module.open_source
 
@@ -168,7 +171,7 @@ def _recorded(done: Run, answers: list[Question] | None) -> Iterator[None]:
 def _between(function: str, original: Any, done: Run, answers: list[Question] | None) -> Any:
     def asked(values: Any, *others: Any, **named: Any) -> np.ndarray:
         public = tuple(x for x in others if not isinstance(x, np.random.Generator))
-        exact: Any = exactly(values)
+        exact: Any = None if function == "draw_levels" else exactly(values)
         if function == "draw_gaussian":  # a mean and a covariance
             exact, public = (exact, exactly(public[0])), public[1:]
         if (offset := named.pop("offset", None)) is not None:
@@ -230,8 +233,12 @@ def pair_delta(first: Run, second: Run, epsilon: float) -> float:
     left = epsilon - float(pure)
     if shift:
         losses.append(QuadraticLoss.from_shift(float(shift) ** 0.5))
-    if not losses:  # at worst a truth told with odds e^pure
-        return max(-math.expm1(left), 0.0) / (1.0 + math.exp(-float(pure)))
+    if not losses and len(each) == 1:
+        return float(each[0].delta(epsilon))
+    if not losses:
+        # L > epsilon only where each draw's loss is within -left of its end, at most this likely.
+        near = 1.0 - 0.5 * math.exp(0.5 * min(left, 0.0))
+        return max(-math.expm1(left), 0.0) * near ** len(each)
     if 0 < len(each) <= FEW:  # the law of each draw, beside others
         losses, left = losses + each, epsilon
     if left < -1e-9:
@@ -257,8 +264,8 @@ def _covariances(here: Question, there: Question) -> list[Any]:
             full = np.tril(cov) + np.tril(cov, -1).T + float(scale) ** 2 * np.eye(d)
             laws.append(Gaussian(mean, full))
         return [int(n_draws) * privacy_loss(*laws)]
-    if here.function == "draw_solution":
-        return []  # a law of its own: see tests/loss; that its table moves by one row is below
+    if here.function in ("draw_solution", "draw_levels"):
+        return []  # laws of their own: see tests/loss, and tests/mechanisms/test_levels.py
     first, second = (_symmetric(question) for question in (here, there))
     if here.function == "draw_limit":
         return [privacy_loss(_limit(first, here), _limit(second, there))]
