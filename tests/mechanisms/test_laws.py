@@ -15,6 +15,7 @@ from ndis.auditing.certificates import verify
 from ndis.calibration import meets
 from ndis.mechanisms.laws import (
     LAWS,
+    apart,
     candidates,
     deviation_of,
     loss_of,
@@ -286,6 +287,26 @@ def test_replacing_a_record_is_two_releases() -> None:
     assert replaced.covariance > once.covariance
     with pytest.raises(ValueError, match="relation"):
         of_group("count", 1.0, DELTA, relation="edge")
+
+
+@pytest.mark.parametrize("asked", ["count", "count and mean", "count, mean and deviation"])
+def test_a_record_that_is_replaced_within_its_group_is_covered(asked: str) -> None:
+    p = {"count": 1, "count and mean": 2}.get(asked, 3)
+    rng = np.random.default_rng(5)
+    grid = np.linspace(-1.0, 1.0, 801)
+    t, s = (np.concatenate([g.ravel(), rng.uniform(-1, 1, 10**5)]) for g in np.meshgrid(grid, grid))
+    steps = np.array([0.0 * t, t - s, t * t - s * s])[:p]
+    # The squares of the normal coordinates, from the ellipsoid alone.
+    ellipsoid = np.array([[3.0, 0.0, 2.0], [0.0, 2.0, 0.0], [2.0, 0.0, 2.0]])
+    inverse = np.linalg.inv({1: np.eye(1), 2: 2 * np.eye(2), 3: ellipsoid}[p])
+    farthest = math.sqrt(np.einsum("ik,ij,jk->k", steps, inverse, steps).max())
+    assert farthest <= apart(p) <= farthest * 1.0001
+    once = candidates(Target(1.0, DELTA), max(math.sqrt(2.0), farthest), None, p, 1)
+    found = of_group(asked, 1.0, DELTA, relation="replace")
+    share = float(p)  # of a count's variance, in units of a coordinate's
+    assert found.others["gaussian"][0] >= share * once["gaussian"].deviation ** 2
+    if p > 1:
+        assert found.others["spherical"][0] >= share * once["spherical"].deviation ** 2
 
 
 # -- what is no answer ----------------------------------------------------------------------------

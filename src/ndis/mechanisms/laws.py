@@ -259,6 +259,23 @@ class GroupNoise:
     others: dict[str, FloatArray]
 
 
+def apart(n_numbers: int) -> float:
+    """How far two records of one group are apart at most, in the coordinates of normal noise.
+
+    For t and s in (1, t, t^2), u = s - t and w = s + t, the squared distance is u^2 (1 + 3 w^2)/2,
+    where |u| + |w| <= 2; it is largest at w = 2 - u, u = (9 - sqrt(3))/6.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.laws import apart
+    >>> [f"{apart(n_numbers):.4f}" for n_numbers in (1, 2, 3)]
+    ['0.0000', '1.4142', '1.4501']
+    """
+    far = (9.0 - math.sqrt(3.0)) / 6.0
+    squares = {1: 0.0, 2: 2.0, 3: 0.5 * far**2 * (1.0 + 3.0 * (2.0 - far) ** 2)}
+    return math.sqrt(squares[n_numbers]) * ROUND_UP
+
+
 def of_group(
     asked: str,
     epsilon: float,
@@ -269,7 +286,8 @@ def of_group(
 ) -> GroupNoise:
     """Law, coordinates and scale with the least variance for what is asked of each group.
 
-    Under "replace" a record may leave one group and enter another: two releases for each.
+    Under "replace" a record may leave one group and enter another, which is two releases for each,
+    or move within one (`apart`); the noise is enough for both.
 
     Parameters
     ----------
@@ -295,8 +313,17 @@ def of_group(
     p, kind = len(parts), NeighbourRelation(_validate.one_of("relation", relation, _TWICE))
     times = _validate.count("n_releases", n_releases) * _TWICE[kind]
     counts = np.ones(p) if weights is None else _validate.floats("weights", weights, (p,))
+    target, moved = Target(epsilon, delta), dict.fromkeys(LAWS, 1.0)
+    if kind is NeighbourRelation.REPLACE:
+        # Two normal shifts are one. Of two spherical ones the first alone must cover the move.
+        moved["gaussian"] = max(1.0, apart(p) / math.sqrt(2.0) * ROUND_UP)
+        moved["spherical"] = max(1.0, apart(p))
+    known = {}
+    for law in LAWS:
+        if law != "spherical" or p > 1:  # of one number it is Laplace's
+            known |= candidates(target, moved[law], 1.0, p, times, [law])
     found = {}
-    for law, noise in candidates(Target(epsilon, delta), 1.0, 1.0, p, times).items():
+    for law, noise in known.items():
         if law == "laplace":
             forward = _CORNERS[p]
         else:

@@ -86,10 +86,6 @@ _COORDINATES = {
     "gaussian": np.array([[0, -1, 1], [2, 0, -2], [0, 1, 1]]),
 }
 _UNITS = {"laplace": 4, "gaussian": 2}
-# How far two records of one group are apart in Lagrange's coordinates at most: with u = s - t and
-# w = s + t the squared distance is u^2 (1 + 3 w^2)/2, where |u| + |w| <= 2, and largest here.
-_FAR = (9.0 - math.sqrt(3.0)) / 6.0
-_APART = _FAR * math.sqrt(0.5 * (1.0 + 3.0 * (2.0 - _FAR) ** 2)) * (1.0 + 1e-12)
 # What finding the levels of a column gets, and what stands for them until they are found.
 _LEVELS_SHARE = 0.25
 _UNKNOWN, _UNKNOWN_NUMBER = "\0", -(2**62)
@@ -340,7 +336,7 @@ class PrivateSummary(TableEstimator):
         twice = _TWICE[str(self.relation)]
         shapes = self._shapes(rows)
         if law == "gaussian":
-            apart = 1.0 if twice == 1 else _APART
+            apart = 1.0 if twice == 1 else laws.apart(3)
             parts = [
                 Part(q.name, math.sqrt(q.blocks) * apart * ROUND_UP, shares[q.name])
                 for q in questions
