@@ -292,3 +292,31 @@ def test_a_normal_part_next_to_which_all_else_is_nothing() -> None:
         levels = np.array([0.1, 0.3, 0.7, 0.9])
         assert law.ppf(levels) == pytest.approx(1e308 * stats.norm.ppf(levels), rel=1e-12)
         assert law.cdf(1e308) == pytest.approx(stats.norm.cdf(1.0), rel=1e-12)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 1e-200, 1e-100, 1e-10, 1.0])
+@pytest.mark.parametrize("weight", [1.0, -1.0])
+def test_far_out_a_tail_is_nothing_or_all(weight: float, sigma: float) -> None:
+    law = GeneralizedChiSquare([weight], 3.0, sigma=sigma)
+    far = np.array([1e100, 1e200, 1e300, 1e308])
+    np.testing.assert_array_equal(law.cdf(far), 1.0)
+    np.testing.assert_array_equal(law.sf(far), 0.0)
+    np.testing.assert_array_equal(law.cdf(-far), 0.0)
+    np.testing.assert_array_equal(law.sf(-far), 1.0)
+    np.testing.assert_array_equal(law.logcdf(far), 0.0)
+    np.testing.assert_array_equal(law.logsf(-far), 0.0)
+
+
+def test_what_is_called_nothing_is_below_the_least_double() -> None:
+    for t in (1500.0, 2000.0, 3000.0, 4000.0, 6000.0):
+        for law in (*LAWS.values(), GeneralizedChiSquare([], sigma=1.0)):
+            x = law.mean() + t * law.std()
+            if law.sf(x) == 0.0:
+                assert law.logsf(x) < -740.0
+
+
+def test_quantiles_beyond_the_largest_double_are_infinite() -> None:
+    law = GeneralizedChiSquare([1.0], 3.0, sigma=1e308)
+    assert law.ppf(0.01) == -math.inf
+    assert law.ppf(0.99) == math.inf
+    assert law.ppf(0.9) == pytest.approx(1e308 * stats.norm.ppf(0.9), rel=1e-12)

@@ -122,11 +122,11 @@ class GeneralizedChiSquare:
 
     def sf(self, x: ArrayLike) -> Any:
         """Pr[W > x]."""
-        return np.exp(self.logsf(x))
+        return self._each(x, lambda law, t: law.tail(t))
 
     def cdf(self, x: ArrayLike) -> Any:
         """Pr[W <= x]."""
-        return np.exp(self.logcdf(x))
+        return self._each(x, lambda law, t: law.mirrored().tail(-t))
 
     def logpdf(self, x: ArrayLike) -> Any:
         """Ln of the density; +inf at a point where it has a pole."""
@@ -296,12 +296,35 @@ class _Standard:
         logs = np.array([_log_power_of_normal(y, power) for y in points.tolist()])
         return logs.reshape(t.shape) + power * math.log(self.sigma)
 
+    def _near(self, distance: FloatArray) -> BoolArray:
+        """Whether so near the end of a one-sided law's support that the law is a power."""
+        with np.errstate(over="ignore"):
+            return np.asarray(distance * self._curvature < _NEAR)
+
+    def _negligible(self, t: FloatArray) -> BoolArray:
+        """Whether Pr[W > t] is proven to be below e^-800: Chernoff's bound inside the strip."""
+        top = float(self.weights.max(initial=0.0))
+        c = min(1.0, 0.25 / top) if top > 0 else 1.0
+        x = c * self.weights
+        with np.errstate(over="ignore"):
+            parts = 0.5 * self.dofs * -np.log1p(-2.0 * x) + self.noncentralities * x / (1.0 - 2 * x)
+            bound = 0.5 * (c * self.sigma) ** 2 + float(np.abs(parts).sum())
+        # The bound counts all parts as positive, so that rounding is far below the margin.
+        return np.asarray(c * t * (1.0 - 1e-9) > bound * (1.0 + 1e-9) + 800.0)
+
+    def tail(self, t: FloatArray) -> FloatArray:
+        """Pr[W > t], 0 where it is far below the least double."""
+        result = np.zeros(t.size)
+        seen = ~self._negligible(t)
+        result[seen] = np.exp(self.log_tail(t[seen]))
+        return result
+
     def log_tail(self, t: FloatArray) -> FloatArray:
         """Ln Pr[W > t]."""
         bare = self._hairline
         if bare is not None:
             side = -1.0 if bare.negative else 1.0
-            near = (side * t * self._curvature < _NEAR) & np.isfinite(t)
+            near = self._near(side * t) & np.isfinite(t)
             result = bare.log_tail(t)
             power = 0.5 * float(self.dofs.sum())
             rare = self._log_constant() - math.log(power) + self._hair(-side * t[near], power)
@@ -310,6 +333,7 @@ class _Standard:
         beyond = t == np.inf if not self.negative else t >= 0
         within = t == -np.inf if not self.positive else t <= 0
         result = np.where(beyond, -np.inf, np.where(within, 0.0, np.nan))
+        result[self.mirrored()._negligible(-t)] = 0.0  # as near one as doubles can tell
         inside = np.flatnonzero(np.isnan(result))
         result[inside] = self._either_tail(t[inside])
         return result
@@ -337,7 +361,7 @@ class _Standard:
         bare = self._hairline
         if bare is not None:
             side = -1.0 if bare.negative else 1.0
-            near = (side * t * self._curvature < _NEAR) & np.isfinite(t)
+            near = self._near(side * t) & np.isfinite(t)
             result = bare.log_density(t)
             power = 0.5 * float(self.dofs.sum()) - 1.0
             result[near] = self._log_constant() + self._hair(-side * t[near], power)
@@ -374,7 +398,7 @@ class _Standard:
         """An integral or, so near the end of the support that nothing else is left, a power."""
         if not self.negative:
             return self._log_integral(t, poles)
-        near = -t * self._curvature < _NEAR
+        near = self._near(-t)
         result = np.empty(t.size)
         result[near] = self._log_constant() + constant + power * np.log(-t[near])
         result[~near] = self._log_integral(t[~near], poles)
@@ -462,7 +486,10 @@ class _Standard:
 
     def _point(self, y: FloatArray, exponent: int = 0) -> FloatArray:
         """The point t (times 2^exponent) of a coordinate y in which quantiles are searched."""
-        return -np.exp(exponent * math.log(2.0) - y) if self.negative else np.ldexp(y, exponent)
+        with np.errstate(over="ignore"):  # beyond the largest double
+            if self.negative:
+                return -np.exp(exponent * math.log(2.0) - y)
+            return np.asarray(np.ldexp(y, exponent))
 
     def _guess(self, log_q: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
         """A first coordinate y, the slope of the logarithm of the tail in it, and if y is exact."""

@@ -11,8 +11,8 @@ import pytest
 
 from ndis import PrivateSummary, Release
 from ndis.auditing.transcript import Difference, Recorder
-from ndis.mechanisms import summary
-from ndis.mechanisms.summary import _APART, _COORDINATES, _UNITS
+from ndis.mechanisms import laws, summary
+from ndis.mechanisms.summary import _COORDINATES, _UNITS
 
 LEVELS = {"ward": ["A", "B", "C"], "sex": ["f", "m"]}
 
@@ -58,13 +58,13 @@ def test_coordinates_of_a_record_are_bounded_in_whole_numbers(law: str) -> None:
         if law == "laplace":
             assert min(point) >= 0
         assert sum(v * v for v in point) <= whole**2
-    apart = max(
+    farthest = max(
         sum((v - w) ** 2 for v, w in zip(a, b, strict=True))
         for a, b in itertools.combinations(points, 2)
     )
-    assert math.sqrt(apart) <= _APART * whole
+    assert math.sqrt(farthest) <= laws.apart(3) * whole
     if law == "gaussian":
-        assert math.sqrt(apart) > 0.999 * _APART * whole
+        assert math.sqrt(farthest) > 0.999 * laws.apart(3) * whole
 
 
 # -- what a record moves ---------------------------------------------------------------------------

@@ -323,7 +323,7 @@ def of_group(
         if law != "spherical" or p > 1:  # of one number it is Laplace's
             known |= candidates(target, moved[law], 1.0, p, times, [law])
     found = {}
-    for law, noise in known.items():
+    for law, noise in sorted(known.items(), key=lambda each: each[1].deviation):
         if law == "laplace":
             forward = _CORNERS[p]
         else:
