@@ -318,7 +318,7 @@ def of_group(
         # Two normal shifts are one. Of two spherical ones the first alone must cover the move.
         moved["gaussian"] = max(1.0, apart(p) / math.sqrt(2.0) * ROUND_UP)
         moved["spherical"] = max(1.0, apart(p))
-    known = {}
+    known: dict[str, NoiseLaw] = {}
     for law in LAWS:
         if law != "spherical" or p > 1:  # of one number it is Laplace's
             known |= candidates(target, moved[law], 1.0, p, times, [law])
