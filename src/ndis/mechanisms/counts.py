@@ -266,9 +266,11 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
         found, bend = known(self._solution), self._solution.curvature
         placed = _in_units(self._solution, found.theta, rows)
         units = Units(rows.features.scale, rows.features.middle)
-        covariance = found.covariance(in_columns(bend, units) / GRID_NORM, of == "population")
+        weights = in_columns(bend, units) / GRID_NORM
+        covariance = found.covariance(weights, of == "population")
         errors = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-        told = errors * np.append(1.0, widths_of(rows.features)) < _NOTHING
+        reach = np.append(1.0, widths_of(rows.features))
+        told = found.told(weights) & (errors * reach < _NOTHING)
         return Intervals.of_normal(
             (INTERCEPT, *rows.features.names),
             np.append(placed["intercept"], placed["coef"])[None, :],

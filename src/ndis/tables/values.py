@@ -295,7 +295,8 @@ def level_positions(name: str, column: Any, known: Sequence[Any]) -> NDArray[Any
         raise missing_values(name)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if pa.types.is_large_string(column.type) or column.type == pa.string_view():
+    text = pa.types.is_large_string(column.type) or column.type == pa.string_view()
+    if text or pa.types.is_null(column.type):  # that of no values at all
         column = column.cast(pa.string())
     try:
         value_set = pa.array(known, type=column.type)

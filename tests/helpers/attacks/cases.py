@@ -5,7 +5,7 @@ from typing import Any
 
 from attacks import replay
 from estimators import Case, all_cases
-from ndis import PrivateSummary
+from ndis import PrivatePoissonRegression, PrivateSummary
 from ndis.mechanisms import TableEstimator
 
 CASES = all_cases()
@@ -23,6 +23,8 @@ def unknown_limits(model: TableEstimator) -> dict[str, Any]:
     unknown = {name: value for name, value in UNKNOWN.items() if name in own}
     if isinstance(model, PrivateSummary):  # which reads no column that is not named
         unknown["limits"] = own["limits"] and dict.fromkeys(own["limits"], "private")
+    if isinstance(model, PrivatePoissonRegression):  # which needs those of its label
+        unknown.pop("label_limits")
     return unknown
 
 

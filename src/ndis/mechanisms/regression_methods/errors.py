@@ -24,8 +24,9 @@ _STEPS = 2
 # Rows that others stand in for may vary less than equal variances say, but hardly by more than
 # this share.
 _LEAST = 0.2
-# Of a coefficient of which less than this share lies where features stand out from noise, errors
-# are so many times what such directions usually explain: others may stand in for it by more.
+# A coefficient is known if more than this share of it lies where features stand out from noise.
+# Of a column that noise hides alone, whose limits may be far too wide, errors are so many times
+# what such directions usually explain.
 _MOST, _DOUBT = 0.75, 1.5
 # A histogram in half octaves tells a mean square to about this share.
 _COARSE = 0.02
@@ -63,6 +64,19 @@ class Known:
         usual = np.einsum("ni,ij,nj->n", weights, self.hidden, weights) * doubtful
         found = weights @ covariance @ weights.T + _DOUBT**2 * usual * np.eye(len(weights))
         return np.asarray(found)
+
+    def told(self, weights: FloatArray) -> FloatArray:
+        """Whether anything can be said of such combinations.
+
+        Where noise hides several directions, columns may stand in for each other: their
+        coefficients can be as large as they like, as long as they cancel, and no error covers that.
+        """
+        share, n_hidden = (
+            self.known_share(weights),
+            np.trace(np.eye(len(self.units)) - self.resolved),
+        )
+        features = n_hidden - (1.0 - self.resolved[-1, -1])  # the constant's own place is the last
+        return np.asarray((share > _MOST) | ((share < 1.0 - _MOST) & (features < 1.5)))
 
     def known_share(self, weights: FloatArray) -> FloatArray:
         """How much of such combinations lies along what is known."""
