@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from ndis.tables import blocks
 from ndis.tables.blocks import Block, SparseBlock, Stack
+from ndis.tables.exact import BLOCK_ROWS
 from ndis.tables.sums import CutGram, CutMoments, JointGram
 
 
@@ -40,6 +42,20 @@ def test_a_block_on_a_card_remembers_for_one_centre_only() -> None:
         assert np.array_equal(stack.distances(center), block.distances(center))
     for _ in range(2):
         assert np.array_equal(stack.sums(), rows.sum(axis=1))
+
+
+def test_a_block_on_a_card_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies of all its rows at once did not fit beside them."""
+    monkeypatch.setattr(blocks, "PIECE_ENTRIES", 3 * 2 * BLOCK_ROWS)
+    rng = np.random.default_rng(8)
+    n = 5 * BLOCK_ROWS + 7
+    rows = rng.integers(-(2**18), 2**18, (3, n)).astype(np.float64)
+    labels = rng.integers(-(2**18), 2**18, (1, n)).astype(np.float64)
+    pieces = [*Stack(rows, labels).pieces()]
+    assert [piece.n_rows for piece in pieces] == [2 * BLOCK_ROWS, 2 * BLOCK_ROWS, BLOCK_ROWS + 7]
+    assert np.array_equal(np.hstack([piece.features for piece in pieces]), rows)
+    assert np.array_equal(np.hstack([piece.labels for piece in pieces]), labels)
+    assert np.array_equal(sum(piece.gram() for piece in pieces), Stack(rows).gram())
 
 
 @pytest.mark.parametrize("shift", [np.zeros(5), np.array([0.0, 3.0, -700.0, 2.0**10, 0.0])])

@@ -7,7 +7,7 @@ the same lines then work on dense and sparse blocks, on the processor and on a g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from ndis.tables.exact import BLOCK_ROWS, ONE
 
 # A Gram matrix on a card is made in so many panels, of at least so many columns.
 _PANELS, _PANEL = 4, 256
+# Numbers of a piece of a stack.
+PIECE_ENTRIES = 2**26
 
 
 def squared(xp: Any, values: Any) -> Any:
@@ -69,6 +71,10 @@ class Block:
     def like(self, features: Any) -> Block:
         """Other integers of the same rows, dense."""
         return Block(features)
+
+    def pieces(self) -> Iterator[Block]:
+        """Parts whose copies fit into memory beside the rows: a block is one."""
+        yield self
 
     def ones(self) -> Any:
         """A one for each row."""
@@ -148,6 +154,15 @@ class Stack(Block):
     def like(self, features: Any) -> Stack:
         """Other integers of the same rows."""
         return Stack(features)
+
+    def pieces(self) -> Iterator[Block]:
+        """So many rows at a time that a copy of them takes half a gigabyte, in whole blocks."""
+        step = max(PIECE_ENTRIES // self.features.shape[0] // BLOCK_ROWS, 1) * BLOCK_ROWS
+        for start in range(0, self.n_rows, step):
+            rows = slice(start, min(start + step, self.n_rows))
+            labels = None if self.labels is None else self.labels[:, rows]
+            squares = None if self._squares is None else self._squares[rows]
+            yield Stack(self.features[:, rows], labels, squares)
 
     def ones(self) -> Any:
         """A one for each row, on the card."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -424,6 +426,9 @@ class PullGrams:
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """Terms: "spread", the sum of z z^T and one of w_k w_k^T for each label."""
+        return {"spread": functools.reduce(operator.add, map(self._grams, block.pieces()))}
+
+    def _grams(self, block: Block) -> Any:
         xp = block.xp
         left, _, _ = self.pull.measure(block)
         affine = [block.beside(each[:, None]) for each in (self.factors, self.shifts)]
@@ -433,7 +438,7 @@ class PullGrams:
         w = bounded(xp, xp.concat([z * left[k : k + 1, :] for k in range(left.shape[0])], axis=0))
         d, z = z.shape[0], z * self.pull.roots(block)
         parts = [w[start : start + d, :] for start in range(0, w.shape[0], d)]
-        return {"spread": xp.stack([block.like(part).gram() for part in (bounded(xp, z), *parts)])}
+        return xp.stack([block.like(part).gram() for part in (bounded(xp, z), *parts)])
 
 
 @dataclass(frozen=True)
