@@ -143,7 +143,9 @@ def test_rows_are_not_measured_one_by_one(frame: Any) -> None:
 
 @pytest.mark.slow
 def test_what_is_wrong_with_the_data_comes_back_as_one_sentence(frame: Any) -> None:
-    with pytest.raises(ValueError, match=r"^Column 'carrier' holds text, not numbers;[^\n]*$"):
+    with pytest.raises(
+        ValueError, match=r"^Column 'carrier' holds string, not numbers; leave it out[^\n]*$"
+    ):
         gram_of(frame)
     missing = frame.selectExpr("if(stops = 3, null, speed) as speed")
     with pytest.raises(ValueError, match=r"^Column 'speed' has missing or infinite values;[^\n]*$"):

@@ -32,9 +32,11 @@ _MICROSECONDS_OF_A_DAY = 86_400 * 10**6
 _PARTS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 # Integers up to this, and powers of ten up to 10^22, are doubles: their quotient is rounded once.
 _EXACT, _EXACT_POWER = 2**53, 22
+# What to do about text that is no number, by what a value looks like; of columns that have a type,
+# where a text file's ways of writing do not help, none is looked at.
 _REMEDIES = {
     r"[+-]?[0-9. ']+,[0-9]+$": "pass decimal=',' if 1,5 stands for one and a half",
-    r"[+-]?[0-9][0-9.,' ]*\D{1,4}$|\D{1,4}[0-9][0-9.,' ]*$": (
+    r"[+-]?[0-9][0-9.,' ]*(\s\D{1,4}|[%€$£])$|(\D{1,4}\s|[€$£])[0-9][0-9.,' ]*$": (
         "pass units, such as units=['EUR'], for what stands beside its numbers, and decimal=',' if "
         "they have a decimal comma"
     ),
@@ -164,7 +166,7 @@ def numbers(name: str, column: Any, width: int | None = None, kind: Kind = EITHE
     if types.is_list(kind) or types.is_large_list(kind):
         raise _ragged(name)
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-        raise not_numbers(name, str(kind), str(column[0]) if len(column) else "")
+        raise not_numbers(name, str(kind))
     values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return values
 
@@ -253,7 +255,7 @@ def _numbers_of_objects(name: str, objects: NDArray[Any], wanted: Kind) -> NDArr
             f"Column {name!r} mixes values of several types; make them all numbers or all text."
         )
     if others:
-        raise not_numbers(name, others[0].__name__, str(objects[0]))
+        raise not_numbers(name, others[0].__name__)
     if wanted == NUMBER and days in readers.values():
         raise dates_among_numbers(name)
     doubles = [readers[type(value)](value) for value in objects]  # type: ignore[misc]
