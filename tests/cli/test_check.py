@@ -33,6 +33,7 @@ def test_an_ugly_file_is_shown_as_it_will_be_read(capsys, tmp_path: Path) -> Non
     assert "double" in cost
     assert "1000.5" in cost
     assert "EUR" not in err
+    assert "--person" not in err  # amounts and dates name nobody
 
 
 def test_doubts_of_the_owner(capsys, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from ndis.cli.settings import LEVELS, LIMITS, NUMBER, RANGE, WORD, Settings, rea
 
 if TYPE_CHECKING:
     from ndis.tables import Columns, PersonCounts, Table
+    from ndis.tables.text import TextFormat
 
 OPTIONS = {
     **tables.COLUMNS,
@@ -197,16 +198,21 @@ def _tell_people(table: Table, settings: Settings) -> int | None:
 
     Returns how many people there are, where their column is known.
     """
+    from ndis.tables.text import TextFormat
+
     person, limits = settings.get("person"), settings.get("limits")
     used = {settings.get("label"), settings.get("sample_weight"), *settings.get("levels", {})}
     used |= set(limits) if isinstance(limits, Mapping) else set()
+    used |= set(settings.get("dates", {}))
     if table.nameless:
         return None
     if person is not None:
         ((total, n_rows),) = _people(table, [person], strict=True).values()
         echo(f"{person}: {total.n_people} people, the busiest with {total.most} rows.", err=True)
         return total.n_people
-    for name, (total, n_rows) in _people(table, [n for n in table.names if n not in used]).items():
+    names = [name for name in table.names if name not in used]
+    written = TextFormat(**tables.written(settings))
+    for name, (total, n_rows) in _people(table, names, written=written).items():
         if total.most > 1 and total.n_people >= max(_SEVERAL, _OFTEN * n_rows):
             echo(
                 f"{name} has {total.n_people} different values in {n_rows} rows, one of them in "
@@ -217,8 +223,20 @@ def _tell_people(table: Table, settings: Settings) -> int | None:
     return None
 
 
+def _has_decimals(name: str, column: Any, written: TextFormat) -> bool:
+    """Whether values are read as numbers that are not whole, which name nobody."""
+    import numpy as np
+    import pyarrow as pa
+
+    from ndis.tables.text import as_read
+
+    read = as_read(name, column, written, {})
+    numbers = pa.types.is_floating(read.type)
+    return numbers and bool(np.any(np.mod(read.drop_null().to_numpy(), 1.0) != 0.0))
+
+
 def _people(
-    table: Table, names: list[str], strict: bool = False
+    table: Table, names: list[str], strict: bool = False, written: TextFormat | None = None
 ) -> dict[str, tuple[PersonCounts, int]]:
     """The values of columns that could name people, counted, and how many rows have one.
 
@@ -233,6 +251,9 @@ def _people(
     for batch in Table.open(table, names).records() if names else ():
         for name in [*counted]:
             own = pa.record_batch({name: batch.column(name).drop_null()})
+            if written is not None and _has_decimals(name, own.column(0), written):
+                del counted[name]
+                continue
             n_rows[name] += own.num_rows
             try:
                 counted[name].add(Weighting(name).count(own))
