@@ -176,3 +176,9 @@ def test_speed() -> None:
         start = time.process_time()
         loss.delta(0.7)
         assert time.process_time() - start < 0.1  # benchmarks/bench_noise.py has the figure
+
+
+def test_a_distance_that_a_stranger_may_ask_for_is_refused_at_once() -> None:
+    """A certificate with noise of 1e-300 took ten seconds to be judged."""
+    with pytest.raises(ValueError, match=r"distance <= 1e\+40, got distance=1e\+300"):
+        SphericalLoss(1e300, 6)

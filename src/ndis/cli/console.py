@@ -211,7 +211,7 @@ def after_payment(paid: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise KeyboardInterrupt(paid) from None
-    except Exception as error:
+    except Exception as error:  # what was paid for is made; nothing later may look like a refusal
         if debugging():
             raise
         warn_paid(error, paid)

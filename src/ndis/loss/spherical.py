@@ -43,6 +43,9 @@ _FAST = 1e-12
 # Errors of a Gaussian part leave out what is rarer than e^-this.
 _RARE = 750.0
 
+# Beyond this balls of Bessel functions take seconds, and a stranger may ask for them.
+_MOST_DISTANCE = 1e40
+
 
 class SphericalLoss(PrivacyLoss):
     """Releases with noise of density e^{-|n|/scale}, beside a Gaussian part.
@@ -91,6 +94,11 @@ class SphericalLoss(PrivacyLoss):
             *(part * size if len(part) == 1 else part for part in given), strict=True
         ):
             key = _validate.positive("distance", t), _validate.count("dimension", m)
+            if key[0] > _MOST_DISTANCE:
+                raise ValueError(
+                    f"Expected distance <= {_MOST_DISTANCE:g}, got distance={key[0]:g}; such noise "
+                    "hides nothing."
+                )
             times[key] = times.get(key, 0) + _validate.count("count", k)
         terms = sorted((t, m, k) for (t, m), k in times.items())
         self.distance, self.dimension, self.count = zip(*terms, strict=True)
