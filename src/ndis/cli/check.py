@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,43 +68,92 @@ def check(
         _tell_release(mechanism, settings, n_rows, ledger)
 
 
-def _tell_columns(table: Table, settings: Settings) -> int:
-    """Each column with its type, gaps, values, and how much of it limits or levels change."""
+@dataclass(frozen=True)
+class SeenColumn:
+    """A column as a release would read it, for its owner alone.
+
+    Attributes
+    ----------
+    name : str
+    values : pyarrow.Array
+        Those that are not missing.
+    missing : int
+    changed : int, optional
+        How many values the declared limits clip, or the declared levels do not know.
+    doubts : tuple of str
+        What the owner may not have meant, a sentence each.
+    """
+
+    name: str
+    values: Any
+    missing: int
+    changed: int | None
+    doubts: tuple[str, ...]
+
+    @property
+    def levels(self) -> list[str] | None:
+        """The distinct values of a column of text, in order; None of other columns."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        kind = self.values.type
+        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        return sorted(pc.unique(self.values).to_pylist()) if text else None
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The least and the largest value, as they are shown; of no values nothing."""
+        import pyarrow.compute as pc
+
+        from ndis.tables.values import list_width
+
+        numbers = self.values.flatten() if list_width(self.values.type) else self.values
+        if not len(numbers):
+            return "", ""
+        found = pc.min_max(numbers).as_py()
+        return _short(found["min"]), _short(found["max"])
+
+
+def look(table: Table, settings: Settings) -> tuple[int, int, list[SeenColumn]]:
+    """How many rows there are, how many without gaps, and each column as it would be read."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     from ndis.tables.text import TextFormat, as_read
-    from ndis.tables.values import list_width
 
     records = pa.Table.from_batches(list(table.records()))
     written = TextFormat(**tables.written(settings))
-    rows, doubts = [], []
+    seen = []
     for name in table.columns:
         column = as_read(name, records[name].combine_chunks(), written, settings.get("levels", {}))
         records = records.set_column(records.schema.get_field_index(name), name, column)
-        whole, least, largest = column.drop_null(), "", ""
-        numbers = whole.flatten() if list_width(column.type) else whole
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            known = pc.unique(whole).to_pylist()
-            least = (
-                ", ".join(sorted(known)) if len(known) <= _MOST_LEVELS else f"{len(known)} kinds"
-            )
-        elif len(numbers):
-            ends = pc.min_max(numbers).as_py()
-            least, largest = _short(ends["min"]), _short(ends["max"])
-        changed = _share(_changed(name, whole, settings), len(whole))
-        rows.append([name, str(column.type), str(column.null_count), least, largest, changed])
-        doubts += [*_doubts(name, whole, settings)]
+        whole = column.drop_null()
+        changed, doubts = _changed(name, whole, settings), tuple(_doubts(name, whole, settings))
+        seen.append(SeenColumn(name, whole, column.null_count, changed, doubts))
+    return int(records.num_rows), int(records.drop_null().num_rows), seen
+
+
+def _tell_columns(table: Table, settings: Settings) -> int:
+    """Each column with its type, gaps, values, and how much of it limits or levels change."""
+    n_rows, complete, seen = look(table, settings)
+    rows = []
+    for each in seen:
+        known, (least, largest) = each.levels, ("", "")
+        if known is None:
+            least, largest = each.ends
+        else:
+            least = ", ".join(known) if len(known) <= _MOST_LEVELS else f"{len(known)} kinds"
+        share = _share(each.changed, len(each.values))
+        rows.append([each.name, str(each.values.type), str(each.missing), least, largest, share])
     print_table(
-        f"{records.num_rows} rows, {records.drop_null().num_rows} of them without gaps",
+        f"{n_rows} rows, {complete} of them without gaps",
         ["column", "type", "missing", "least", "largest", "beyond limits or levels"],
         rows,
         wrap=True,
         err=True,
     )
-    for doubt in doubts:
+    for doubt in (doubt for each in seen for doubt in each.doubts):
         echo(doubt, err=True)
-    return int(records.num_rows)
+    return n_rows
 
 
 def _doubts(name: str, whole: Any, settings: Settings) -> Iterator[str]:
@@ -194,9 +244,17 @@ def _tell_rows(table: Table, settings: Settings) -> None:
 
 
 def _tell_people(table: Table, settings: Settings) -> int | None:
+    """Say what `look_for_people` says; how many people there are, where their column is known."""
+    n_people, told = look_for_people(table, settings)
+    for sentence in told.values():
+        echo(sentence, err=True)
+    return n_people
+
+
+def look_for_people(table: Table, settings: Settings) -> tuple[int | None, dict[str, str]]:
     """Which columns may say whose row it is, and how many rows the busiest person has.
 
-    Returns how many people there are, where their column is known.
+    How many people there are, where their column is known, and a sentence for each such column.
     """
     from ndis.tables.text import TextFormat
 
@@ -205,22 +263,20 @@ def _tell_people(table: Table, settings: Settings) -> int | None:
     used |= set(limits) if isinstance(limits, Mapping) else set()
     used |= set(settings.get("dates", {}))
     if table.nameless:
-        return None
+        return None, {}
     if person is not None:
-        ((total, n_rows),) = _people(table, [person], strict=True).values()
-        echo(f"{person}: {total.n_people} people, the busiest with {total.most} rows.", err=True)
-        return total.n_people
+        ((total, _),) = _people(table, [person], strict=True).values()
+        told = f"{person}: {total.n_people} people, the busiest with {total.most} rows."
+        return total.n_people, {person: told}
     names = [name for name in table.names if name not in used]
     written = TextFormat(**tables.written(settings))
-    for name, (total, n_rows) in _people(table, names, written=written).items():
-        if total.most > 1 and total.n_people >= max(_SEVERAL, _OFTEN * n_rows):
-            echo(
-                f"{name} has {total.n_people} different values in {n_rows} rows, one of them in "
-                f"{total.most}: if {name} says whose row it is, pass --person {name}, since a "
-                f"promise for one row says little about somebody with {total.most}.",
-                err=True,
-            )
-    return None
+    return None, {
+        name: f"{name} has {total.n_people} different values in {n_rows} rows, one of them in "
+        f"{total.most}: if {name} says whose row it is, pass --person {name}, since a promise for "
+        f"one row says little about somebody with {total.most}."
+        for name, (total, n_rows) in _people(table, names, written=written).items()
+        if total.most > 1 and total.n_people >= max(_SEVERAL, _OFTEN * n_rows)
+    }
 
 
 def _has_decimals(name: str, column: Any, written: TextFormat) -> bool:
