@@ -46,8 +46,6 @@ _DOUBT, _BENDING = 0.3, 0.5
 _STEP, _LONG_STEP = 1.0, 2.0
 # Rows that pull so many times more than usual are counted together.
 _FAR = 32.0
-# So many rows are none.
-_NOBODY = 0.1
 # A clip is at least this many standard deviations of the label, times a logarithm; the mean label
 # at least this share of what noise hides of it. Both chosen on the benchmark's development tables.
 _TAIL, _HIDDEN = 0.55, 0.3
@@ -199,8 +197,8 @@ class LogDescent(Descent):
         return math.log1p(square / unit**2)
 
     def _most_clip(self, seen: Histogram, quiet: float) -> float:
-        """Nor one beyond which there are no rows."""
-        return max(min(quiet, seen.quantile(_NOBODY)), self._blind_clip())
+        """Nor is it less than what tails hidden by noise ask for."""
+        return max(super()._most_clip(seen, quiet), self._blind_clip())
 
     def _blind_clip(self) -> float:
         """Tails that noise hides are about exponential: so many rows are to exceed it."""

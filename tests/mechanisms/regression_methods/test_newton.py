@@ -51,3 +51,18 @@ def test_a_histogram_tells_second_moments(shape: float) -> None:
     noisy = counts + 40.0 * np.random.default_rng(0).standard_normal(BINS)
     again, noise, _ = Histogram(noisy, top, 40.0).second_moment()
     assert abs(again - value) < 2.0 * noise < 0.1 * value
+
+
+@pytest.mark.parametrize("epsilon", [100.0, 1000.0])
+def test_no_clip_is_beyond_all_rows(epsilon: float) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((1000, 4))
+    y = X @ [1.0, -0.5, 0.25, 0.0] + 0.7 * rng.standard_normal(1000)
+    model = PrivateLeastSquares(
+        epsilon=epsilon, delta=1e-6, limits=[(-5, 5)] * 4, label_limits=(-8, 8), random_state=0
+    ).fit(X, y)
+    ones = np.column_stack([np.ones(1000), X])
+    best = np.linalg.lstsq(ones, y, rcond=None)[0][1:]
+    sampling = 0.7 / np.sqrt(1000)
+    # A clip that is raised until noise is a tenth of the sampling variance has .4 here.
+    assert np.sqrt(np.mean((model.coef_ - best) ** 2)) < 0.2 * sampling

@@ -62,6 +62,8 @@ _METRIC_RANK = 8
 # Noise of this share of the sampling variance is not worth a bias: a share of the residuals' own
 # variance instead would be an error that does not fall with the number of rows.
 _NEGLIGIBLE = 0.1
+# So many rows are none.
+_NOBODY = 0.1
 # Second moments in the metric are of rows cut to this many times their mean square, or to more if
 # their noise stays below a share; and they are bought where they tell curvatures of this share.
 _SPREADS, _MOST_CUT, _PAYS = ((0.05, 5.0), (0.15, 12.0)), 400.0, 12.0
@@ -623,8 +625,19 @@ class Descent:
         return 0.5 * self._usual
 
     def _most_clip(self, seen: Histogram, quiet: float) -> float:
-        """A clip that is not worth its bias, given one whose noise is negligible."""
-        return quiet
+        """The largest clip worth its noise, given one whose noise is negligible.
+
+        Beyond all rows, wherever they move, a larger clip has more noise and no less bias.
+        """
+        return min(quiet, seen.quantile(_NOBODY) * (1.0 + self._moving))
+
+    @property
+    def _moving(self) -> float:
+        """How far predictions may move on, as a share of residuals: as far as in the last step."""
+        if not len(self.points):
+            return 1.0
+        moved = self.curvature.values[:, None] * (self.theta - self.points[-1]) ** 2
+        return math.sqrt(float(np.sum(moved)) / (self.rows * self.dispersion))
 
     def pull(self) -> Pull:
         """What measures rows at the present coefficients."""
