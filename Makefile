@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL_SELF = $(PIP) install --no-deps --no-build-isolation --editable . --editable papers
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types docs doctest slow bench evidence bench-regression wheel-check test-oldest smoke-oldest lock clean
+.PHONY: help run test check lint types docs doctest slow bench evidence bench-regression release-check test-oldest smoke-oldest lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -78,10 +78,13 @@ bench-regression: $(STAMPS)/dev  ## private least squares beside its competitors
 WHEEL := $(CURDIR)/.venv-wheel/bin
 WHEEL_PIP := $(WHEEL)/python -m pip --disable-pip-version-check --quiet
 
-wheel-check: $(STAMPS)/dev  ## build both wheels, install them into an empty environment, use them
-	rm -rf dist .venv-wheel
-	$(BIN)/python -m build --wheel --no-isolation --outdir dist . > /dev/null
-	$(BIN)/python -m build --wheel --no-isolation --outdir dist papers > /dev/null
+# Where the repository is, for a check that nobody uploads.
+ADDRESS ?= https://example.org/ndis
+
+release-check: $(STAMPS)/dev  ## what a release uploads: built twice, installed into an empty environment, used; and the site
+	rm -rf dist build/sites .venv-wheel
+	$(BIN)/python tools/release.py --address $(ADDRESS) --out dist $(if $(TAG),--tag $(TAG))
+	$(BIN)/python tools/versions.py build/sites
 	$(PYTHON) -m venv .venv-wheel
 	$(WHEEL_PIP) install --require-hashes -r requirements/run.txt
 	$(WHEEL_PIP) install --no-deps dist/ndis-[0-9]*.whl

@@ -1,5 +1,7 @@
 """What is declared in one file and repeated in another must agree."""
 
+import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -8,14 +10,26 @@ import zipfile
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
 from ndis.cli.program import ELSEWHERE
 
 ROOT = Path(__file__).parent.parent
+
+
+def tool(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"tools/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+release, materials, versions = map(tool, ("release", "materials", "versions"))
 PROJECT, PAPERS = (
     tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
     for folder in ("", "papers")
@@ -131,9 +145,12 @@ def test_the_papers_ask_for_what_the_lock_and_the_library_say() -> None:
 
 
 def test_both_have_one_version_and_one_licence() -> None:
-    for key in ("version", "license", "requires-python"):
+    """And the library that of the table it brings."""
+    for key in ("version", "requires-python"):
         assert PAPERS[key] == PROJECT[key]
+    assert PROJECT["license"] == f"{PAPERS['license']} AND CC0-1.0"
     assert (ROOT / "papers/LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    assert "CC0 1.0 Universal" in (ROOT / PROJECT["license-files"][1]).read_text()
 
 
 def test_a_user_of_the_library_installs_no_table() -> None:
@@ -144,7 +161,7 @@ def test_a_user_of_the_library_installs_no_table() -> None:
 def test_no_system_is_promised_that_was_not_tried() -> None:
     for project in (PROJECT, PAPERS):
         systems = [c for c in project["classifiers"] if c.startswith("Operating System")]
-        assert systems == ["Operating System :: POSIX :: Linux", "Operating System :: MacOS"]
+        assert systems == ["Operating System :: POSIX :: Linux"]
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +183,7 @@ def test_the_library_holds_neither_claims_nor_reproduction(wheels: dict[str, set
     assert all(name.startswith("ndis/") for name in modules)
     research = re.compile(r"claims|reproduce|papers|rank_one|radial|mixing|published")
     assert not [name for name in modules if research.search(name)]
+    assert sum("dist-info/licenses/" in name for name in wheels["library"]) == 2
     pages = {"ndis/explore/page.html", "ndis/report/page.css", "ndis/plots.mplstyle"}
     assert {"ndis/py.typed", "ndis/__init__.pyi", "ndis/cli/table/flights.csv", *pages} <= wheels[
         "library"
@@ -187,3 +205,95 @@ def test_the_papers_hold_both_and_announce_their_commands(wheels: dict[str, set[
         for place in group.values():
             module, _, name = place.partition(":")
             assert hasattr(import_module(module), name)
+
+
+# -- what a release uploads ---------------------------------------------------------------------
+
+ADDRESS = "https://example.org/ndis"
+
+
+@pytest.mark.slow
+def test_two_builds_of_a_commit_have_the_same_bytes(tmp_path: Path) -> None:
+    """`make release-check` builds everything so; here the smaller distribution."""
+    digests = []
+    for name in ("first", "second"):
+        release.sources(tmp_path / name, ADDRESS)
+        command = [
+            sys.executable,
+            "-m",
+            "build",
+            "--no-isolation",
+            "--outdir",
+            tmp_path / f"{name}-out",
+        ]
+        subprocess.run([*command, tmp_path / name / "papers"], check=True, capture_output=True)
+        built = sorted((tmp_path / f"{name}-out").iterdir())
+        assert [path.suffix for path in built] == [".whl", ".gz"]
+        digests.append([path.read_bytes() for path in built])
+    assert digests[0] == digests[1]
+
+
+@pytest.mark.parametrize("folder", ["", "papers"])
+def test_a_registry_finds_every_link_of_a_readme(folder: str) -> None:
+    text = (ROOT / folder / "README.md").read_text()
+    shown = release.absolute(text, ADDRESS, "0.1.0", folder or ".")
+    links = re.findall(r"!?\[[^\]]*\]\(([^)\s]+)\)", shown)
+    assert links
+    assert all(link.startswith("https://") for link in links)
+    for path in re.findall(rf"{ADDRESS}/(?:raw|blob)/v0\.1\.0/([^)#]+)", shown):
+        assert (ROOT / path).exists(), path
+    if not folder:
+        assert (
+            f"![Delta against epsilon for one person in one and in ten sketches]({ADDRESS}/raw/"
+            in shown
+        )
+
+
+def test_addresses_become_metadata() -> None:
+    text = (ROOT / "pyproject.toml").read_text() + release.urls(ADDRESS, "0.1.0")
+    assert tomllib.loads(text)["project"]["urls"]["Source"] == ADDRESS
+
+
+def test_a_tag_that_nothing_speaks_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit, match=r"Expected the tag v0\.1\.0, got v9"):
+        release.ready("v9")
+    if not RELEASED:
+        with pytest.raises(SystemExit, match=r"Expected a section 0\.1\.0 in CHANGELOG"):
+            release.ready("v0.1.0")
+
+
+@pytest.mark.parametrize(("name", "project"), [("ndis", PROJECT), ("ndis-papers", PAPERS)])
+def test_the_bill_of_materials_has_what_is_installed(name: str, project: dict[str, Any]) -> None:
+    bill = materials.bill(name, (ROOT / "requirements/run.txt").read_text())
+    parts = {each["name"] for each in bill["components"]}
+    assert {Requirement(line).name for line in project["dependencies"]} <= parts
+    assert not parts & {"hatchling", "editables", "pytest"}
+    known = {each["bom-ref"] for each in [*bill["components"], bill["metadata"]["component"]]}
+    assert len(known) == 1 + len(bill["components"])
+    linked = {each["ref"]: each["dependsOn"] for each in bill["dependencies"]}
+    assert linked.keys() == known
+    assert {child for children in linked.values() for child in children} <= known
+    assert bill == materials.bill(name, (ROOT / "requirements/run.txt").read_text())
+
+
+def test_sites_of_versions_lie_side_by_side(tmp_path: Path) -> None:
+    for name in ("0.9.0", "0.10.0"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "index.html").touch()
+    for _ in range(2):
+        versions.index(tmp_path)
+    listed = json.loads((tmp_path / "versions.json").read_text())
+    assert [each["version"] for each in listed] == ["0.10.0", "0.9.0"]
+    assert [each["aliases"] for each in listed] == [["latest"], []]
+    assert "0.10.0/index.html" in (tmp_path / "latest/index.html").read_text()
+
+
+def test_the_release_workflow_uses_what_is_here() -> None:
+    text = (ROOT / ".github/workflows/release.yml").read_text()
+    jobs = yaml.safe_load(text)["jobs"]
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}  # neither password nor token
+    assert "secrets." not in text
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"make ([a-z][a-z-]+)", text)) <= targets
+    for path in re.findall(r"tools/\w+\.py", text):
+        assert (ROOT / path).exists()
