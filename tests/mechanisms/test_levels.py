@@ -119,8 +119,76 @@ def test_a_level_of_ones_own_moves_nothing_but_its_failure(method: str) -> None:
     assert audit(model, (table,)).outcome == "consistent"
 
 
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+@pytest.mark.parametrize("noise", [0.3, 5.0])
+@pytest.mark.parametrize("most", [2, 30])
+def test_all_levels_of_a_person_fail_together_as_rarely_as_is_said(
+    law: str, noise: float, most: int
+) -> None:
+    failure = 1e-7
+    above = threshold(law, noise, failure, most)
+
+    def chance(weights: Any) -> float:
+        return math.fsum(exceeds(law, float(w), noise, above) for w in weights)
+
+    worst = chance([1.0, *[0.0] * (most - 1)])
+    assert 0.97 * failure < worst < failure
+    rng = np.random.default_rng(0)
+    assert all(chance(rng.dirichlet(np.full(most, 0.1))) <= worst for _ in range(10))
+    assert chance(np.full(most, 1.0 / most)) <= worst
+
+
+def people(rng: np.random.Generator, n_people: int, most: int) -> pa.Table:
+    """Everybody's rows, few or many, of levels that they share, own, or that nobody publishes."""
+    who, ward = [], []
+    for person in range(n_people):
+        m = int(rng.choice([1, 2, 7, 300]))
+        own = [f"p{person}l{k}" for k in range(2 * most)]
+        names = [*"abc", "x" * 65, "nul\0", *own]
+        who += [person] * m
+        ward += rng.choice(names, m).tolist()
+    order = rng.permutation(len(who))
+    cost = rng.uniform(0, 100, len(who))
+    return pa.table({"who": np.array(who)[order], "ward": np.array(ward)[order], "cost": cost})
+
+
+@pytest.mark.parametrize("rows_per_person", [1, 5])
+def test_a_person_moves_counts_of_levels_by_one_and_adds_few(rows_per_person: int) -> None:
+    rng, most = np.random.default_rng(0), 3
+    model = made(person="who", rows_per_person=rows_per_person, levels_per_person=most)
+    for _ in range(15):
+        table = people(rng, 4, most)
+        last = [who == 3 for who in table["who"].to_pylist()]
+        counts = []
+        for each in (table, table.filter(pa.array([not own for own in last]))):
+            run = model.prepare(each)
+            found = run.study()["ward"]
+            limbs = zip(found.counts.low.tolist(), found.counts.part.tolist(), strict=True)
+            units = [low * 2**26 + part for low, part in limbs]
+            counts.append(dict(zip(found.names, units, strict=True)))
+        with_them, without = counts
+        assert set(without) <= set(with_them)
+        assert len(set(with_them) - set(without)) <= most
+        moved = [with_them[name] - without.get(name, 0) for name in with_them]
+        assert min(moved) >= 0
+        assert sum(moved) <= 2**26
+        assert sum(move > 0 for move in moved) <= most
+
+
+def test_levels_of_people_are_found_and_audited() -> None:
+    table = people(np.random.default_rng(1), 2000, 2)
+    model = made(person="who").fit(table)
+    assert set(model.to_frame()["ward"]) >= {"", "a", "b", "c"}
+    assert "p3l1" not in str(model.to_columns())
+    found = made(person="who", rows_per_person="private").fit(table)
+    assert found.rows_per_person_ >= 1
+    small = people(np.random.default_rng(2), 20, 2)
+    for method in ("laplace", "gaussian"):
+        assert audit(made(person="who", method=method), (small,)).outcome == "consistent"
+
+
 @pytest.mark.parametrize(
-    "more", [{"person": "code"}, {"relation": "replace"}, {"max_levels": 0}], ids=str
+    "more", [{"levels_per_person": 0}, {"relation": "replace"}, {"max_levels": 0}], ids=str
 )
 def test_what_is_not_proven_is_refused(more: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="levels"):

@@ -397,12 +397,12 @@ def _levels(found: Difference, here: Question, there: Question) -> None:
     """Counts of levels that both have move; others are published by one alone."""
     law, noise, above, _ = here.public
     first, second = (
-        dict(zip(each.values["values"].names, each.values["values"].counts, strict=True))
+        dict(zip(each.values["values"].names, each.values["values"].toarray(), strict=True))
         for each in (here, there)
     )
     for name in first.keys() | second.keys():
         if name in first and name in second:
-            away = abs(int(first[name]) - int(second[name])) / scale_of(law, noise, 1)
+            away = abs(first[name] - second[name]) / scale_of(law, noise, 1)
             found.square += away**2 if law == "gaussian" else 0.0
             found.pure += [away] if law == "laplace" and away else []
         else:
@@ -554,7 +554,8 @@ def _levels_ratio(here: Question, there: Question) -> float:
     if first.names != second.names:
         return -math.inf
     published, total = set(decoded(here.answer)), 0.0
-    for name, a, b in zip(first.names, first.counts, second.counts, strict=True):
+    counts = first.toarray(), second.toarray()
+    for name, a, b in zip(first.names, *counts, strict=True):
         if a != b:
             odds = [exceeds(law, float(count), noise, above) for count in (a, b)]
             if name.decode() not in published:

@@ -1,15 +1,16 @@
 """Levels that nobody knows: those whose noisy count passes a threshold are published.
 
-A record adds one to the count of its level. A level that only one record has is published with
-probability P(1 + noise > threshold), which is the failure probability: it is added to delta. Which
-levels can be published at all, those of at most 64 bytes, is decided from the record alone.
-docs/proofs/summary.md has the proof.
+A record adds one to the count of its level; a person's records together add at most one, to at most
+k levels, which are chosen from these records alone. Levels that only one person has are published
+with probability P(1 + noise > threshold) + (k - 1) P(noise > threshold) at most, which is the
+failure probability: it is added to delta. Which levels can be published at all, those of at most 64
+bytes, is decided from the level alone. docs/proofs/summary.md has the proof.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from ndis._validate import FloatArray
 from ndis.mechanisms import laws
 from ndis.randomness import add_laplace_noise, add_noise, grid_spacing
 from ndis.randomness.listening import audible
-from ndis.tables import Rows, Table, Weighting
+from ndis.tables import ExactSum, Rows, Table, Weighting
+from ndis.tables.exact import ONE
+from ndis.tables.weights import rounded_up
 
 # Bytes of a level's name; longer ones are published nowhere.
 MOST_BYTES = 64
@@ -34,7 +37,8 @@ class LevelCounts:
     Parameters
     ----------
     names : tuple of bytes
-    counts : ndarray of int
+    counts : ExactSum or ndarray of int
+        Records of each, or the weights of people's.
     whole : bool
         Whether the column holds whole numbers, by its type.
     """
@@ -45,15 +49,18 @@ class LevelCounts:
 
     def toarray(self) -> FloatArray:
         """The counts alone."""
-        return np.asarray(self.counts, dtype=np.float64)
+        return np.asarray(getattr(self.counts, "value", self.counts), dtype=np.float64)
 
 
-def read(table: Table, name: str, rows: Rows) -> LevelCounts:
-    """Count the levels of a column, in a pass of its own."""
+def read(table: Table, name: str, rows: Rows, most: int) -> LevelCounts:
+    """Count the levels of a column, in a pass of its own; of a person at most so many."""
     import pyarrow as pa
 
+    weighting, person = Weighting(name), None if table.weighting is None else table.weighting.person
+    if person is not None:
+        weighting = replace(table.weighting, sample_weight=None, max_weight=None, level=name)
     try:
-        counted = table.weighed(Weighting(name)).with_rows(rows).count_people().table
+        counted = table.weighed(weighting).with_rows(rows).count_people().table
     except ValueError as error:
         if table.once:
             raise
@@ -63,23 +70,60 @@ def read(table: Table, name: str, rows: Rows) -> LevelCounts:
         ) from error
     if counted is None:
         raise ValueError("The table has no rows; hand over at least one.")
-    kind = counted.schema.field("id").type
+    kind = counted.schema.field("id" if person is None else "level").type
     if not (pa.types.is_integer(kind) or pa.types.is_large_string(kind)):
         raise ValueError(
             f"Expected column {name!r} to hold text or whole numbers, to find its levels, got "
             f"{kind}; write them as text."
         )
-    each = sorted(
-        (str(level).encode(), n)
-        for level, n in zip(counted["id"].to_pylist(), counted["n"].to_pylist(), strict=True)
-    )
-    kept = [(level, n) for level, n in each if 0 < len(level) <= MOST_BYTES and b"\0" not in level]
-    names = tuple(level for level, _ in kept)
-    return LevelCounts(names, np.array([n for _, n in kept], np.int64), pa.types.is_integer(kind))
+    whole, n = pa.types.is_integer(kind), counted["n"].to_numpy()
+    if person is None:
+        names, place = _names(counted["id"])
+        counts = np.zeros(len(names) + 1, np.int64)
+        counts[place] = n
+        return LevelCounts(names, counts[:-1], whole)
+    names, place = _names(counted["level"])
+    own = pa.concat_arrays(counted["id"].chunks).dictionary_encode().indices.to_numpy()
+    chosen, counts = _of_people(own, place, n, len(names), weighting.rows_per_person, most)
+    return LevelCounts(tuple(names[at] for at in chosen), counts, whole)
 
 
-def threshold(law: str, noise: float, failure: float) -> float:
-    """What the noisy count of a level must exceed, so that one record alone does it this rarely.
+def _names(column: Any) -> tuple[tuple[bytes, ...], Any]:
+    """Levels that can be published, sorted; and the place of each value, behind them if none."""
+    import pyarrow as pa
+
+    coded = pa.concat_arrays(column.chunks).dictionary_encode()
+    known = [str(level).encode() for level in coded.dictionary.to_pylist()]
+    names = sorted(each for each in known if 0 < len(each) <= MOST_BYTES and b"\0" not in each)
+    at = {name: place for place, name in enumerate(names)}
+    places = np.array([at.get(each, len(names)) for each in known], np.int64)
+    return tuple(names), places[coded.indices.to_numpy()]
+
+
+def _of_people(
+    own: Any, place: Any, n: Any, n_levels: int, rows_per_person: int, most: int
+) -> tuple[Any, ExactSum]:
+    """Which levels count, and the weights of each: of a person those that most of their rows have.
+
+    Of equals the first by name. A person's weights are whole numbers of 2^-26 and add up to at most
+    one. A level that counts for nobody is not there: it could be published.
+    """
+    rows = np.bincount(own, n).astype(np.int64)  # of each person, whatever their level
+    weight = ONE // rounded_up(np.maximum(rows, rows_per_person))
+    order = np.lexsort((place, -n, own, place == n_levels))
+    order = order[place[order] < n_levels]
+    person = own[order]
+    start = np.flatnonzero(np.diff(person, prepend=-1))
+    rank = np.arange(len(person)) - np.repeat(start, np.diff(start, append=len(person)))
+    kept = order[rank < most]
+    chosen, at = np.unique(place[kept], return_inverse=True)
+    units = np.zeros(len(chosen), np.int64)
+    np.add.at(units, at, n[kept] * weight[own[kept]])
+    return chosen, ExactSum(units // ONE**2, units // ONE % ONE, units % ONE)
+
+
+def threshold(law: str, noise: float, failure: float, most: int = 1) -> float:
+    """What the noisy count of a level must exceed, so that one person alone does it this rarely.
 
     Parameters
     ----------
@@ -87,6 +131,8 @@ def threshold(law: str, noise: float, failure: float) -> float:
     noise : float
         The standard deviation of the noise.
     failure : float
+    most : int
+        How many levels a person can have.
 
     Examples
     --------
@@ -96,9 +142,17 @@ def threshold(law: str, noise: float, failure: float) -> float:
     '55.5, 1.0e-07'
     """
     scale = laws.scale_of(law, noise, 1)
-    away = -scale * math.log(2.0 * failure) if law == "laplace" else scale * norm.isf(failure)
+    # All the weight on one level is the worst: tails are convex beyond one. The search starts where
+    # as many levels of weight one would do.
+    tail = laplace.isf if law == "laplace" else norm.isf
+    low, high = (1.0 + scale * float(tail(failure / count)) for count in (1, most))
+    while most > 1 and high - low > 1e-9 * high:
+        middle = 0.5 * (low + high)
+        whole, nothing = (exceeds(law, weight, noise, middle) for weight in (1.0, 0.0))
+        keeps = whole + (most - 1) * nothing <= failure
+        low, high = (low, middle) if keeps else (middle, high)
     # Noise is rounded to a grid.
-    return float(1.0 + away * (1.0 + 1e-12) + grid_spacing(scale))
+    return float(1.0 + (high - 1.0) * (1.0 + 1e-12) + grid_spacing(scale))
 
 
 def exceeds(law: str, count: float, noise: float, above: float) -> float:

@@ -42,7 +42,7 @@ from ndis.mechanisms.summary_answers import (
     not_negative,
 )
 from ndis.mechanisms.tabular import TableEstimator
-from ndis.mechanisms.target import LIMITS, Part, Target, chosen_noise, mean_shift
+from ndis.mechanisms.target import LIMITS, PEOPLE, Part, Target, chosen_noise, mean_shift
 from ndis.randomness import add_laplace_noise, add_noise
 from ndis.tables import (
     PRIVATE,
@@ -120,6 +120,9 @@ class PrivateSummary(TableEstimator):
         delta find those that many rows have.
     max_levels : int, default 100
         The most levels of a column that are found where nobody knows them.
+    levels_per_person : int, default 10
+        With `person`: how many levels of a person count where levels are found, those that most of
+        their rows have.
     quantiles : sequence of float
         Shares such as 0.5 for the median. All quantiles together cost what one costs, up to
         1,000 of them.
@@ -168,6 +171,7 @@ class PrivateSummary(TableEstimator):
     by: Sequence[str] = ()
     quantiles: Sequence[float] = ()
     max_levels: int = 100
+    levels_per_person: int = 10
     unlisted: str = "total"
     refine: bool = False
     method: str = "auto"
@@ -308,13 +312,14 @@ class PrivateSummary(TableEstimator):
 
     def _plan(self, rows: Rows) -> Plan:
         _validate.one_of("unlisted", self.unlisted, ("total", OTHER))
+        _validate.count("levels_per_person", self.levels_per_person)
         relation = _validate.one_of("relation", str(self.relation), _TWICE)
         law = _validate.one_of("method", self.method, ("auto", *self.methods))
         target, questions = self._target(rows, relation), self._questions(rows)
-        if self._private and (target.risk or target.person or relation == _REPLACE):
+        if self._private and (target.risk or relation == _REPLACE):
             raise ValueError(
-                "Expected epsilon and rows that come or go where levels are private, got a target, "
-                "a person or rows that are replaced; list the levels that are public."
+                "Expected epsilon and rows that come or go where levels are private, got a target "
+                "or rows that are replaced; list the levels that are public."
             )
         plans = {
             each: self._plan_with(each, target, questions, rows)
@@ -436,7 +441,12 @@ class PrivateSummary(TableEstimator):
         others = replace(rows, labels=public)
         if others.columns:
             table.with_rows(others).sum(_no_terms)  # whatever can fail, fails here
-        return {name: levels.read(table, name, others) for name in self._private}
+        most = self._levels_per_person
+        return {name: levels.read(table, name, others, most) for name in self._private}
+
+    @property
+    def _levels_per_person(self) -> int:
+        return 1 if self.person is None else self.levels_per_person
 
     def _find(
         self, counts: Mapping[str, LevelCounts], plan: Plan, table: Table, rng: np.random.Generator
@@ -459,7 +469,7 @@ class PrivateSummary(TableEstimator):
         """What the count of a level must exceed: all columns together fail with their share."""
         assert self.delta is not None
         failure = levels.FAILURE * self.delta * (1.0 - MARGIN) / len(self._private)
-        return levels.threshold(law, noise, failure)
+        return levels.threshold(law, noise, failure, self._levels_per_person)
 
     def _sums_of(self, table: Table, plan: Plan) -> dict[str, ExactSum]:
         rows = table.rows
@@ -735,27 +745,30 @@ def _laplace(
     numbers = 1 if moved == {"count": 1.0} and target.person is None else 2
     ratio = laws.deviation_of("laplace", 1.0, 1)
     parts = [Part(q.name, math.sqrt(q.blocks), shares[q.name]) for q in questions]
-    if target.limits:
-        parts.append(Part(LIMITS, target.limits, 0.0))
+    first = {LIMITS: target.limits} if target.limits else {}  # what is found with normal noise
+    first |= {PEOPLE: 1.0} if target.counts else {}
+    parts += [Part(name, moves, 0.0) for name, moves in first.items()]
 
-    def found(distance: float, limits: float = 0.0) -> PrivacyLoss:
+    def found(distance: float, normal: Mapping[str, float]) -> PrivacyLoss:
         loss = laws.loss_of("laplace", distance, numbers)
-        return loss + shift_profile(limits) if limits else loss
+        spent = math.hypot(*(moves / normal[name] for name, moves in first.items()))
+        return loss + shift_profile(spent) if spent else loss
 
     if given is None:
-        spent = target.limits / target.limits_noise if target.limits else 0.0
+        normal = {LIMITS: target.limits_noise} if target.limits else {}
+        normal |= {PEOPLE: target.people_noise} if target.counts else {}
         start = 1.0 / (target.epsilon or 1e-3)
-        unit, _ = target.least_noise(lambda u: found(1.0 / u, spent), start=start)
+        unit, _ = target.least_noise(lambda u: found(1.0 / u, normal), start=start)
         given = {
             name: ratio * unit * move / shares[name] * ROUND_UP * ROUND_UP
             for name, move in moved.items()
         }
-        given |= {LIMITS: target.limits_noise} if target.limits else {}
+        given |= normal
     known = chosen_noise(given, parts)
     noise = {str(part.name): part.noise for part in known}
     # From the noise alone, so that whoever has only that finds the same loss.
     distance = math.fsum(move * ratio / noise[name] for name, move in moved.items())
-    return tuple(known), found(distance, target.limits / noise.get(LIMITS, math.inf))
+    return tuple(known), found(distance, noise)
 
 
 def _reason(best: Plan, rest: list[Plan], questions: list[Asked], target: Target) -> str:

@@ -78,6 +78,11 @@ class Target:
         return self.unit * self.limits / math.sqrt(LIMITS_SHARE) * ROUND_UP
 
     @property
+    def people_noise(self) -> float:
+        """The noise of the histogram of rows of a person where it has its share."""
+        return self.unit / math.sqrt(PEOPLE_SHARE) * ROUND_UP
+
+    @property
     def unit(self) -> float:
         """The noise on a number that one row moves by one."""
         assert self.epsilon is not None

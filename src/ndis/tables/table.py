@@ -380,7 +380,8 @@ class Table:
         rows, weighting = self.rows, self.rows.weighting
         assert weighting is not None
         assert weighting.person is not None
-        key = weighting.person, rows.columns if self.drop_missing else ()
+        named = tuple(filter(None, (weighting.person, weighting.level)))
+        key = named, rows.columns if self.drop_missing else ()
         if key not in self._people:
             if self.once:
                 raise ValueError(
@@ -390,12 +391,13 @@ class Table:
                 )
             request = self._request()
             if not self.drop_missing:  # whatever the other columns are
-                request = Request((weighting.person,), {weighting.person: TEXT}, 1)
+                request = Request(named, dict.fromkeys(named, TEXT), 1)
             self._people[key] = self._count_rows(request, PeoplePass(rows))
         return self._people[key]
 
     def _count_rows(self, request: Request, work: PeoplePass) -> PersonCounts:
-        if self._source.count is not None:
+        assert work.rows.weighting is not None
+        if self._source.count is not None and work.rows.weighting.level is None:
             return self._source.count(request, work)
         total = Counting()
         reading = self._source.read(request)

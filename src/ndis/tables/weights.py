@@ -54,6 +54,8 @@ class Weighting:
         Their public bound: larger ones are cut to it, and all are divided by it.
     counts : Lookup, optional
         How many records everybody has, once they have been counted.
+    level : str, optional
+        A column by which the records of each person are counted apart (see `count`).
 
     Examples
     --------
@@ -70,6 +72,7 @@ class Weighting:
     sample_weight: str | None = None
     max_weight: float | None = None
     counts: Lookup | None = field(default=None, repr=False, compare=False)
+    level: str | None = None
 
     def __post_init__(self) -> None:
         count("rows_per_person", self.rows_per_person)
@@ -85,12 +88,13 @@ class Weighting:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read for it."""
-        return tuple(name for name in (self.person, self.sample_weight) if name is not None)
+        named = (self.person, self.sample_weight, self.level)
+        return tuple(name for name in named if name is not None)
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
         """What these hold: ids are compared as they are written."""
-        kinds = {self.person: TEXT, self.sample_weight: NUMBER}
+        kinds = {self.person: TEXT, self.sample_weight: NUMBER, self.level: TEXT}
         return {name: kind for name, kind in kinds.items() if name is not None}
 
     def counted(self, counts: PersonCounts) -> Weighting:
@@ -98,12 +102,17 @@ class Weighting:
         return replace(self, counts=counts.lookup())
 
     def count(self, batch: Any) -> pa.Table:
-        """How many records of a batch each of its people has."""
+        """How many records of a batch each of its people has, of each level where there is one."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         assert self.person is not None
-        found = pc.value_counts(ids(self.person, batch.column(self.person)))
+        own = ids(self.person, batch.column(self.person))
+        if self.level is not None:
+            pairs = pa.table({"id": own, "level": ids(self.level, batch.column(self.level))})
+            counted = pairs.group_by(["id", "level"]).aggregate([([], "count_all")])
+            return counted.rename_columns(["id", "level", "n"])
+        found = pc.value_counts(own)
         return pa.table({"id": found.field("values"), "n": found.field("counts")})
 
     def of(self, batch: Any) -> Integers:
@@ -247,7 +256,7 @@ class PersonCounts:
     Parameters
     ----------
     table : pyarrow.Table, optional
-        Everybody's "id", and "n".
+        Everybody's "id", and "n"; with a "level" between them one line for each of theirs.
     """
 
     table: pa.Table | None = field(default=None, repr=False)
@@ -260,13 +269,14 @@ class PersonCounts:
         tables = [each for each in tables if each.num_rows]
         if not tables:
             return self
-        if len({each.schema.field("id").type for each in tables}) > 1:
+        keys = [name for name in tables[0].column_names if name != "n"]
+        if len({tuple(each.schema.field(key).type for key in keys) for each in tables}) > 1:
             raise ValueError(
                 "Expected ids of one type in the whole table, got several; write them as text, or "
                 "all of them as integers."
             )
-        summed = pa.concat_tables(tables).group_by("id").aggregate([("n", "sum")])
-        return PersonCounts(summed.select(["id", "n_sum"]).rename_columns(["id", "n"]))
+        summed = pa.concat_tables(tables).group_by(keys).aggregate([("n", "sum")])
+        return PersonCounts(summed.select([*keys, "n_sum"]).rename_columns([*keys, "n"]))
 
     def lookup(self) -> Lookup:
         """Those who have more than one record, to be found quickly."""
