@@ -9,7 +9,6 @@ bytes, is decided from the level alone. docs/proofs/summary.md has the proof.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
