@@ -55,9 +55,10 @@ def read(table: Table, name: str, rows: Rows, most: int) -> LevelCounts:
     """Count the levels of a column, in a pass of its own; of a person at most so many."""
     import pyarrow as pa
 
-    weighting, person = Weighting(name), None if table.weighting is None else table.weighting.person
-    if person is not None:
-        weighting = replace(table.weighting, sample_weight=None, max_weight=None, level=name)
+    weighting, given, person = Weighting(name), table.weighting, None
+    if given is not None and given.person is not None:
+        person = given.person
+        weighting = replace(given, sample_weight=None, max_weight=None, level=name)
     try:
         counted = table.weighed(weighting).with_rows(rows).count_people().table
     except ValueError as error:
@@ -83,8 +84,8 @@ def read(table: Table, name: str, rows: Rows, most: int) -> LevelCounts:
         return LevelCounts(names, counts[:-1], whole)
     names, place = _names(counted["level"])
     own = pa.concat_arrays(counted["id"].chunks).dictionary_encode().indices.to_numpy()
-    chosen, counts = _of_people(own, place, n, len(names), weighting.rows_per_person, most)
-    return LevelCounts(tuple(names[at] for at in chosen), counts, whole)
+    chosen, weights = _of_people(own, place, n, len(names), weighting.rows_per_person, most)
+    return LevelCounts(tuple(names[at] for at in chosen), weights, whole)
 
 
 def _names(column: Any) -> tuple[tuple[bytes, ...], Any]:
