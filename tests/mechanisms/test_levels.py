@@ -91,6 +91,14 @@ def test_whole_numbers_are_levels_too_and_the_file_says_the_same(tmp_path) -> No
     assert set(frame[frame["column"] == "code"]["level"]) == {"0", "1", "2"}
 
 
+def test_levels_and_limits_that_nobody_knows_are_found_together() -> None:
+    """Records kept while limits were found had no level, and every group came out empty."""
+    frame = made(limits={"cost": "private"}).fit(stays(20_000)).to_frame()
+    counts = frame[frame["statistic"] == "count"].set_index("ward")["estimate"]
+    assert abs(counts["heart"] - 12_000) < 400
+    assert abs(counts["lung"] - 7_000) < 400
+
+
 def test_nothing_found_is_no_group() -> None:
     frame = made(epsilon=0.01).fit(stays(50)).to_frame()
     assert set(frame["ward"]) == {""}

@@ -276,6 +276,9 @@ class Table:
         # What was seen with one recipe holds for all others that read the same records.
         if self._rows is not None and self._rows.drop_missing == view.drop_missing:
             view._past = self._past
+            # Records that were kept hold the places of levels in lists that are no longer these.
+            if self._rows.levels != rows.levels:
+                view._past = Past(self._past.seen)
         return view
 
     def complete(self) -> Table:
