@@ -62,7 +62,7 @@ bench: $(STAMPS)/dev  ## the benchmarks
 
 # Seeded checks that are too long for the tests; what they print is committed.
 EVIDENCE := fuzz_releases check_dense check_chi_square check_moments attack_neighbours check_sketches \
-    check_forgeries check_epsilon check_reading check_ledger
+    check_forgeries check_epsilon check_reading check_ledger check_people
 
 evidence: $(STAMPS)/dev  ## renew benchmarks/records: long seeded checks, with date and commit
 	@mkdir -p benchmarks/records

@@ -127,6 +127,11 @@ def test_a_person_in_many_groups_moves_no_more_than_a_row(method: str) -> None:
         assert 0.1 * claimed < max(pure, square) <= claimed * (1 + 1e-9)
 
 
+def test_the_rows_of_a_person_are_not_bought() -> None:
+    with pytest.raises(ValueError, match="number for rows_per_person of a summary"):
+        made(person="who", rows_per_person="private").plan()
+
+
 def test_groups_cost_nothing() -> None:
     few = made(levels={"ward": ["A"]}).calibrate()
     many = made(levels={"ward": [f"w{k}" for k in range(200)]}).calibrate()

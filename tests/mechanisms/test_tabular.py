@@ -4,6 +4,7 @@ import json
 import traceback
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 
-from attacks import replay, tables
-from attacks.cases import OF_TABLES, make
+from attacks import people, replay, tables
+from attacks.cases import make
+from attacks.people import REFUSING, TAKING
 from estimators import Case, parameters
 from ndis import (
     PrivateCovariance,
@@ -201,11 +203,6 @@ def test_labels_beside_what_is_not_in_memory_are_refused() -> None:
 
 # -- people --------------------------------------------------------------------------------------
 
-# Summaries say themselves why people are not protected by these.
-OTHERWISE = ("summary, replace", "summary, levels")
-TAKING = [case for case in OF_TABLES if case.make()._takes_weights() and case.name not in OTHERWISE]
-REFUSING = [case for case in OF_TABLES if not case.make()._takes_weights()]
-
 
 @pytest.mark.parametrize("m", [1, 2, 1000])
 @pytest.mark.parametrize("case", parameters(TAKING))
@@ -218,6 +215,15 @@ def test_a_person_is_not_seen_however_many_rows_they_have(case: Case, m: int) ->
     assert done.promise.relation == "person:who"
     assert "any one who, with all their rows, makes" in str(done.promise)
     assert done.certificate["parameters"]["person"] == "who"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", people.SOURCES)
+def test_people_in_hostile_tables_of_every_source(source: str, tmp_path: Path) -> None:
+    """Four of the tables of benchmarks/check_people.py in each; the same bits as in memory."""
+    first = 300 + 4 * [*people.SOURCES].index(source)
+    for seed in range(first, first + 4):
+        assert not people.check(seed, source, tmp_path).error
 
 
 def hostile(case: Case, m: int) -> tuple[Any, Any]:

@@ -273,6 +273,13 @@ def test_rows_that_are_left_out_count_for_nobody() -> None:
         summed(with_gaps, BOTH)
 
 
+def test_batches_of_which_nothing_is_left_are_read() -> None:
+    """Whether a batch has a row without a gap must not decide whether a table is refused."""
+    whole = pa.table({"who": ["x", "y"], "a": [0.5, None], "b": [1.0, 2.0], "w": [1.0, 1.0]})
+    cut = whole.slice(1).to_batches() + whole.slice(0, 1).to_batches()
+    assert same(summed(cut, BOTH, drop_missing=True), summed(whole[:1], BOTH))
+
+
 @pytest.mark.parametrize("m", [1, 2, 3, 7, 1000])
 def test_a_person_moves_sums_by_at_most_one_row(m: int) -> None:
     """Rows of any scale, in any place of the table, and all of one person's at the ends."""

@@ -106,7 +106,7 @@ class Batch:
             return
         order = np.argsort(self.weights, kind="stable")
         weights, first = np.unique(self.weights[order], return_index=True)
-        ends = [*first[1:].tolist(), len(order)]
+        ends = [*first.tolist(), len(order)][1:]  # none of no records
         ordered = [None if x is None else _taken(x, order) for x in (self.data, self.labels)]
         for weight, start, stop in zip(weights.tolist(), first.tolist(), ends, strict=True):
             if weight > 0:
@@ -131,7 +131,7 @@ def complete(data: Any, rows: Rows) -> Any:
         if name is not None and name not in rows.levels:
             kind = {**weighting.kinds, **rows.kinds}[name]
             values = numbers(name, data.column(name), rows.widths.get(name), kind)
-            kept &= np.isfinite(values.reshape(len(kept), -1)).all(axis=1)
+            kept &= np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
     return data if kept.all() else data.take(np.flatnonzero(kept))
 
 

@@ -1,0 +1,71 @@
+"""Hostile tables in every source, for every estimator that takes `person=`: does anybody show?
+
+    python benchmarks/check_people.py --n 1000
+
+Each table has a person of 1 to 1,000 rows, spread over its files and partitions. The estimator must
+ask for the same exact sums wherever the table lies; without the person, given the same answers, it
+must release the same numbers, and the two laws must be within the promise
+(tests/helpers/attacks/people.py). Every fiftieth table lies on Spark too. Then somebody with a
+million rows joins people with one.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/helpers"))
+
+import pytest
+
+from attacks import people
+from spark_sessions import spark_session
+
+SPARK_EVERY = 50
+
+
+def tell(found: list[people.Drawn], started: float) -> None:
+    for title, key in (("source", "source"), ("estimator", "case"), ("ids", "ids")):
+        counted = Counter(getattr(each, key) for each in found)
+        shown = ", ".join(f"{name} {n}" for name, n in sorted(counted.items()))
+        print(f"by {title}: {shown}")
+    refused = Counter(each.error for each in found if each.error)
+    for error, n in refused.items():
+        print(f"refused with and without the person, {n}: {error}")
+    rows = sorted(each.m for each in found)
+    print(f"rows of the person: {rows[0]} to {rows[-1]}, median {rows[len(rows) // 2]}")
+    worst = max(found, key=lambda each: each.delta)
+    print(f"largest delta of a pair at the promised epsilon, of 1e-6 promised: {worst.delta:.3g}")
+    pairs = len({(each.case, each.source) for each in found})
+    print(f"{len(found):,} checks, {pairs} pairs of estimator and source, none against the promise")
+    print(f"{time.monotonic() - started:.0f} s", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--n", type=int, default=1000, help="tables")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    wanted = parser.parse_args()
+    started, found, names = time.monotonic(), [], [*people.SOURCES]
+    seeds = range(wanted.first, wanted.first + wanted.n)
+    print(f"{wanted.n:,} tables", flush=True)
+    with tempfile.TemporaryDirectory() as place:
+        for seed in seeds:
+            source = names[sum(divmod(seed, len(people.TAKING))) % len(names)]  # each with each
+            with tempfile.TemporaryDirectory() as folder:
+                found.append(people.check(seed, source, Path(folder)))
+        (Path(place) / "executors").mkdir()
+        try:
+            with spark_session("local[2]", Path(place) / "executors") as session:
+                for seed in seeds[::SPARK_EVERY]:
+                    with tempfile.TemporaryDirectory() as folder:
+                        found.append(people.check(seed, "Spark", Path(folder), session=session))
+        except pytest.skip.Exception as reason:
+            print(f"not on Spark: {reason}")
+    tell(found, started)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""People with many rows, in hostile tables of every source: nobody shows, and bits are equal.
+
+A table is drawn: which estimator, how many rows the new person has, how ids are written, which rows
+have gaps, in which sources it lies and how it is cut there. The estimator runs on the table in
+memory; then in another source, where it must ask for the very same numbers; then, in that source,
+without the person, with the same answers (`attacks.replay`).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
+
+from attacks import replay, tables
+from attacks.cases import OF_TABLES, make
+from estimators import Case
+from ndis import PrivateSummary
+from ndis.tables import Table
+
+# Summaries say themselves why people are not protected by these.
+OTHERWISE = ("summary, replace", "summary, levels")
+TAKING = [case for case in OF_TABLES if case.make()._takes_weights() and case.name not in OTHERWISE]
+REFUSING = [case for case in OF_TABLES if not case.make()._takes_weights()]
+
+Parts = list[pa.Table]
+
+
+def _files(parts: Parts, folder: Path, write: Callable[[pa.Table, str], Any], end: str) -> str:
+    for index, part in enumerate(parts):
+        write(part, str(folder / f"{index:03}.{end}"))
+    return str(folder / f"*.{end}")
+
+
+def _parquet(parts: Parts, folder: Path) -> str:
+    return _files(parts, folder, partial(pa.parquet.write_table, row_group_size=64), "parquet")
+
+
+def _dictionaries(parts: Parts, folder: Path) -> list[pa.RecordBatch]:
+    """Batches whose dictionaries of ids differ."""
+    coded = [p.set_column(0, "who", p["who"].combine_chunks().dictionary_encode()) for p in parts]
+    return [batch for part in coded for batch in part.combine_chunks().to_batches()]
+
+
+def _polars(parts: Parts, folder: Path) -> Any:
+    import polars
+
+    return polars.concat([polars.from_arrow(part) for part in parts], rechunk=False)
+
+
+def _duckdb(parts: Parts, folder: Path) -> Any:
+    import duckdb
+
+    return duckdb.from_arrow(pa.concat_tables(parts))
+
+
+def _dask(parts: Parts, folder: Path) -> Any:
+    import dask.dataframe
+
+    frame = pa.concat_tables(parts).to_pandas()
+    return dask.dataframe.from_pandas(frame, npartitions=len(parts), sort=False)
+
+
+def _objects(parts: Parts, folder: Path) -> Any:
+    frame = pa.concat_tables(parts).to_pandas()
+    return frame.assign(who=frame.who.astype(object))
+
+
+def _spark(parts: Parts, folder: Path, session: Any) -> Any:
+    return session.read.parquet(str(Path(_parquet(parts, folder)).parent)).repartition(len(parts))
+
+
+SOURCES: dict[str, Callable[[Parts, Path], Any]] = {
+    "Arrow table": lambda parts, folder: pa.concat_tables(parts),
+    "Arrow batches": lambda parts, folder: [b for part in parts for b in part.to_batches()],
+    "dictionaries of ids": _dictionaries,
+    "pandas": lambda parts, folder: pa.concat_tables(parts).to_pandas(),
+    "pandas, objects": _objects,
+    "polars": _polars,
+    "polars, lazy": lambda parts, folder: _polars(parts, folder).lazy(),
+    "DuckDB": _duckdb,
+    "Parquet files": _parquet,
+    "Arrow files": lambda parts, folder: _files(parts, folder, pa.feather.write_feather, "arrow"),
+    "CSV files": lambda parts, folder: _files(parts, folder, pa.csv.write_csv, "csv"),
+    "Dask": _dask,
+}
+
+# How ids are written: also such that casting, trimming or a double would merge two people.
+IDS: dict[str, Callable[[int], Any]] = {
+    "text": lambda n: f"p{n}",
+    "digits": lambda n: "0" * (n % 3) + str(n // 3),
+    "alike": lambda n: "aA\u00e5\u0251"[n % 4] + "\u0301" * (n // 4 % 3) + "x" * (n // 12),
+    "integers": lambda n: n - 5,
+    "large integers": lambda n: 2**53 + n,
+}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What was drawn for a table, and what became of it."""
+
+    case: str
+    source: str
+    ids: str
+    m: int
+    rows_per_person: Any
+    delta: float
+    error: str
+
+
+def check(seed: int, source: str, folder: Path, case: Case | None = None, **more: Any) -> Drawn:
+    """One table in one source; raises `replay.Leak` if a person shows, or bits differ."""
+    rng = np.random.default_rng([33, seed])
+    case = TAKING[seed % len(TAKING)] if case is None else case
+    m = int(np.rint(np.exp(rng.uniform(0.0, np.log(1000.0)))))
+    written = str(rng.choice([*IDS]))
+    numbers = [1, 1, 2, 7, 1000, "private"]
+    of_summary = isinstance(case.make(), PrivateSummary)  # which names its columns, and buys no K
+    asked = {"person": "who", "rows_per_person": numbers[rng.integers(6 - of_summary)]}
+    (whole, *label), new = drawn(case, rng, m, IDS[written])
+    if rng.random() < 0.5:
+        whole = alike(whole, new)
+    if rng.random() < 0.3:
+        whole, asked = with_gaps(whole, rng), {**asked, "drop_missing": True}
+    if not of_summary:
+        asked["columns"] = [name for name in whole.column_names if name != "who"]
+    build = partial(make, case, **asked)
+    makers = SOURCES if not more else {**SOURCES, "Spark": partial(_spark, **more)}
+
+    def placed(name: str, table: pa.Table) -> tuple[Any, ...]:
+        ends = np.sort(rng.integers(0, len(table), rng.integers(0, 7)))
+        parts = [
+            table.slice(a, b - a) for a, b in zip([0, *ends], [*ends, len(table)], strict=True)
+        ]
+        own = Path(tempfile.mkdtemp(dir=folder))
+        return makers[name]([part for part in parts if len(part)], own), *label
+
+    first = replay.run(build(), (whole, *label))
+    there = replay.run(build(), placed(source, whole), first.questions)
+    require_equal(first, there)
+    others = whole.filter(pa.compute.not_equal(whole["who"], pa.scalar(new, whole["who"].type)))
+    replayed = replay.compare(build, placed(source, whole), placed(source, others))
+    return Drawn(
+        case.name, source, written, m, asked["rows_per_person"], replayed.delta, replayed.error
+    )
+
+
+def require_equal(first: replay.Run, there: replay.Run) -> None:
+    """Refuse a source whose exact sums differ from those of the table in memory."""
+    if first.error != there.error:
+        raise replay.Leak(f"one source was refused: {first.error!r}, {there.error!r}")
+    if len(first.questions) != len(there.questions):
+        raise replay.Leak(f"{len(first.questions)} and {len(there.questions)} questions")
+    for one, other in zip(first.questions, there.questions, strict=True):
+        if not np.array_equal(one.values, other.values):
+            raise replay.Leak(f"other exact values for {one.function}")
+
+
+def drawn(
+    case: Case, rng: np.random.Generator, m: int, write: Callable[[int], Any]
+) -> tuple[tuple[Any, ...], Any]:
+    """Arguments of `fit` with a person of m rows among others, and who that is."""
+    table, *more = case.data()
+    if isinstance(table, Table):
+        table = pa.Table.from_batches(list(table.records()))
+    names = case.make().columns if isinstance(table, np.ndarray) else None
+    (whole, *label), _ = tables.hostile_people((table, *more), rng, m, names)
+    who = whole["who"].to_pylist()
+    numbers = {name: n for n, name in enumerate(rng.permutation(sorted(set(who))).tolist())}
+    ids = pa.array([write(numbers[name]) for name in who])
+    whole = whole.drop_columns("who").add_column(0, "who", ids)
+    return (whole, *label), write(numbers["new"])
+
+
+def alike(table: pa.Table, person: Any) -> pa.Table:
+    """All rows of a person are as their first: together they move a sum as far as they can."""
+    places = np.arange(len(table))
+    own = np.array([who == person for who in table["who"].to_pylist()])
+    return table.take(np.where(own, places[own][0], places))
+
+
+def with_gaps(table: pa.Table, rng: np.random.Generator) -> pa.Table:
+    """Some numbers are missing, never those of somebody's first row."""
+    who = table["who"].to_pylist()
+    later = np.array([who.index(each) != place for place, each in enumerate(who)])
+    for place, name in enumerate(table.column_names):
+        if pa.types.is_floating(table.schema.field(name).type):
+            gone = later & (rng.random(len(who)) < 0.1)
+            values = pa.array(table[name].to_numpy(), mask=gone)
+            table = table.set_column(place, name, values)
+    return table
