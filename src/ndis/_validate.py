@@ -2,7 +2,9 @@
 
 Every check returns the validated value, so that it can be used in an assignment, and
 raises one sentence that says what was expected, what came, and what to do. Messages show
-parameters, which are public; they never show a figure computed from the data.
+parameters, which are public; they never show a figure computed from the data. An error carries
+the parameters that its sentence names (`naming`), so that a command line can write them as its
+options and a form can point at its fields.
 """
 
 from __future__ import annotations
@@ -10,17 +12,65 @@ from __future__ import annotations
 import math
 import numbers
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
+Told = TypeVar("Told", bound=BaseException)
+Value = TypeVar("Value")
+Rest = ParamSpec("Rest")
 
 
+def naming(error: Told, *parameters: str) -> Told:
+    """The error, carrying the parameters that its sentence names, as `error.parameters`.
+
+    Where one of these words stands in the sentence, alone or as ``name=value``, it must mean the
+    parameter: the command line writes an option there (`ndis.cli.console.complain`).
+    """
+    vars(error)["parameters"] = parameters
+    return error
+
+
+def wrong(*parameters: str, kind: type[Told] = ValueError) -> Callable[[str], Told]:  # type: ignore[assignment]
+    """What makes a sentence an error that carries these parameters.
+
+    Examples
+    --------
+    >>> from ndis._validate import wrong
+    >>> wrong("header")("Expected a header, got none; pass header=False.").parameters
+    ('header',)
+    """
+    return lambda sentence: naming(kind(sentence), *parameters)
+
+
+def parameters_of(error: BaseException) -> tuple[str, ...]:
+    """The parameters that an error names; none if it does not say."""
+    return tuple(getattr(error, "parameters", ()))
+
+
+def _naming_it(
+    check: Callable[Concatenate[str, Rest], Value],
+) -> Callable[Concatenate[str, Rest], Value]:
+    """The check, whose errors carry what was checked; of ``limits of 'age'`` that is limits."""
+
+    @wraps(check)
+    def checked(name: str, /, *args: Rest.args, **kwargs: Rest.kwargs) -> Value:
+        try:
+            return check(name, *args, **kwargs)
+        except (TypeError, ValueError) as error:
+            naming(error, *re.findall(r"^\w+", name))
+            raise
+
+    return checked
+
+
+@_naming_it
 def real(name: str, value: Any) -> float:
     """Return `value` as a finite float."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
@@ -33,6 +83,7 @@ def real(name: str, value: Any) -> float:
     return result
 
 
+@_naming_it
 def positive(name: str, value: Any) -> float:
     """Return `value` as a float > 0."""
     result = real(name, value)
@@ -41,6 +92,7 @@ def positive(name: str, value: Any) -> float:
     return result
 
 
+@_naming_it
 def non_negative(name: str, value: Any) -> float:
     """Return `value` as a float >= 0."""
     result = real(name, value)
@@ -49,6 +101,7 @@ def non_negative(name: str, value: Any) -> float:
     return result
 
 
+@_naming_it
 def probability(name: str, value: Any) -> float:
     """Return `value` as a float in the open interval (0, 1)."""
     result = real(name, value)
@@ -59,6 +112,7 @@ def probability(name: str, value: Any) -> float:
     return result
 
 
+@_naming_it
 def count(name: str, value: Any, least: int = 1) -> int:
     """Return `value` as an int >= `least`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
@@ -71,6 +125,7 @@ def count(name: str, value: Any, least: int = 1) -> int:
     return result
 
 
+@_naming_it
 def one_of(name: str, value: Any, options: Iterable[str]) -> str:
     """Return `value` if it is one of `options`."""
     known = list(options)
@@ -80,6 +135,7 @@ def one_of(name: str, value: Any, options: Iterable[str]) -> str:
     return str(value)
 
 
+@_naming_it
 def floats(name: str, value: ArrayLike, shape: tuple[int | None, ...] | None = None) -> FloatArray:
     """Return `value` as a float64 array of finite numbers, of this shape if given; None is any."""
     try:
@@ -102,6 +158,7 @@ def floats(name: str, value: ArrayLike, shape: tuple[int | None, ...] | None = N
     return result
 
 
+@_naming_it
 def floats_within(
     name: str, value: ArrayLike, low: float, high: float, *, closed: bool = True
 ) -> FloatArray:

@@ -3,12 +3,14 @@
 import errno
 import json
 import math
+import re
 
 import pytest
 
 from commands import call
+from ndis._validate import positive, wrong
 from ndis.cli import main
-from ndis.cli.console import ExitCode, complain, print_json
+from ndis.cli.console import ExitCode, complain, known_as, print_json
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,47 @@ def test_pythons_own_errors_become_sentences(
 ) -> None:
     assert complain(error) == ExitCode.WRONG_CALL
     assert capsys.readouterr().err == f"ndis: {told}\n"
+
+
+FLAGS = {
+    "header": "--header",
+    "names": "--names",
+    "data_norm": "--data-norm",
+    "units": "--units",
+    "dates": "--dates",
+    "delimiter": "--delimiter",
+}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "parameters", "told"),
+    [
+        ("pass header=False and names.", ("header", "names"), "pass --no-header and --names."),
+        ("pass header=True.", ("header",), "pass --header."),
+        ("pass delimiter=';'.", ("delimiter",), "pass --delimiter ';'."),
+        ("pass units=['EUR', '%'].", ("units",), "pass --units EUR,%."),
+        ("as dates={'a': '%d.%m.%Y'}.", ("dates",), "as --dates a=%d.%m.%Y."),
+        ("got data_norm=-1.5; raise it.", ("data_norm",), "got --data-norm -1.5; raise it."),
+        ("got data_norm=None; pass it.", ("data_norm",), "got no --data-norm; pass it."),
+        ("column 'names' is not there.", ("names",), "column 'names' is not there."),
+        ("Expected names, got header=1.", (), "Expected names, got header=1."),
+        ("got noise_scale=1.", ("noise_scale",), "got noise_scale=1."),
+    ],
+)
+def test_parameters_that_an_error_names_are_told_as_options(
+    sentence: str, parameters: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)) as raised, known_as(FLAGS):
+        raise wrong(*parameters)(sentence)
+    assert complain(raised.value) == ExitCode.WRONG_CALL
+    assert capsys.readouterr().err == f"ndis: {told}\n"
+
+
+def test_a_check_names_what_it_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="data_norm=-1") as raised, known_as(FLAGS):
+        positive("data_norm", -1)
+    complain(raised.value)
+    assert "Expected --data-norm > 0, got --data-norm -1.0;" in capsys.readouterr().err
 
 
 def test_interruption_has_its_own_exit_code(

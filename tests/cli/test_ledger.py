@@ -157,7 +157,7 @@ def test_a_plan_is_filled_from_the_command_line(
 @pytest.mark.parametrize(
     ("budget", "words", "remedy"),
     [
-        ({}, ("--seed", "1"), "leave out --seed, or use a ledger started with --accept seeded"),
+        ({}, ("--seed", "1"), "leave out --seed, or use a ledger made with --accept seeded"),
         ({}, ("--relation", "add-remove"), "pass another --relation, or use another ledger"),
         ({"mode": "plan"}, (), "fill it with `ndis ledger plan`"),
     ],
@@ -181,7 +181,7 @@ def test_errors_name_options(
     assert code == ExitCode.WRONG_CALL
     assert remedy in err
     assert err.removeprefix("ndis: columns read: count\n").count("\n") == 1
-    assert "`" not in err.replace("`ndis ledger plan`", "")
+    assert "=" not in err
 
 
 def test_a_folder_that_cannot_be_written_is_said(
@@ -261,5 +261,5 @@ def test_another_version_is_not_checkable(capsys: pytest.CaptureFixture[str], pa
 def test_a_missing_ledger_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = call(capsys, "ledger", "show", "nowhere")
     assert code == ExitCode.WRONG_CALL
-    assert "start one with `ndis ledger init`" in err
+    assert "make one with `ndis ledger init`" in err
     assert not Path("nowhere").exists()

@@ -23,7 +23,7 @@ def test_opening_needs_no_parameters(ledger: Ledger) -> None:
 
 
 def test_opening_makes_nothing(address: Address) -> None:
-    with pytest.raises(FileNotFoundError, match=r"found none; make one with `Ledger\.create`"):
+    with pytest.raises(FileNotFoundError, match=r"found none; make one with `ndis ledger init`"):
         Ledger(address)
     with Ledger.create(address, EPSILON, DELTA, "replace") as ledger:
         assert ledger.history() == []
@@ -31,7 +31,7 @@ def test_opening_makes_nothing(address: Address) -> None:
 
 def test_creating_adopts_nothing(ledger: Ledger) -> None:
     ledger.spend(shift(0.1), "first")
-    with pytest.raises(FileExistsError, match="which exists; open it with `Ledger`"):
+    with pytest.raises(FileExistsError, match="which exists; choose another"):
         Ledger.create(ledger.path, EPSILON, DELTA, "add-remove")
     assert ledger.verify() == 1
 

@@ -58,7 +58,7 @@ def test_a_plan_adds_up_exactly_and_is_kept(planned: Ledger) -> None:
     noise = least_noise(lambda s: QuadraticLoss.from_shift(1 / s), EPSILON, DELTA)
     size = 1 / noise
     releases = [shift(0.6 * size), shift(0.8 * (1 - 1e-12) * size)]
-    with pytest.raises(ValueError, match="call `plan`"):
+    with pytest.raises(ValueError, match="fill it with `ndis ledger plan`"):
         planned.spend(releases[0], "too early")
     planned.plan(releases)
     assert planned.remaining().epsilon == pytest.approx(EPSILON, rel=1e-6)

@@ -307,7 +307,7 @@ FAULTS = {
     "too few values": (b"a,b\n1,2\n3\n", "Line 3 of .* has 1 values where the first has 2"),
     "decimal comma": (b"a,b\n1,5,2\n", "Line 2 of .* has 3 values"),
     "binary": (b"\x00\x01\x02\xff\xfe\n\x00\n", "holds binary data, not text"),
-    "latin-1 name": ("a,größe\n1,2\n".encode("latin-1"), "not written in utf8; pass its encoding"),
+    "latin-1 name": ("a,größe\n1,2\n".encode("latin-1"), "not written in utf8; pass what it is"),
     "semicolons": (b"a;b\n1;2\n", "if that separates its columns, pass delimiter=';'"),
     "tabs": (b"a\tb\n1\t2\n", r"pass delimiter='\\t'"),
 }

@@ -1,19 +1,22 @@
 """What all commands share: exit codes, the ``--json`` option, tables, errors as sentences."""
 
+import ast
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ndis._validate import not_installed, printable, require_folder, without_secrets
+from ndis._validate import not_installed, parameters_of, printable, require_folder, without_secrets
 from ndis.cli.mistakes import ClickException, sentence
 
 if TYPE_CHECKING:
@@ -43,30 +46,8 @@ class CtrlC(Exception):
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 _FORESEEN = (ValueError, TypeError, OSError, ImportError, LookupError)
-# What errors call by its Python name, as a user of the command line knows it.
-_IN_OPTIONS = {
-    r"make one with `Ledger\.create`": "start one with `ndis ledger init`",
-    r"open it with `Ledger`, or choose another": "choose another",
-    r"create it with accept=\['(\w+)'\]": r"start it with --accept \1",
-    r"made with accept=\['(\w+)'\]": r"started with --accept \1",
-    r"leave random_state unset": "leave out --seed",
-    r"convert it \(such as with `to_replace`\), or use": "pass another --relation, or use",
-    r"call `plan` with all guarantees": "fill it with `ndis ledger plan`",
-    r"header=False and names\b": "--no-header and --names",
-    r"\bpass debias=False": "pass --no-debias",
-    r"\b(header|drop_missing)=True": r"--\1",
-    r"\b(header|drop_missing)=False": r"--no-\1",
-    r"\b(delimiter|encoding)=('[^']*')": r"--\1 \2",
-    r"\bdecimal=','": "--decimal ,",
-    r"\bpass units, such as units=\['EUR'\]": "pass --units, such as --units EUR",
-    r"\bpass dates with its format, such as dates=\{'day': '([^']*)'\}": r"pass --dates NAME=\1",
-    r"\bin columns or limits\b": "with --columns or --limits",
-    r"\bpass limits\b": "pass --limits",
-    r"\bamong columns\b": "among --columns",
-    r"\blist its levels( in levels)?": "list its levels with --levels",
-    r"\bpass the delimiter\b": "pass the --delimiter",
-    r"\b(data_norm|label_bound|label_limits|n_components|n_rows|max_rows|n_rounds)\b(?!=)": r"--\1",
-}
+# A value of a parameter, as errors write it.
+_VALUE = r"""\[[^]]*\]|\{[^}]*\}|'[^']*'|"[^"]*"|-?\w[\w.+-]*(?<![.+-])"""
 _SHOWN = {"debug": False}
 _PICTURES = (".png", ".svg", ".pdf")
 
@@ -112,11 +93,39 @@ def _told(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"Expected JSON, got something else ({error}); correct the file."
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    for python, option in _IN_OPTIONS.items():
-        text = re.sub(python, option, text)
-    text = re.sub(r"--[a-z_]+", lambda flag: flag[0].replace("_", "-"), text)
+    flags = getattr(error, "flags", {})
+    for name in flags.keys() & {*parameters_of(error)}:
+        # Not where it is quoted: a column may have this name, too.
+        meant = rf"(?<![\w'\"`.-]){name}\b(?:=({_VALUE}))?(?!['\"])"
+        text = re.sub(meant, partial(_in_options, flags[name]), text)
     notes = getattr(error, "__notes__", [])
     return " ".join(" ".join([text, *notes]).split()) or type(error).__name__
+
+
+def _in_options(flag: str, found: re.Match[str]) -> str:
+    """A parameter of a sentence as it is typed; ``header=False`` is ``--no-header``."""
+    try:
+        value = ast.literal_eval(found[1] or "True")
+    except (ValueError, SyntaxError):  # a word
+        return f"{flag} {found[1]}"
+    if value is None:
+        return f"no {flag}"
+    if isinstance(value, bool):
+        return flag if value else f"--no-{flag[2:]}"
+    if isinstance(value, dict):
+        value = [f"{name}={each}" for name, each in value.items()]
+    words = map(str, value if isinstance(value, list) else [value])
+    return f"{flag} {shlex.quote(','.join(words))}"
+
+
+@contextmanager
+def known_as(flags: Mapping[str, str]) -> Iterator[None]:
+    """Parameters that an error inside names are options of these names."""
+    try:
+        yield
+    except Exception as error:
+        vars(error).setdefault("flags", flags)
+        raise
 
 
 def _say(words: str, code: ExitCode) -> ExitCode:

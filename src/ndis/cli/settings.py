@@ -23,7 +23,7 @@ import typer
 from typer.core import TyperCommand
 
 from ndis._validate import installed, read_text
-from ndis.cli.console import deliver, drawable
+from ndis.cli.console import deliver, drawable, known_as
 from ndis.cli.mistakes import Commands, missing
 
 Values = Mapping[str, Any]
@@ -266,6 +266,8 @@ SHARED = {
     "source": ("INPUT", "Parquet, Arrow, CSV, TSV or xlsx file, folder, pattern or address."),
 }
 CHECKS = {"plot": drawable}
+# Parameters that errors name, and options that are called otherwise or belong to `ndis ledger`.
+_ELSEWHERE = {"random_state": "--seed", "accept": "--accept"}
 
 
 def described(documented: Any) -> dict[str, tuple[str, str]]:
@@ -406,7 +408,13 @@ def as_command(
     asked = [arguments.get(each.name, each.name) for each in own if each.default is each.empty]
     starred = (*needed, *asked)
 
+    flags = _ELSEWHERE | {each: _form_flag(each) for each in (*mine, *further)}
+
     def run(**typed: Any) -> None:
+        with known_as(flags):
+            answer(**typed)
+
+    def answer(**typed: Any) -> None:
         given = read_settings(typed, mine, None)
         for which in CHECKS.keys() & given:
             CHECKS[which](given[which])

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ndis import _validate
+from ndis._validate import wrong
 from ndis.guarantee import BASES, Guarantee, NeighbourRelation
 from ndis.ledger.chain import Chain, Event
 from ndis.ledger.filter import Filter
@@ -312,24 +313,23 @@ class Ledger:
         if self.relation.person is not None and guarantee.relation.person is None:
             self._check_rows(guarantee)
         elif guarantee.relation != self.relation:
-            raise ValueError(
+            raise wrong("relation")(
                 f"Expected a guarantee for {self.relation}, as this ledger counts, got one for "
-                f"{guarantee.relation}; convert it (such as with `to_replace`), or use another "
-                "ledger."
+                f"{guarantee.relation}; pass another relation, or use another ledger."
             )
         if guarantee.basis == "refuted":
             raise ValueError(
                 "Expected a guarantee that holds, got a refuted claim; a ledger never counts one."
             )
         if guarantee.basis != "proven" and guarantee.basis not in self.accept:
-            raise ValueError(
+            raise wrong("accept")(
                 f"Expected a proven guarantee, got a {guarantee.basis} one; use a ledger made "
                 f"with accept=[{guarantee.basis!r}] to count it all the same."
             )
         if not guarantee.private and "seeded" not in self.accept:
-            raise ValueError(
-                "Expected noise that nobody can repeat, got private=False; leave random_state "
-                "unset, or use a ledger made with accept=['seeded']."
+            raise wrong("random_state", "accept")(
+                "Expected noise that nobody can repeat, got some from a seed; leave out "
+                "random_state, or use a ledger made with accept=['seeded']."
             )
 
     def _check_rows(self, guarantee: Guarantee) -> None:
@@ -344,7 +344,7 @@ class Ledger:
             )
         else:
             return
-        raise ValueError(
+        raise wrong("person", "accept")(
             f"Expected a guarantee for any one {person}, with all their rows, as this ledger "
             f"counts, got one for {guarantee.relation}; {wanted}."
         )

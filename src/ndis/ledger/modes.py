@@ -265,7 +265,8 @@ class Planned(_Rules):
         """The rest of the plan, if the release is in it."""
         if "left" not in state:
             raise Refused(
-                "Expected a ledger with a plan, got one without; call `plan` with all guarantees."
+                "Expected a ledger with a plan, got one without; fill it with `ndis ledger plan` "
+                "or `Ledger.plan`."
             )
         left: Counter[str] = Counter(state["left"])
         return {"left": dict(left - Counter([cost]))} if left[cost] else None

@@ -124,14 +124,14 @@ class Storage(ABC):
     def missing(self) -> FileNotFoundError:
         """The error where there is no ledger."""
         return FileNotFoundError(
-            f"Expected a ledger at {self.name}, found none; make one with `Ledger.create`."
+            f"Expected a ledger at {self.name}, found none; make one with `ndis ledger init` or "
+            "`Ledger.create`."
         )
 
     def taken(self) -> FileExistsError:
         """The error where a new ledger cannot be, since something is there."""
         return FileExistsError(
-            f"Expected a new place for the ledger, got {self.name}, which exists; open it with "
-            "`Ledger`, or choose another."
+            f"Expected a new place for the ledger, got {self.name}, which exists; choose another."
         )
 
     def failed(self, why: Any) -> OSError:

@@ -23,6 +23,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ndis import _validate
+from ndis._validate import wrong
 from ndis.guarantee import Guarantee
 from ndis.mechanisms.plugins import methods_of
 from ndis.mechanisms.run import Forecast, Method, Plan, Run, noise_forecast
@@ -291,5 +292,5 @@ def _require_names(
 
 def _asked(name: str, value: Any) -> Any:
     if value is None:
-        raise ValueError(f"Expected {name}, got none; say what is to be promised.")
+        raise wrong(name)(f"Expected {name}, got none; say what is to be promised.")
     return value

@@ -14,7 +14,7 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.validation import check_is_fitted
 
 from ndis import _validate
-from ndis._validate import FloatArray
+from ndis._validate import FloatArray, wrong
 from ndis.mechanisms import counts_newton
 from ndis.mechanisms.counts_newton import LogDescent, LogScales, LogSetting
 from ndis.mechanisms.intervals import COVERED, Intervals
@@ -332,7 +332,7 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
         """The public limits of the label."""
         told = (self._label_limits([label]) or {}).get(label)
         if told is None or isinstance(told, str):
-            raise ValueError(
+            raise wrong("label_limits")(
                 f"Expected public limits of the label, got {told}; pass label_limits, its least "
                 "and largest value, or name it in limits."
             )

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ndis import _validate
-from ndis._validate import FloatArray
+from ndis._validate import FloatArray, wrong
 from ndis.calibration import ROUND_UP, shift_profile
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss
@@ -456,7 +456,7 @@ class PrivateGraph(PrivateEstimator):
         b = np.subtract(*masks(self._labels, [[u], [v]]).astype(np.float64))
         freedom = r - n + 2
         if not debias and freedom <= 4:
-            raise ValueError(
+            raise wrong("n_components")(
                 f"Expected n_components > {n + 2}, two more than nodes, got {r}; release more "
                 "components."
             )
@@ -466,7 +466,7 @@ class PrivateGraph(PrivateEstimator):
         try:
             root = np.linalg.cholesky(matrix)
         except np.linalg.LinAlgError:
-            raise ValueError(
+            raise wrong("debias")(
                 "Expected a graph that stands out from the noise, got a sketch in which it does "
                 "not; pass debias=False, or release a larger sketch."
             ) from None

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ndis import _validate
-from ndis._validate import FloatArray
+from ndis._validate import FloatArray, wrong
 from ndis.calibration import ROUND_UP
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import QuadraticLoss
@@ -489,7 +489,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
     def _plan(self, rows: Rows) -> Plan:
         d = len(rows.features.names)
         if self.n_components is not None and _validate.count("n_components", self.n_components) > d:
-            raise ValueError(
+            raise wrong("n_components")(
                 f"Expected n_components <= {d} columns, got {self.n_components}; ask for fewer."
             )
         reason = "Components are those of a matrix of second moments with noise"

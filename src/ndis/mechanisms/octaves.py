@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis._validate import FloatArray
+from ndis._validate import FloatArray, wrong
 from ndis.mechanisms.run import Arrays, Method, Plan
 from ndis.mechanisms.target import LIMITS
 from ndis.randomness import add_noise
@@ -72,7 +72,7 @@ class FindingLimits(Method):
     def _study(self, data: Table, plan: Plan) -> ExactSum:
         model = self.model
         if data.once and model._reads_again:
-            raise ValueError(
+            raise wrong("limits")(
                 'Expected a table that can be read twice for limits="private", got one that can '
                 "be read only once; write it to a file first, or pass limits."
             )

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ndis import _validate
-from ndis._validate import FloatArray
+from ndis._validate import FloatArray, wrong
 from ndis.mechanisms.intervals import Intervals
 from ndis.mechanisms.kernels import (
     default_kernel,
@@ -324,7 +324,7 @@ class PrivateGaussianProcess(Regressor, TableEstimator):
     def _with_label(self, features: Columns, label: str) -> Rows:
         limits = self._label_limits([label])
         if limits is None:
-            raise ValueError(
+            raise wrong("label_limits")(
                 "Expected label_limits, the public least and largest label, got None; take them "
                 "from what the label means, not from the data."
             )
@@ -338,7 +338,7 @@ class PrivateGaussianProcess(Regressor, TableEstimator):
 
     def _limits_of(self, names: Sequence[str], labels: Sequence[str] = ()) -> Any:
         if self.limits is None:
-            raise ValueError(
+            raise wrong("limits")(
                 "Expected limits, the public least and largest value of every feature, got None; "
                 "take them from what the columns mean, not from the data."
             )

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ndis import _validate
-from ndis._validate import FloatArray
+from ndis._validate import FloatArray, wrong
 from ndis.loss import QuadraticLoss
 from ndis.mechanisms.center import count_noise, count_of
 from ndis.mechanisms.intervals import COVERED, Intervals
@@ -524,7 +524,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         limits = self._label_limits(names)
         if (limits is None) == (self.label_bound is None):
             what = "none" if limits is None else "both"
-            raise ValueError(
+            raise wrong("label_limits", "label_bound")(
                 f"Expected limits of the label or label_bound, got {what}; pass label_limits, its "
                 "least and largest value (or name it in limits), or label_bound; for a label that "
                 "is text use a logistic regression."

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis import _validate
-from ndis._validate import FloatArray
+from ndis._validate import FloatArray, wrong
 from ndis.release import Release
 from ndis.tables import GRID_NORM, Columns
 
@@ -221,7 +221,7 @@ class Sketch:
         A = A / np.outer(unit, unit)
         G = A - self._noise() / np.outer(unit, unit) if debias else A
         if float(np.linalg.eigvalsh(G[np.ix_(X, X)])[0]) <= 0:
-            raise ValueError(
+            raise wrong("debias")(
                 "Expected features that stand out from the noise, got a sketch in which they do "
                 "not; pass debias=False, leave columns out, or release a larger sketch."
             )

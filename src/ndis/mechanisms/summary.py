@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ndis import _validate
-from ndis._validate import FloatArray
+from ndis._validate import FloatArray, wrong
 from ndis.calibration import ROUND_UP, shift_profile
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss
@@ -212,7 +212,7 @@ class PrivateSummary(TableEstimator):
     @property
     def _by(self) -> list[str]:
         if isinstance(self.by, str):
-            raise TypeError(
+            raise wrong("by", kind=TypeError)(
                 f"Expected by to be a list of columns, got the string {self.by!r}; pass "
                 f"[{self.by!r}]."
             )
@@ -250,7 +250,7 @@ class PrivateSummary(TableEstimator):
         numbers = [name for name in names if name not in known]
         limits = self._limits_of(numbers) if numbers or isinstance(self.limits, Mapping) else None
         if numbers and limits is None:
-            raise ValueError(
+            raise wrong("limits")(
                 f"Expected limits of {', '.join(map(repr, numbers))}, got none; pass the least and "
                 'largest value of each, or limits="private".'
             )

@@ -18,6 +18,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ndis import _validate
+from ndis._validate import wrong
 from ndis.mechanisms import octaves, people
 from ndis.mechanisms.base import PrivateEstimator, validated
 from ndis.mechanisms.plugins import method_named
@@ -235,7 +236,7 @@ class TableEstimator(PrivateEstimator):
                 "each person first (the mean of their rows), or use another method."
             )
         if self.n_rows is not None:
-            raise ValueError(
+            raise wrong("n_rows")(
                 f"Expected no public number of rows where rows have weights, got n_rows="
                 f"{self.n_rows}; leave it out, and the total weight is released with noise."
             )
@@ -353,7 +354,7 @@ class TableEstimator(PrivateEstimator):
             for name in names:
                 if name not in table.columns:
                     where = "columns" if self.columns is not None else "the table"
-                    raise ValueError(
+                    raise wrong("columns")(
                         f"Expected the label among {where}, got {name!r}, which is not there; "
                         f"add it, or name one of {', '.join(map(repr, table.columns))}."
                     )
@@ -517,7 +518,7 @@ class TableEstimator(PrivateEstimator):
         if (most := getattr(self, "max_rows", None)) is not None:
             require_rows(n_rows, most)
         if self.n_rows is not None and n_rows != _validate.count("n_rows", self.n_rows):
-            raise ValueError(
+            raise wrong("n_rows")(
                 f"Expected a table of {self.n_rows} rows, as declared public, got another number; "
                 "correct n_rows, or leave it out to keep it private."
             )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ndis import _validate
+from ndis._validate import wrong
 from ndis.calibration import ROUND_UP, least_noise, noise_multiplier, shift_profile
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.loss import PrivacyLoss
@@ -141,7 +142,7 @@ class Target:
         kind = NeighbourRelation(relation)
         if self.person is not None:
             if kind is not NeighbourRelation.ADD_REMOVE:
-                raise ValueError(
+                raise wrong("relation", "person")(
                     f"Expected the relation add-remove together with person, got {kind}; leave "
                     "one of them out."
                 )
@@ -255,7 +256,7 @@ def chosen_noise(given: Noise, parts: Collection[Part]) -> list[Part]:
 def require_rows(n_rows: int, max_rows: int) -> None:
     """Refuse a table that is longer than was declared."""
     if n_rows > max_rows:
-        raise ValueError(
+        raise wrong("max_rows")(
             f"Expected at most max_rows={max_rows} rows, as declared public, got more; "
             "raise max_rows, or hand over fewer rows."
         )

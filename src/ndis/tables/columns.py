@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ndis._validate import FloatArray, positive
+from ndis._validate import FloatArray, positive, wrong
 from ndis.tables.arrays import beside, namespace
 from ndis.tables.exact import GRID_NORM
 from ndis.tables.grid import GIANT, Grid, shortened, whole
@@ -105,7 +105,7 @@ class Columns:
         box = self._box_norm()
         if self.norm is None:
             if box is None:
-                raise ValueError(
+                raise wrong("limits", "data_norm")(
                     "Expected a public bound on the rows, got none; pass limits, the least and "
                     "largest value of every column, or data_norm, a bound on the norm of a row."
                 )
@@ -206,13 +206,13 @@ class Columns:
         wanted = {name: None for name in self.columns if name not in self.levels}
         missing = [name for name in wanted if name not in limits]
         if missing:
-            raise ValueError(
+            raise wrong("limits")(
                 f"Expected limits of every column, got none for {_listed(missing)}; "
                 "add their least and largest values, or leave these columns out."
             )
         for name in limits:
             if name not in wanted:
-                raise ValueError(
+                raise wrong("limits")(
                     f"Expected limits of numeric columns that are read, got {name!r}; columns "
                     "with levels need none."
                 )
@@ -329,12 +329,12 @@ def _pair(name: str, limits: Any, centered: bool) -> tuple[float, float]:
     try:
         low, high = map(_as_number, limits)
     except (TypeError, ValueError):
-        raise ValueError(
+        raise wrong("limits")(
             f"Expected limits of {name!r} to be a pair (low, high), got {limits!r}; "
             "pass the least and the largest value it can have."
         ) from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(
+        raise wrong("limits")(
             f"Expected limits of {name!r} to be finite with low < high, got ({low:g}, {high:g}); "
             "pass the least and the largest value it can have."
         )
@@ -376,13 +376,13 @@ def known_levels(levels: Any) -> dict[str, tuple[Any, ...]]:
     if not levels:
         return {}
     if not isinstance(levels, Mapping):
-        raise TypeError(
+        raise wrong("levels", kind=TypeError)(
             f"Expected levels to be a dict of columns and their levels, got {levels!r}; pass "
             '{"column": ["a", "b"]}.'
         )
     for name, known in levels.items():
         if isinstance(known, str | bytes | Mapping | Set) or not isinstance(known, Iterable):
-            raise TypeError(
+            raise wrong("levels", kind=TypeError)(
                 f"Expected levels of column {name!r} to be a list, got {known!r}; list the levels "
                 "that are public."
             )
@@ -392,12 +392,11 @@ def known_levels(levels: Any) -> dict[str, tuple[Any, ...]]:
 def _check_levels(levels: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> None:
     for name, known in levels.items():
         if name not in columns:
-            raise ValueError(
-                f"Expected levels for columns of the table, got levels for {name!r}; "
-                "name it in columns too."
+            raise wrong("levels", "columns")(
+                f"Expected levels of what is read, got levels of {name!r}; name it in columns too."
             )
         if not known or len(set(known)) < len(known):
-            raise ValueError(
+            raise wrong("levels")(
                 f"Expected distinct levels of column {name!r}, got {list(known)!r}; "
                 "list each level once."
             )

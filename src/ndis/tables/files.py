@@ -24,7 +24,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from ndis._validate import installed, without_secrets
+from ndis._validate import installed, without_secrets, wrong
 from ndis.tables.sources import Request, Source, arrow_source, open_parquet
 from ndis.tables.text import NotNumbers, TextFormat, parsed, parsed_numbers
 from ndis.tables.values import Records
@@ -325,9 +325,9 @@ def _reading(file: Any) -> Iterator[None]:
     except IsADirectoryError:
         raise OSError(f"Expected a file, got the folder {name}; check the path.") from None
     except UnicodeError:
-        raise ValueError(
-            f"File {name} is not written in the encoding expected; pass its encoding, such as "
-            "encoding='latin-1', or check that it is a text file."
+        raise wrong("encoding")(
+            f"File {name} is not written in the alphabet expected; pass the right one, such "
+            "as encoding='latin-1', or check that it is a text file."
         ) from None
     except (OSError, pa.ArrowException) as error:
         raise OSError(
@@ -412,7 +412,7 @@ def _open_text(handle: _Handle, written: TextFormat) -> Source:
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise explained(error) from None
     if len(names) == 1 and (other := re.search(r"[;\t|]", names[0])):
-        raise ValueError(
+        raise wrong("delimiter")(
             f"File {str(handle.file)!r} has one column, whose name holds {other[0]!r}; "
             f"if that separates its columns, pass delimiter={other[0]!r}."
         )
@@ -485,9 +485,9 @@ def _explain(
             "with a line for each record, and that every quotation mark is closed."
         )
     if isinstance(error, UnicodeError) or "UTF8" in said:
-        return ValueError(
-            f"File {name} is not written in {written.encoding}; pass its encoding, such as "
-            "encoding='latin-1'."
+        return wrong("encoding")(
+            f"File {name} is not written in {written.encoding}; pass what it is written in, "
+            "such as encoding='latin-1'."
         )
     lines = text.reader(
         io.TextIOWrapper(stream(), encoding=written.encoding, errors="replace", newline=""),
@@ -500,15 +500,15 @@ def _explain(
             continue
         width = len(line) if width is None else width
         if column is None and len(line) != width:
-            return ValueError(
+            return wrong("delimiter")(
                 f"Line {lines.line_num} of {name} has {len(line)} values where the first has "
                 f"{width}; mend that line, or pass the delimiter that separates values."
             )
         if column is not None and lines.line_num > 1 and not _reads(line[int(column[1])], written):
-            return ValueError(
+            return wrong("levels")(
                 f"Line {lines.line_num} of {name} holds text in column number "
                 f"{int(column[1]) + 1} where earlier lines hold numbers; mend it, leave the "
-                "column out, or list its levels in levels."
+                "column out, or pass its levels."
             )
     return ValueError(f"File {name} cannot be read as a table ({said.splitlines()[0]}); check it.")
 

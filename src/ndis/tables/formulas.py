@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ndis._validate import FloatArray, installed
+from ndis._validate import FloatArray, installed, wrong
 from ndis.tables.sources import Request, Source
 from ndis.tables.values import NUMBER, Kind, Records, level_positions, numbers, present
 
@@ -368,15 +368,15 @@ class _Reader:
         """The name of the column that a call is of."""
         first = call.args[0] if call.args else None
         if not isinstance(first, ast.Name) or (alone and (call.args[1:] or call.keywords)):
-            raise ValueError(
+            raise wrong("levels")(
                 f"Expected the name of one column, got {ast.unparse(call)}; write C(sector) and "
-                "list its levels in levels."
+                "pass its levels."
             )
         return first.id
 
     def _levels(self, text: str, name: str, reduced: bool) -> Factor:
         if name not in self.levels:
-            raise ValueError(
+            raise wrong("levels")(
                 f"Expected levels of column {name!r}, got none; list them in levels: those found "
                 "in the data are not public."
             )

@@ -10,6 +10,7 @@ one result for each, so nothing is lost or counted twice.
 from __future__ import annotations
 
 import codecs
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis._validate import without_secrets
+from ndis._validate import naming, parameters_of, without_secrets
 from ndis.tables.exact import Accumulator
 from ndis.tables.files import require_once
 from ndis.tables.sources import Request, Source, Work
@@ -113,7 +114,7 @@ def reduce(
         pieces = whole.collect()
     problem = next((piece.problem for piece in pieces if piece.problem is not None), None)
     if problem is not None:
-        raise ValueError(problem)
+        raise _unpacked(problem)
     return _assembled(pieces)
 
 
@@ -134,7 +135,7 @@ def count(
         found = parts.groupBy("id", "problem").sum("n").toArrow()
     problem = next(filter(None, found["problem"].to_pylist()), None)
     if problem is not None:
-        raise ValueError(problem)
+        raise _unpacked(problem)
     total = Counting()
     for batch in found.to_batches():
         own = {"id": ids(person, batch.column("id")), "n": batch.column("sum(n)")}
@@ -164,7 +165,7 @@ def _counting(
                 total.add(work(_read(batch, request, written)))
             table = total.total().table
         except ValueError as error:
-            table, problem = None, str(error)
+            table, problem = None, _packed(error)
             for _ in batches:
                 pass
         schema = pa.schema([("id", kind), ("n", pa.int64()), ("problem", pa.string())])
@@ -179,6 +180,16 @@ def _counting(
     return task
 
 
+def _packed(error: ValueError) -> str:
+    """An error in the data as text, which is what comes back from a task."""
+    return json.dumps([str(error), *parameters_of(error)])
+
+
+def _unpacked(problem: str) -> ValueError:
+    sentence, *parameters = json.loads(problem)
+    return naming(ValueError(sentence), *parameters)
+
+
 _SCHEMA = "sum string, piece int, n_pieces int, shape array<int>, content binary, problem string"
 
 
@@ -191,7 +202,7 @@ def _summing(request: Request, written: TextFormat | None, work: Work) -> BatchF
             for batch in batches:
                 total.merge(work(_read(batch, request, written)))
         except ValueError as error:
-            problem = str(error)
+            problem = _packed(error)
             # Spark ends a Python process that leaves part of its input unread.
             for _ in batches:
                 pass

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis._validate import FloatArray
+from ndis._validate import FloatArray, wrong
 from ndis.tables.arrays import on_host
 from ndis.tables.batches import Batch, complete
 from ndis.tables.blocks import Block, Stack
@@ -570,18 +570,17 @@ def _chosen(
         return wanted
     if not confirmed:
         if source.header and any(map(looks_like_a_value, source.names)):
-            raise ValueError(
-                "Expected names of columns in the first line, got something that looks like a "
-                "record; pass header=False and names if it is one, or header=True if these are "
-                "names."
+            raise wrong("header", "names")(
+                "Expected the first line to name the columns, got something that looks like a "
+                "record; pass header=False and names if it is one, or else header=True."
             )
         require_names(source.names, typed)
     if columns is None:
         wanted = tuple(name for name in source.names if name not in _INDEX_COLUMNS)
         if source.header and not confirmed and not typed.issuperset(wanted):
-            raise ValueError(
+            raise wrong("header", "columns", "limits")(
                 "Expected to know that the first line holds names, since they become part of the "
-                "release; pass header=True, or name the columns to read in columns or limits."
+                "release; pass header=True, or list what is read in columns or limits."
             )
     else:
         wanted = tuple(columns)
@@ -614,10 +613,10 @@ def require_names(names: Iterable[str], typed: Collection[str] = (), labels: Any
     beside = getattr(labels, "columns", [getattr(labels, "name", None)])
     found = [*names, *(name for name in beside if isinstance(name, str))]
     if any(looks_like_a_value(name) and name not in typed for name in found):
-        raise ValueError(
-            "Expected names of columns, got something that looks like a record; if it is one, read "
-            "the file again without a header line and name its columns, or else list these names "
-            "in columns or limits."
+        raise wrong("columns", "limits")(
+            "Expected the name of each column, got something that looks like a record; if it is "
+            "one, read the file again without a header line and name what it holds, or else list "
+            "these names in columns or limits."
         )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._validate import naming, parameters_of, wrong
 from ndis.tables.values import (
     EITHER,
     NUMBER,
@@ -88,22 +89,22 @@ class TextFormat:
 
     def __post_init__(self) -> None:
         if (self.names is not None) != (self.header is False):
-            raise ValueError(
+            raise wrong("header", "names")(
                 "Expected names exactly if there is no header line, got "
                 f"header={self.header} and names={self.names}; pass both or neither."
             )
         if self.decimal not in (".", ","):
-            raise ValueError(
+            raise wrong("decimal")(
                 f"Expected decimal to be a point or a comma, got {self.decimal!r}; pass one of "
                 "the two."
             )
         if self.thousands and (len(self.thousands) > 1 or self.thousands in f"{self.decimal}+-e"):
-            raise ValueError(
+            raise wrong("thousands")(
                 f"Expected thousands to be one mark other than the decimal one, got "
                 f"{self.thousands!r}; pass for instance '.' or a space."
             )
         if isinstance(self.units, str) or any(re.search(r"\d|^$", unit) for unit in self.units):
-            raise ValueError(
+            raise wrong("units")(
                 f"Expected units to be a list of words without digits, got {self.units!r}; pass "
                 "for instance ['EUR', '%']."
             )
@@ -150,7 +151,9 @@ class NotNumbers(ValueError):
     """The error for a column in which text stands where numbers are expected."""
 
     def __init__(self, name: str, first: str) -> None:
-        super().__init__(str(not_numbers(name, "text", first)))
+        told = not_numbers(name, "text", first)
+        super().__init__(str(told))
+        naming(self, *parameters_of(told))
         self.name = name
 
 

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._validate import wrong
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -37,19 +39,18 @@ _EXACT, _EXACT_POWER = 2**53, 22
 _REMEDIES = {
     r"[+-]?[0-9. ']+,[0-9]+$": "pass decimal=',' if 1,5 stands for one and a half",
     r"[+-]?[0-9][0-9.,' ]*(\s\D{1,4}|[%€$£])$|(\D{1,4}\s|[€$£])[0-9][0-9.,' ]*$": (
-        "pass units, such as units=['EUR'], for what stands beside its numbers, and decimal=',' if "
-        "they have a decimal comma"
+        "pass what stands beside its numbers, such as units=['EUR'], and decimal=',' if they have "
+        "a comma there"
     ),
     r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]": (
-        "pass dates with its format, such as dates={'day': '%d.%m.%Y'}, or write its dates as "
-        "2024-12-31"
+        "pass the format of its days, such as dates={'NAME': '%d.%m.%Y'}, or write 2024-12-31"
     ),
 }
 
 
 def missing_values(name: str) -> ValueError:
     """Return the error for a column that is not complete."""
-    return ValueError(
+    return wrong("drop_missing")(
         f"Column {name!r} has missing or infinite values; drop those rows, for a fit with "
         "drop_missing=True, or fill them with a public constant: a mean of the data is not private."
     )
@@ -265,8 +266,10 @@ def _numbers_of_objects(name: str, objects: NDArray[Any], wanted: Kind) -> NDArr
 def not_numbers(name: str, kind: str, first: str = "") -> ValueError:
     """The error for a column of something else; what to do is told by what its first value is."""
     looks = (remedy for pattern, remedy in _REMEDIES.items() if re.match(pattern, first))
-    remedy = next(looks, "leave it out or list its levels")
-    return ValueError(f"Column {name!r} holds {kind}, not numbers; {remedy}.")
+    remedy = next(looks, "leave it out, or pass its levels")
+    return wrong("decimal", "units", "dates", "levels")(
+        f"Column {name!r} holds {kind}, not numbers; {remedy}."
+    )
 
 
 def dates_among_numbers(name: str) -> ValueError:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import count, positive
+from ndis._validate import count, positive, wrong
 from ndis.tables.exact import ONE, Accumulator, ExactSum
 from ndis.tables.marks import summed
 from ndis.tables.values import NUMBER, TEXT, Kind, missing_values, numbers
@@ -235,7 +235,7 @@ def _typed(name: str, objects: NDArray[Any]) -> pa.Array:
 
 
 def _nobody(name: str) -> ValueError:
-    return ValueError(
+    return wrong("drop_missing")(
         f"Column {name!r} does not say for every row whose it is; leave those rows out "
         "(drop_missing=True), or give each an id of its own if each is another person."
     )

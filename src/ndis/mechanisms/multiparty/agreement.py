@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ndis import _validate
-from ndis._validate import FloatArray
+from ndis._validate import FloatArray, wrong
 from ndis.calibration import ROUND_UP, noise_multiplier, shift_profile
 from ndis.guarantee import Guarantee, NeighbourRelation
 from ndis.tables import Columns
@@ -86,7 +86,7 @@ class Agreement:
         put = object.__setattr__
         put(self, "n_rows", _validate.count("n_rows", self.n_rows))
         if self.n_rows > MOST_ROWS:
-            raise ValueError(
+            raise wrong("n_rows")(
                 f"Expected n_rows <= {MOST_ROWS}, got n_rows={self.n_rows}; release it in parts."
             )
         put(self, "parties", _checked_parties(self.parties, self.key))
