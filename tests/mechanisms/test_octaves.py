@@ -107,3 +107,13 @@ def test_blocks_of_any_array_library(library):
     here = octaves.read(Table.open(table).with_rows(recipe))["below"]
     there = octaves.read(Table.open(xp.asarray(table)).with_rows(recipe))["below"]
     assert here == there
+
+
+def test_few_rows_that_are_thinly_spread_keep_all_bins() -> None:
+    """100 grades, a third below 64: only the first bin was seen, which those below are in too."""
+    counts, bins = np.zeros((1, octaves.N_OCTAVES)), np.ones((1, octaves.N_BINS))
+    counts[0, np.searchsorted(octaves.BOUNDS, [32.0, 64.0])] = 30.0, 66.0
+    bins[0, 0] = 37.0
+    assert octaves.limits(counts, bins, 6.9) == [(64.0, 128.0)]
+    nothing = np.zeros((1, octaves.N_OCTAVES))
+    assert octaves.limits(nothing, np.eye(64)[-1:] * 100.0, 6.9) == [(-1.0, 1.0)]

@@ -32,6 +32,8 @@ MISTAKE = 1e-3
 N_BINS = 64
 # Rows that are thinly spread are seen if so many bins in a row hold them together.
 _WINDOWS = (1, 2, 4, 8)
+# The bins that are seen hold this share of what the octaves hold, or all bins are taken.
+_HELD = 0.75
 
 _POWERS = 2.0 ** np.arange(-60, 61)
 BOUNDS = np.concatenate([-_POWERS[::-1], _POWERS])
@@ -129,11 +131,19 @@ def found(rows: Rows, arrays: Mapping[str, Any], noise: Any) -> Rows:
 
 
 def limits(octaves: FloatArray, bins: FloatArray, noise: float) -> list[tuple[float, float]]:
-    """The outermost bins of each column that certainly hold rows."""
-    seen = threshold(len(octaves), N_BINS) * noise
+    """The outermost bins of each column that certainly hold rows.
+
+    All bins where few rows are thinly spread: those that are seen hold much less than the octaves
+    do, and rows in the outer bins, which are those beyond, too, would stand for all.
+    """
+    seen, whole = (threshold(len(octaves), n) * noise for n in (N_BINS, N_OCTAVES))
     pairs = []
-    for counts, edges in zip(bins, _bins(octaves, noise), strict=True):
+    for counts, coarse, edges in zip(bins, octaves, _bins(octaves, noise), strict=True):
         first, last = _outermost(counts, seen) or (0, N_BINS - 1)
+        known = _outermost(coarse, whole)
+        held = 0.0 if known is None else coarse[known[0] : known[1] + 1].sum()
+        if known is None or counts[first : last + 1].sum() < _HELD * held:
+            first, last = 0, N_BINS - 1
         pairs.append((float(edges[first]), float(edges[last + 1])))
     return pairs
 
