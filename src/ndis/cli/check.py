@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,11 +62,20 @@ def check(
     settings = tables.name_columns(read_settings(flags, options, config))
     assert source is not None
     with tables.opened(source, tables.with_header(source, settings)) as table:
+        if "label" in settings:
+            _require_label(table, settings["label"])
         n_rows = _tell_columns(table, settings)
         _tell_rows(table, settings)
         n_rows = _tell_people(table, settings) or n_rows  # everybody counts once
     if mechanism is not None:
         _tell_release(mechanism, settings, n_rows, ledger)
+
+
+def _require_label(table: Table, label: str) -> None:
+    if label not in table.columns:
+        near = get_close_matches(label, table.columns, 1)
+        advice = f"did you mean {near[0]!r}?" if near else "name one of its columns."
+        raise ValueError(f"Expected --label to be a column of the table, got {label!r}; {advice}")
 
 
 @dataclass(frozen=True)
@@ -288,7 +298,10 @@ def _has_decimals(name: str, column: Any, written: TextFormat) -> bool:
 
     read = as_read(name, column, written, {})
     numbers = pa.types.is_floating(read.type)
-    return numbers and bool(np.any(np.mod(read.drop_null().to_numpy(), 1.0) != 0.0))
+    if not numbers:
+        return False
+    values = read.drop_null().to_numpy()
+    return bool(np.any(np.mod(values[np.isfinite(values)], 1.0) != 0.0))
 
 
 def _people(

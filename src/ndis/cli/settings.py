@@ -97,7 +97,14 @@ def _pairs(value: Any) -> dict[str, Any]:
     pairs = [str(word).partition("=") for word in ([value] if isinstance(value, str) else value)]
     if any(not name or not sign for name, sign, _ in pairs):
         raise ValueError
+    _require_once([name for name, *_ in pairs])
     return {name: content for name, _, content in pairs}
+
+
+def _require_once(names: Sequence[str]) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise Mistake(f"each column once, got {twice!r} twice; leave one of the two out.")
 
 
 def _range(value: Any) -> Any:
@@ -127,6 +134,7 @@ def _limits(value: Any) -> Any:
         for word in words:
             if re.search(r"=[^=]*:[^=]*,[^=]*=", str(word)):
                 raise Mistake(f"one column at a time, got {word!r}; repeat the option.")
+        _require_once([str(word).rpartition("=")[0] for word in words if "=" in str(word)])
     found = {}
     for name, pair in pairs.items():
         try:

@@ -8,6 +8,7 @@ of the declared ways is refused and never guessed.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -92,6 +93,18 @@ class TextFormat:
             raise wrong("header", "names")(
                 "Expected names exactly if there is no header line, got "
                 f"header={self.header} and names={self.names}; pass both or neither."
+            )
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise ValueError(
+                f"Expected encoding to be one that Python knows, got {self.encoding!r}; pass for "
+                "instance 'latin-1'."
+            ) from None
+        if self.delimiter == "":
+            raise ValueError(
+                "Expected delimiter to be one sign, got nothing; pass for instance ';', or leave "
+                "it out."
             )
         if self.decimal not in (".", ","):
             raise wrong("decimal")(
