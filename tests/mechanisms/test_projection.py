@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -579,3 +580,80 @@ def test_a_file_that_vanishes_half_way(tmp_path):
 def test_a_tested_sketch_has_no_single_law():
     with pytest.raises(ValueError, match="one Gaussian"):
         output_law(projection(method="ptr"), np.ones((3, 2)))
+
+
+# -- a secret sample -------------------------------------------------------------------------------
+
+
+def _sampled(rate: float, **more: Any) -> PrivateProjection:
+    given = {"epsilon": 1.0, "delta": 1e-4, "data_norm": 1.0, "n_components": 3, **more}
+    return PrivateProjection(sampling_rate=rate, **given)
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.3, 0.9])
+def test_a_sampled_sketch_meets_its_claim_and_wastes_nothing(rate: float) -> None:
+    """A second route: the mixture of one row of norm 1 beside none, by its radius."""
+    model = _sampled(rate)
+    ridge, r = model.calibrate(2) ** 2, model.n_components
+    radii = np.linspace(0.0, 90.0 * (ridge + 1.0), 4_000_001)  # of |u^T sketch|^2
+    absent = stats.chi2.pdf(radii / ridge, r) / ridge
+    present = (1 - rate) * absent + rate * stats.chi2.pdf(radii / (ridge + 1.0), r) / (ridge + 1.0)
+    deltas = [
+        np.trapezoid(np.maximum(one - np.e * other, 0.0), radii)
+        for one, other in ((present, absent), (absent, present))
+    ]
+    assert max(deltas) == pytest.approx(1e-4, rel=1e-5)
+
+
+def test_rows_are_sampled_and_estimates_are_of_all_rows() -> None:
+    rng = np.random.default_rng(5)
+    table = rng.uniform(-1, 1, (4000, 2)) / 2
+    truth, model = table.T @ table, _sampled(0.2, n_components=400, noise_scale=1.0, epsilon=None)
+    errors = []
+    for seed in range(60):
+        sketch = model.set_params(random_state=seed).fit(table).sketch_
+        value, error = sketch.gram()
+        errors.append((value - truth) / error)
+    z = np.array(errors)
+    assert np.all(np.abs(z.mean(axis=0)) < 4 / np.sqrt(60))
+    assert np.all(z.std(axis=0) < 1.3)  # what the sample misses is bounded, not estimated
+    assert np.all(z.std(axis=0) > 0.3)
+
+
+def test_the_sample_follows_the_generator_and_the_rate() -> None:
+    table = np.repeat(np.eye(2), [3000, 1000], axis=0)
+    run = _sampled(0.25, n_components=2000, noise_scale=1.0, epsilon=None).prepare(table)
+    sketch = run.draw(np.random.default_rng(1))["sketch"]
+    assert np.mean(sketch**2, axis=1) == pytest.approx([750.0, 250.0], rel=0.2)
+    again, other = (run.draw(np.random.default_rng(seed))["sketch"] for seed in (1, 2))
+    assert np.array_equal(sketch, again)
+    assert not np.array_equal(sketch, other)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"leverage": 0.1}, "without leverage"),
+        ({"limits": "private", "data_norm": None}, "public limits"),
+        ({"method": "ptr"}, "sampling_rate"),
+        ({"person": "id", "columns": ["id", "x"]}, "person"),
+        ({"sampling_rate": 1e-5}, "above delta"),
+        ({"sampling_rate": 1.5}, "sampling_rate < 1"),
+    ],
+)
+def test_a_sample_is_refused_where_its_loss_is_not_known(more: dict[str, Any], said: str) -> None:
+    model = _sampled(0.5).set_params(**more)
+    with pytest.raises(ValueError, match=said):
+        model.plan(None if "columns" in more else 2)
+
+
+def test_an_audit_of_a_sample_finds_the_worst_row_and_no_worse() -> None:
+    table = np.random.default_rng(0).uniform(-1, 1, (40, 3)) / 2
+    model = _sampled(0.3)
+    assert audit(model, table).outcome == "consistent"
+    assert audit(model, table, claim=(0.9, 1e-4)).outcome == "refuted"
+    # Noise that is enough for a sample is not enough for all rows.
+    every = PrivateProjection(
+        delta=1e-4, data_norm=1.0, n_components=3, noise_scale=model.calibrate(3)
+    )
+    assert audit(every, table, claim=(1.0, 1e-4)).outcome == "refuted"

@@ -169,6 +169,8 @@ def audit_estimator(
     search = Search(asked, lambda here, there: Difference.between(here, there, hidden))
     around = places(recorder.prepare(data), data, kind, asked.epsilon, of_table)
     search.look(around, recorder.run)
+    if search.difference.sampled:
+        search.missed.append("what a row shows in directions that other rows of a sample have, too")
     bound = search.difference.bound(asked)
     if search.pair is not None:
         here = recorder.run(search.pair[0])

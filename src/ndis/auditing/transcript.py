@@ -101,7 +101,7 @@ class Transcript:
 
 
 # Arguments that hold exact values; all others are public, but for the generator.
-_VALUES = ("values", "offset", "gram", "mean", "cov", "factor", "moments", "shares")
+_VALUES = ("values", "offset", "gram", "mean", "cov", "factor", "moments", "shares", "sampled")
 _UNLIKE = (
     "Expected a mechanism that asks for the same noise on both data sets, got one that asks for "
     "other noise after the same answers: it depends on the data; audit it by samples."
@@ -220,6 +220,8 @@ class Difference:
         Probabilities of single bits under both laws.
     solved : list of (SketchAndSolveLoss, float, float)
         A row of leverages (q, p) in a sketch that was solved.
+    sampled : list of (QuadraticLoss, float)
+        A row that is in a secret sample with some probability, and what it shows if it is.
     """
 
     square: float = 0.0
@@ -229,6 +231,7 @@ class Difference:
     spherical: list[tuple[float, int]] = field(default_factory=list)
     bits: list[tuple[float, float]] = field(default_factory=list)
     solved: list[tuple[SketchAndSolveLoss, float, float]] = field(default_factory=list)
+    sampled: list[tuple[QuadraticLoss, float]] = field(default_factory=list)
 
     @classmethod
     def between(cls, here: Transcript, there: Transcript, hidden: int = 0) -> Difference:
@@ -316,6 +319,10 @@ class Difference:
             ends = (loss, loss.reversed())
             height = max(float(way.attained_at(q, p, epsilon)) for way in ends)
             found.append((height, height - _LEVERAGES, FLOATING))
+        for seen, rate in self.sampled:
+            once = seen.subsampled(rate)
+            bounds = [way.log_delta_bounds(epsilon)[0] for way in (once, once.reversed())]
+            found.append((*2 * (float(max(bounds)),), FLOATING))
         return found
 
 
@@ -352,6 +359,8 @@ def _logs(delta: float) -> tuple[float, float]:
 def _dense(values: Any) -> Any:
     if values is None:
         return np.zeros(0)
+    if callable(values):  # a Gram matrix of some rows: here of all
+        values = values(np.arange)
     return values.toarray() if hasattr(values, "toarray") else sum(parts_of(values))
 
 
@@ -439,6 +448,26 @@ def _sketch(found: Difference, here: Question, there: Question) -> None:
     found.laws.append((P, Q, int(here.public[1])))
 
 
+def _sampled(found: Difference, here: Question, there: Question) -> None:
+    """One row more or less, seen along a direction in which no other row has anything.
+
+    There the law is a mixture of two, whichever others are in the sample; elsewhere it is one of
+    too many, and nothing is known.
+    """
+    rate, ridge, n_components = here.public
+    less, more = sorted(
+        (_symmetric(each.values["sampled"]) / ridge for each in (here, there)), key=np.trace
+    )
+    weights, vectors = np.linalg.eigh(more - less)
+    row = vectors[:, -1] * math.sqrt(max(float(weights[-1]), 0.0))
+    others, ways = np.linalg.eigh(less)
+    free = ways[:, others <= _ROUNDING * max(float(others[-1]), 1.0)]
+    alone = free @ (free.T @ row)
+    size = float(alone @ alone) * (1.0 - _LEVERAGES)
+    if size > _LEVERAGES:
+        found.sampled.append((QuadraticLoss(size, 0.0, int(n_components)), float(rate)))
+
+
 def _posterior(found: Difference, here: Question, there: Question) -> None:
     scale, n_draws = here.public
     P, Q = (
@@ -498,6 +527,7 @@ _COMPARE: dict[str, Callable[[Difference, Question, Question], None]] = {
     "draw_levels": _levels,
     "draw_sketch": _sketch,
     "draw_combinations": _sketch,
+    "draw_sampled_sketch": _sampled,
     "draw_gaussian": _posterior,
     "draw_limit": _limit,
     "draw_solution": _solution,

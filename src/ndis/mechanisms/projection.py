@@ -17,13 +17,13 @@ import numpy as np
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
-from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
+from ndis.loss import PrivacyLoss, QuadraticLoss
 from ndis.mechanisms import projection_methods as methods
 from ndis.mechanisms.run import Forecast, Plan
 from ndis.mechanisms.sketch import Sketch, own_units
 from ndis.mechanisms.tabular import TableEstimator
 from ndis.mechanisms.target import LIMITS, Noise, Part, chosen_noise
-from ndis.randomness import draw_sketch
+from ndis.randomness import draw_sampled_sketch, draw_sketch
 from ndis.tables import GRID_NORM, MOST_ROWS, ExactSum, Rows, Table, leverages
 
 _REASONS = {
@@ -31,6 +31,8 @@ _REASONS = {
     "eigenvalue is large and costs noise elsewhere, which nobody knows beforehand.",
     "ridge": "It was asked for: the same noise for every table.",
     "relative": "Noise for the declared set of tables, the same for all of them.",
+    "sampled": "It was asked for: a sketch of a secret sample of the rows, with less noise than "
+    "one of all rows needs, and less signal.",
 }
 
 
@@ -57,6 +59,9 @@ class PrivateProjection(TableEstimator):
     leverage : float, optional
         Declares a set of tables: those in which no row has a leverage above this. The noise follows
         from it, and the promise covers tables of the set only.
+    sampling_rate : float, optional
+        Sketch a secret sample instead, in which each row is with this probability. It needs less
+        noise than a sketch of all rows, but more beside what is left of the rows.
     fit_intercept : bool, default False
         Whether a column of ones comes first; then columns with limits are centred too.
     max_rows : int
@@ -93,6 +98,7 @@ class PrivateProjection(TableEstimator):
     n_components: int
     method: str = "auto"
     leverage: float | None = None
+    sampling_rate: float | None = None
     fit_intercept: bool = False
     max_rows: int = MOST_ROWS
 
@@ -102,14 +108,22 @@ class PrivateProjection(TableEstimator):
         target, d = self._target(rows), len(rows.features.names)
         r = _validate.count("n_components", self.n_components)
         shapes: dict[str, tuple[int, ...]] = {"sketch": (d, r)}
-        parts, loss = self._ridge(rows)
-        if self.leverage is not None and rows.bought:
+        if self.sampling_rate is not None and self.leverage is not None:
             raise ValueError(
-                "Expected public limits with a declared leverage, got private ones; pass the least "
-                "and largest value of every column."
+                f"Expected sampling_rate without leverage={self.leverage}: a row weighs more in a "
+                f"sample than in the table, got sampling_rate={self.sampling_rate}; leave one of "
+                "them out."
             )
+        what = "a declared leverage" if self.leverage is not None else "a sampling_rate"
+        if rows.bought and not (self.leverage is None and self.sampling_rate is None):
+            raise ValueError(
+                f"Expected public limits with {what}, got private ones; pass the least and largest "
+                "value of every column."
+            )
+        parts, loss = self._ridge(rows)
         if self.leverage is None:
-            promise, reason = target.promise(loss, "add-remove"), _REASONS[self.method]
+            kind = self.method if self.sampling_rate is None else "sampled"
+            promise, reason = target.promise(loss, "add-remove"), _REASONS[kind]
         else:
             reason = _REASONS["relative"]
             note = f"The set: tables in which no row has a leverage above {self.leverage:.17g}."
@@ -121,6 +135,7 @@ class PrivateProjection(TableEstimator):
         norm, target, leverage = rows.features.norm, self._target(rows), self.leverage
         if leverage is not None:
             leverage = _validate.probability("leverage", leverage)
+        rate = self._rate()
         parts = [Part("sketch"), Part(LIMITS, target.limits)] if target.limits else [Part(None)]
         given = self._given(parts)
         found = parts[1:] if given is None else given[1:]
@@ -129,14 +144,20 @@ class PrivateProjection(TableEstimator):
         beside = methods.shift(found[0].noise / target.limits) if found else None
         floor = methods.least_grid_ridge(self.max_rows, len(rows.features.names))
         if given is None:
-            ratio = methods.ridge_ratio(target, self.n_components, leverage, beside)
+            ratio = methods.ridge_ratio(target, self.n_components, leverage, beside, rate)
             scale = methods.above_floor(ratio, floor, None) * norm * ROUND_UP
         else:
             scale = given[0].noise
             methods.above_floor(scale / norm, floor, scale)
         loss = QuadraticLoss(methods.excess(scale / norm, leverage), 0.0, self.n_components)
-        whole = Profile.both(loss if beside is None else loss + beside)
+        whole = methods.both_ways(loss, beside, rate)
         return (replace(parts[0], noise=scale), *found), whole
+
+    def _rate(self) -> float | None:
+        """The rate at which rows are sampled, checked."""
+        if self.sampling_rate is None:
+            return None
+        return _validate.probability("sampling_rate", self.sampling_rate)
 
     def _given(self, parts: Sequence[Part]) -> list[Part] | None:
         """The parts with the noise that the caller has chosen, if that is so."""
@@ -167,11 +188,11 @@ class PrivateProjection(TableEstimator):
         rows = self._rows_declared(n_features)
         other, d, r = self._other, len(rows.features.names), self.n_components
         plan = (other or self)._plan(rows)
-        n = self._expected_rows(n_rows)
+        n, rate = self._expected_rows(n_rows), self._rate() or 1.0
 
         def noisy(share: float) -> float:
             """How many times the Gram matrix of such rows the sketch's covariance is."""
-            moment = float(n * (share * GRID_NORM) ** 2 / d)
+            moment = rate * float(n * (share * GRID_NORM) ** 2 / d)
             if other is None:
                 ridge = methods.grid_ridge(_of_sketch(plan.noise_scale) / rows.features.norm)
             else:
@@ -179,12 +200,17 @@ class PrivateProjection(TableEstimator):
             return 1.0 + ridge / moment
 
         errors = {"relative error of the Gram matrix": math.sqrt((d + 1.0) / r)}
-        if other is None:  # otherwise the ridge is itself random
+        if other is None and rate == 1.0:  # otherwise the ridge or the table is itself random
             name = "relative spectral error, 19 of 20 releases"
             errors[name] = methods.spectral_error(d, r, failure=0.05)
         ends = noisy(1.0), noisy(1.0 / 3.0)
+        # What is not in the sample is missing: (1-q)/q times the sum of |x|^4, over |G|^2.
+        missing = math.sqrt((1.0 - rate) / rate * d / n)
         return Forecast(
-            {name: (error * ends[0], error * ends[1]) for name, error in errors.items()},
+            {
+                name: (math.hypot(error * ends[0], missing), math.hypot(error * ends[1], missing))
+                for name, error in errors.items()
+            },
             (
                 f"{n} rows that point everywhere alike",
                 "of norm between a third of the bound and the bound",
@@ -194,7 +220,14 @@ class PrivateProjection(TableEstimator):
     # -- with the data -----------------------------------------------------------------------
 
     def _study(self, data: Table, plan: Plan) -> ExactSum:
-        """The Gram matrix."""
+        """The Gram matrix; a sample of the rows is taken later, by the generator that draws."""
+        if self.sampling_rate is not None:
+            data.require_here("sample")
+            if data.once:
+                raise ValueError(
+                    "Expected a table that can be read twice to sample its rows, got one that can "
+                    "be read only once; write it to a file first."
+                )
         gram = data.moments["gram"]
         self._check_rows(data.n_rows)
         methods.check_leverages(data, self.leverage)
@@ -205,17 +238,22 @@ class PrivateProjection(TableEstimator):
     ) -> dict[str, FloatArray]:
         norm = data.rows.features.norm
         ridge = methods.grid_ridge(_of_sketch(plan.noise_scale) / norm)
-        sketch = draw_sketch(studied, ridge, self.n_components, rng)
+        if (rate := self._rate()) is None:
+            sketch = draw_sketch(studied, ridge, self.n_components, rng)
+        else:
+            sketch = draw_sampled_sketch(data.sampled_gram, rate, ridge, self.n_components, rng)
         return {"sketch": norm / GRID_NORM * sketch}
 
     def _finish(self, rows: Rows) -> None:
         arrays, units = self.release_.arrays, own_units(rows.features)
         ridge = float(arrays.get("ridge", _of_sketch(self.noise_scale_) ** 2))
+        rate, shape = self._rate() or 1.0, units @ units.T
         self.sketch_ = Sketch(
-            units @ arrays["sketch"],
+            units @ arrays["sketch"] / math.sqrt(rate),
             rows.features.names,
-            ridge * (units @ units.T),
+            ridge / rate * shape,
             self.release_.parameters.get("n_rows"),
+            (1.0 - rate) / rate * rows.features.norm**2 * shape,
         )
 
     # -- for auditors ------------------------------------------------------------------------

@@ -17,13 +17,14 @@ import numpy as np
 
 from ndis import _validate
 from ndis.calibration import ROUND_UP, least_noise
-from ndis.loss import Profile, QuadraticLoss
+from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis.mechanisms.target import Target
 from ndis.randomness import least_ridge
 from ndis.tables import GRID_NORM, Table, leverage_error, leverages
 
 __all__ = [
     "above_floor",
+    "both_ways",
     "check_leverages",
     "excess",
     "grid_ridge",
@@ -44,7 +45,11 @@ def sketch_loss(ratio: float, n_components: int) -> QuadraticLoss:
 
 @functools.lru_cache(maxsize=1024)
 def least_ratio(
-    epsilon: float, delta: float, n_components: int, beside: QuadraticLoss | None = None
+    epsilon: float,
+    delta: float,
+    n_components: int,
+    beside: QuadraticLoss | None = None,
+    rate: float | None = None,
 ) -> float:
     """The least sqrt(ridge)/l at which a sketch is (epsilon, delta)-private, rounded up.
 
@@ -54,29 +59,55 @@ def least_ratio(
     n_components : int
     beside : QuadraticLoss, optional
         The loss of something else that is released of the same rows.
+    rate : float, optional
+        The probability with which each row is in the secret sample that is sketched, if one is.
 
     Examples
     --------
     >>> from ndis.mechanisms.projection_methods import least_ratio
     >>> f"{least_ratio(1.0, 1 / 327_346, 1269):.4f}"
     '10.2658'
+    >>> f"{least_ratio(1.0, 1 / 327_346, 1269, rate=0.1):.4f}"
+    '5.9413'
     """
-    family = functools.partial(_both_ways, n_components, beside)
-    return least_noise(family, epsilon, delta, start=_first_guess(epsilon, delta, n_components))
+
+    def family(ratio: float) -> PrivacyLoss:
+        return both_ways(sketch_loss(ratio, n_components), beside, rate)
+
+    inner = (epsilon, delta)
+    if rate is not None:
+        if delta >= rate:  # then no noise at all would do
+            raise ValueError(
+                f"Expected a sampling_rate above delta={delta}, got sampling_rate={rate}; sample "
+                "more rows."
+            )
+        # Nearly this is asked of the sketch: the larger of both orders decides.
+        inner = math.log1p(math.expm1(min(epsilon, 500.0)) / rate), delta / rate
+    return least_noise(family, epsilon, delta, start=_first_guess(*inner, n_components))
 
 
-def _both_ways(n_components: int, beside: QuadraticLoss | None, ratio: float) -> Profile:
-    sketch = sketch_loss(ratio, n_components)
-    return Profile.both(sketch if beside is None else sketch + beside)
+def both_ways(
+    sketch: QuadraticLoss, beside: QuadraticLoss | None, rate: float | None
+) -> PrivacyLoss:
+    """The loss of a sketch of all rows or of a secret sample, and of what is released beside it.
+
+    The worst pair of all tables is the worst pair of all samples, which are tables, too: it
+    dominates a sketch whichever rows are in the sample (docs/proofs/projection.md).
+    """
+    both = Profile.both(sketch if beside is None else sketch + beside)
+    return both if rate is None else both.subsampled(rate)
 
 
 def least_sketch_ratio(
-    target: Target, n_components: int, beside: QuadraticLoss | None = None
+    target: Target,
+    n_components: int,
+    beside: QuadraticLoss | None = None,
+    rate: float | None = None,
 ) -> float:
     """The least sqrt(ridge)/l at which a sketch achieves a target."""
     return target.least(
-        lambda epsilon, delta: least_ratio(epsilon, delta, n_components, beside),
-        functools.partial(_both_ways, n_components, beside),
+        lambda epsilon, delta: least_ratio(epsilon, delta, n_components, beside, rate),
+        lambda ratio: both_ways(sketch_loss(ratio, n_components), beside, rate),
     )
 
 
@@ -171,9 +202,10 @@ def ridge_ratio(
     n_components: int,
     leverage: float | None,
     beside: QuadraticLoss | None = None,
+    rate: float | None = None,
 ) -> float:
     """The least ratio for every table, or for every table of a declared set; may be 0 there."""
-    ratio = least_sketch_ratio(target, n_components, beside)
+    ratio = least_sketch_ratio(target, n_components, beside, rate)
     left = ratio**2 * ROUND_UP**2 - room(leverage)
     return math.sqrt(max(left, 0.0)) * ROUND_UP
 

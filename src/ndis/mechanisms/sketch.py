@@ -8,6 +8,11 @@ and N the covariance of the noise. So M M^T is Wishart, and for any vectors a, b
 Standard errors put the estimate of A into such formulas. What is released is the sketch of the
 scaled table, with N = ridge I. A row of the table is T times a scaled row, with a public matrix T:
 so T M is a sketch of the table in its own units, with N = ridge T T^T.
+
+Of a secret sample of the rows, each with probability q, M/sqrt(q) estimates the same, with N/q.
+What is not in the sample adds (1-q)/q sum_i (a^T x_i)^2 (b^T x_i)^2 to the variance. The public
+knows a bound on rows, (a^T x)^2 <= a^T B a, so this is at most (1-q)/q times the lesser of
+(a^T B a)(b^T G b) and (b^T B b)(a^T G a): standard errors have that bound in them.
 """
 
 from __future__ import annotations
@@ -54,6 +59,8 @@ class Sketch:
         The covariance of the noise in a column of `matrix`; a number times the identity.
     n_rows : int, optional
         The number of rows, where it was declared public.
+    unsampled : float or ndarray of shape (d, d)
+        Where it is the sketch of a sample: (1-q)/q times a bound B on the rows, x x^T <= B.
 
     Examples
     --------
@@ -74,18 +81,19 @@ class Sketch:
     columns: tuple[str, ...]
     ridge: float | FloatArray = field(repr=False)
     n_rows: int | None = None
+    unsampled: float | FloatArray = field(default=0.0, repr=False)
 
     def __post_init__(self) -> None:
         d = len(self.columns)
-        matrix = _validate.floats("matrix", self.matrix, (d, None))
-        ridge = _validate.floats("ridge", self.ridge)
-        if ridge.shape not in ((), (d, d)):
-            raise ValueError(
-                f"Expected the noise as a number or a matrix of {d} rows, got shape {ridge.shape}; "
-                "pass its covariance."
-            )
-        object.__setattr__(self, "matrix", matrix)
-        object.__setattr__(self, "ridge", ridge if ridge.ndim else float(ridge))
+        object.__setattr__(self, "matrix", _validate.floats("matrix", self.matrix, (d, None)))
+        for name in ("ridge", "unsampled"):
+            found = _validate.floats(name, getattr(self, name))
+            if found.shape not in ((), (d, d)):
+                raise ValueError(
+                    f"Expected {name} as a number or a matrix of {d} rows, got shape "
+                    f"{found.shape}; pass a covariance."
+                )
+            object.__setattr__(self, name, found if found.ndim else float(found))
 
     @classmethod
     def from_release(cls, release: Release) -> Sketch:
@@ -150,9 +158,9 @@ class Sketch:
         """
         weights = self._weights(combinations)
         ridged = weights @ self._second_moments() @ weights.T
-        sizes = np.sqrt(np.diag(ridged))
-        error = np.hypot(ridged, np.outer(sizes, sizes)) / np.sqrt(self.n_components)
-        return Estimate(ridged - weights @ self._noise() @ weights.T, error)
+        value = ridged - weights @ self._noise() @ weights.T
+        bound = weights @ self._matrix("unsampled") @ weights.T
+        return Estimate(value, np.sqrt(self._variances(ridged) + _missing(bound, value)))
 
     def distances(self) -> Estimate:
         """Squared distances between columns of the table, without bias.
@@ -172,11 +180,12 @@ class Sketch:
         array([[0., 3.],
                [3., 0.]])
         """
-        ridged, noise = (
+        ridged, noise, bound = (
             np.diag(matrix)[:, np.newaxis] + np.diag(matrix) - 2.0 * matrix
-            for matrix in (self._second_moments(), self._noise())
+            for matrix in (self._second_moments(), self._noise(), self._matrix("unsampled"))
         )
-        return Estimate(ridged - noise, ridged * np.sqrt(2.0 / self.n_components))
+        missing = bound * np.maximum(ridged - noise, 0.0)
+        return Estimate(ridged - noise, np.sqrt(2.0 * ridged**2 / self.n_components + missing))
 
     def least_squares(self, target: str, *, debias: bool = True) -> Estimate:
         """Coefficients of the regression of one column on all others.
@@ -234,6 +243,10 @@ class Sketch:
             covariance = inverse @ spread @ inverse / r
         else:
             covariance = residual * inverse / (r - d + 1)
+        # The residual of a row, c^T x, is at most the root of c^T B c.
+        largest = float(c @ (self._matrix("unsampled") / np.outer(unit, unit)) @ c)
+        true = (A - self._noise() / np.outer(unit, unit))[np.ix_(X, X)]
+        covariance = covariance + largest * (inverse @ true @ inverse)
         return Estimate(
             coefficients * unit[y] / unit[X], np.sqrt(np.diag(covariance)) * unit[y] / unit[X]
         )
@@ -262,7 +275,7 @@ class Sketch:
         and the root of sum_k (A_jj A_kk + A_jk^2)/(g_k - g_j)^2 v_k^2 / r for an entry of a
         component.
         """
-        d, r = len(self.columns), self.n_components
+        d = len(self.columns)
         if _validate.count("k", k) > d:
             raise ValueError(f"Expected k <= {d} columns, got k={k}; ask for fewer components.")
         A = self._second_moments()
@@ -271,15 +284,22 @@ class Sketch:
         signs = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(d)])
         vectors = vectors * signs
         A = vectors.T @ A @ vectors
-        sizes = np.diag(A)
         gaps = values[:, np.newaxis] - values
         np.fill_diagonal(gaps, np.inf)
+        bound = vectors.T @ self._matrix("unsampled") @ vectors
+        own = np.maximum(values, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            weights = (np.outer(sizes, sizes) + A**2) / gaps**2
-            spread = np.sqrt(weights[:k] @ (vectors**2).T / r)
+            spread = (self._variances(A)[:k] / gaps[:k] ** 2) @ (vectors**2).T
+            # An entry moves with the products of its component and sum_k v_k[entry] v_k / gap.
+            moves = vectors[np.newaxis] / gaps[:k, np.newaxis]
+            sizes = np.einsum("jmk,kl,jml->jm", moves, bound, moves), (moves**2) @ own
+            spread += np.minimum(
+                np.diag(bound)[:k, np.newaxis] * sizes[1], sizes[0] * own[:k, np.newaxis]
+            )
+        of_moments = np.diag(self._variances(A) + _missing(bound, np.diag(values)))
         return PrincipalComponents(
-            Estimate(vectors[:, :k].T, spread),
-            Estimate(values[:k], sizes[:k] * np.sqrt(2.0 / r)),
+            Estimate(vectors[:, :k].T, np.sqrt(spread)),
+            Estimate(values[:k], np.sqrt(of_moments[:k])),
         )
 
     # -- parts -------------------------------------------------------------------------------
@@ -289,17 +309,31 @@ class Sketch:
         result: FloatArray = self.matrix @ self.matrix.T / self.n_components
         return result
 
+    def _variances(self, moments: FloatArray) -> FloatArray:
+        """Of products estimated by the sketch of a table that has these second moments."""
+        sizes = np.diag(moments)
+        result: FloatArray = (moments**2 + np.outer(sizes, sizes)) / self.n_components
+        return result
+
     def _noise(self) -> FloatArray:
         """The covariance of the noise."""
-        return np.asarray(
-            self.ridge * np.eye(len(self.columns)) if np.ndim(self.ridge) == 0 else self.ridge
-        )
+        return self._matrix("ridge")
+
+    def _matrix(self, name: str) -> FloatArray:
+        found = getattr(self, name)
+        return np.asarray(found * np.eye(len(self.columns)) if np.ndim(found) == 0 else found)
 
     def _weights(self, combinations: ArrayLike | None) -> FloatArray:
         d = len(self.columns)
         if combinations is None:
             return np.eye(d)
         return _validate.floats("combinations", combinations, (None, d))
+
+
+def _missing(bound: FloatArray, gram: FloatArray) -> FloatArray:
+    """What a sample adds at most to the variances of these products."""
+    one = np.outer(np.diag(bound), np.maximum(np.diag(gram), 0.0))
+    return np.minimum(one, one.T)
 
 
 def own_units(recipe: Columns) -> FloatArray:

@@ -39,6 +39,7 @@ from ndis.randomness.noise import (
 from ndis.randomness.products import (
     draw_combinations,
     draw_gaussian,
+    draw_sampled_sketch,
     draw_sketch,
     least_ridge,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "draw_exactly",
     "draw_gaussian",
     "draw_limit",
+    "draw_sampled_sketch",
     "draw_sketch",
     "draw_solution",
     "generator",

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.randomness.generators import subsample_mask
 from ndis.randomness.listening import audible
 from ndis.randomness.noise import Exact, exact_rest, grid_spacing, joined, parts_of, split
 from ndis.randomness.reals import NORMAL, Reals, ball
@@ -91,6 +92,42 @@ def draw_sketch(
     lowest = _validate.positive("ridge + least", ridge + _validate.non_negative("least", least))
     columns = _Root(parts_of(gram), ridge, lowest)
     return columns.draw(n_components, grid_spacing(math.sqrt(lowest)), rng)
+
+
+@audible
+def draw_sampled_sketch(
+    sampled: Callable[[Callable[[int], Any]], Exact],
+    rate: float,
+    ridge: float,
+    n_components: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Draw a sketch of a secret Poisson sample of rows: see `draw_sketch` and `subsample_mask`.
+
+    Parameters
+    ----------
+    sampled : callable
+        The Gram matrix of some rows; it is given a function that maps a number n to indices of
+        those of the next n rows that count.
+    rate : float
+        The probability with which each row is in the sample.
+    ridge, n_components, rng
+        As in `draw_sketch`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.randomness import draw_sampled_sketch, generator
+    >>> rows = np.ones((9, 2))
+    >>> def gram(chosen):
+    ...     some = rows[chosen(len(rows))]
+    ...     return some.T @ some
+    >>> draw_sampled_sketch(gram, 0.5, 4.0, 3, generator()).shape
+    (2, 3)
+    """
+    gram = sampled(lambda n_rows: np.flatnonzero(subsample_mask(n_rows, rate, rng)))
+    columns = _Root(parts_of(gram), _validate.positive("ridge", ridge), ridge)
+    return columns.draw(n_components, grid_spacing(math.sqrt(ridge)), rng)
 
 
 @audible

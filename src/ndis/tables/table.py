@@ -468,11 +468,7 @@ class Table:
 
         For the owner of the data, who may look at single rows; a Spark table is not collected.
         """
-        if self._source.reduce is not None:
-            raise TypeError(
-                "Expected a table that is read here to measure its rows, got one of a cluster; "
-                "write it to Parquet files and hand over their folder."
-            )
+        self.require_here("measure")
         if self.weighting is not None:
             raise ValueError(
                 "Expected rows that count alike to measure them one by one, got weights; leave "
@@ -493,6 +489,36 @@ class Table:
                 total.merge(seen)
         self._check(total.sums())
         return np.hstack(measures)
+
+    def sampled_gram(self, chosen: Callable[[int], Any]) -> ExactSum:
+        """The Gram matrix of some rows, in a pass that is made in the table's order.
+
+        Parameters
+        ----------
+        chosen : callable
+            Maps a number n to indices of those of the next n rows that count.
+        """
+        self.require_here("sample")
+        total = Accumulator()
+        with closing(self._batches("Sampling rows")) as batches:
+            for batch in batches:
+                records = Batch.of(batch, self.rows)
+                total.add({"_mark": mark(records)})
+                for block in self.rows.blocks(records):
+                    some = block.taken(block.beside(np.asarray(chosen(block.n_rows), np.int64)))
+                    n_rows = np.array(float(block.n_rows))
+                    total.add({"gram": block.like(some).gram(), "_rows": n_rows})
+        sums = total.sums()
+        self._check(sums)
+        return sums["gram"]
+
+    def require_here(self, verb: str) -> None:
+        """Refuse a table of a cluster where rows are looked at one by one."""
+        if self._source.reduce is not None:
+            raise TypeError(
+                f"Expected a table that is read here to {verb} its rows, got one of a cluster; "
+                "write it to Parquet files and hand over their folder."
+            )
 
     def blocks(self, *, raw: bool = False) -> Iterator[Block]:
         """The blocks of rows, in the table's order, in this process; by weight within a batch."""

@@ -36,5 +36,6 @@ CASES = [
     case("ridge in limits", method="ridge", data_norm=None, limits=LIMITS, fit_intercept=True),
     case("ptr", 3, method="ptr"),
     case("leverage", 3, leverage=0.2),
+    case("sampled", 3, sampling_rate=0.3),
     case("private limits", 3, data_norm=None, limits="private"),
 ]

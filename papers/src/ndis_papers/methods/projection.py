@@ -185,10 +185,10 @@ class Testing(EstimatorMethod):
 
     def _plan(self, rows: Rows) -> Plan:
         model = self.model
-        if model.leverage is not None or rows.bought:
+        if model.leverage is not None or model.sampling_rate is not None or rows.bought:
             raise ValueError(
-                f"Expected leverage or private limits with method='ridge', got method="
-                f"{model.method!r}; leave one of them out."
+                f"Expected leverage, sampling_rate or private limits with method='ridge', got "
+                f"method={model.method!r}; leave one of them out."
             )
         norm, target, d = rows.features.norm, self.target(), len(rows.features.names)
         r = _validate.count("n_components", model.n_components)
