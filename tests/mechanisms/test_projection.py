@@ -595,7 +595,7 @@ def test_a_sampled_sketch_meets_its_claim_and_wastes_nothing(rate: float) -> Non
     """A second route: the mixture of one row of norm 1 beside none, by its radius."""
     model = _sampled(rate)
     ridge, r = model.calibrate(2) ** 2, model.n_components
-    radii = np.linspace(0.0, 90.0 * (ridge + 1.0), 4_000_001)  # of |u^T sketch|^2
+    radii = np.linspace(0.0, 90.0 * (ridge + 1.0), 400_001)  # of |u^T sketch|^2
     absent = stats.chi2.pdf(radii / ridge, r) / ridge
     present = (1 - rate) * absent + rate * stats.chi2.pdf(radii / (ridge + 1.0), r) / (ridge + 1.0)
     deltas = [
@@ -610,12 +610,12 @@ def test_rows_are_sampled_and_estimates_are_of_all_rows() -> None:
     table = rng.uniform(-1, 1, (4000, 2)) / 2
     truth, model = table.T @ table, _sampled(0.2, n_components=400, noise_scale=1.0, epsilon=None)
     errors = []
-    for seed in range(60):
+    for seed in range(25):
         sketch = model.set_params(random_state=seed).fit(table).sketch_
         value, error = sketch.gram()
         errors.append((value - truth) / error)
     z = np.array(errors)
-    assert np.all(np.abs(z.mean(axis=0)) < 4 / np.sqrt(60))
+    assert np.all(np.abs(z.mean(axis=0)) < 4 / np.sqrt(25))
     assert np.all(z.std(axis=0) < 1.3)  # what the sample misses is bounded, not estimated
     assert np.all(z.std(axis=0) > 0.3)
 

@@ -333,7 +333,7 @@ class Sketch:
 def _missing(bound: FloatArray, gram: FloatArray) -> FloatArray:
     """What a sample adds at most to the variances of these products."""
     one = np.outer(np.diag(bound), np.maximum(np.diag(gram), 0.0))
-    return np.minimum(one, one.T)
+    return np.asarray(np.minimum(one, one.T))
 
 
 def own_units(recipe: Columns) -> FloatArray:
