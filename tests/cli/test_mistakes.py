@@ -203,7 +203,7 @@ def test_a_plan_a_relation_and_a_seed_are_named_as_options(capsys) -> None:
     words = ("covariance", "people.csv", *COVARIANCE[1:], "--ledger", "planned", "--out", "r.npz")
     code, out, err = call(capsys, "release", *words)
     assert (code, out, Path("r.npz").exists()) == (ExitCode.WRONG_CALL, "", False)
-    assert err.endswith("fill it with `ndis ledger plan`.\n")
+    assert err.endswith("fill it with `ndis ledger plan` or `Ledger.plan`.\n")
 
 
 def test_no_budget_left_has_its_own_code_and_comes_before_the_data(capsys) -> None:

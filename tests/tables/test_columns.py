@@ -46,7 +46,7 @@ def test_without_an_intercept_zero_stays_zero() -> None:
         ({"columns": [], "norm": 1.0}, "at least one column"),
         ({"columns": ["x", "x"], "norm": 1.0}, "'x' more than once"),
         ({"columns": ["intercept"], "intercept": True, "norm": 1.0}, "'intercept' more than once"),
-        ({"columns": ["x"], "levels": {"y": ["a"]}}, "levels for 'y'"),
+        ({"columns": ["x"], "levels": {"y": ["a"]}}, "levels of 'y'"),
         ({"columns": ["x"], "levels": {"x": []}}, "distinct levels"),
         ({"columns": ["x"], "levels": {"x": "private"}}, "to be a list, got 'private'; list"),
         ({"columns": ["x"], "levels": {"x": 3}}, "to be a list, got 3; list"),
