@@ -35,13 +35,13 @@ from ndis.tables import GRID_NORM, ExactSum, Table, Together
 from ndis.tables.sums import BINS, CutHessian, LogLink, Pull, tally_labels, total_exposure
 
 # Shares of D^2.
-LABELS, EXPOSURE = 0.05, 0.01
+LABELS, EXPOSURE = 0.1, 0.01
 # The constant beside rows of norm one, times the root of the number of columns.
 _CONSTANT = 0.5
 # About how long rows are.
 _HALFWAY = 0.5
 # How wrong the Hessian may be, everywhere, and as far as an exponential leaves its tangent.
-_DOUBT, _BENDING = 0.3, 0.5
+_DOUBT, _BENDING = 0.3, 0.1
 # A round moves predictions by at most this in mean square, and for the longest of rows.
 _STEP, _LONG_STEP = 1.0, 2.0
 # Rows that pull so many times more than usual are counted together.
@@ -116,8 +116,9 @@ class LogDescent(Descent):
     """
 
     # Long rows with large labels make up most of the Hessian along rare levels: without them steps
-    # are too long.
-    more_cut = 1.0
+    # are too long, with too much noise for them they are lost in it. An exponential takes more steps
+    # than a parabola.
+    more_cut, least_rounds = 6.0, 8
 
     def __init__(
         self, setting: LogSetting, noise: LogScales, released: Mapping[str, FloatArray]

@@ -528,6 +528,7 @@ class Descent:
     more_cut = 10.0
     # How much a row counts in the Hessian, and how long a vector of labels is expected to be.
     weight = expected = 1.0
+    least_rounds = MIN_ROUNDS
 
     def __init__(
         self,
@@ -544,8 +545,8 @@ class Descent:
         d, n_rounds = self._d, setting.n_rounds
         if isinstance(n_rounds, str):
             mu = math.sqrt(noise.norms**-2.0 + noise.hessian**-2.0 + noise.rounds**-2.0)
-            paying = MIN_ROUNDS if self._norms.empty else rows * mu / math.sqrt(d)
-            n_rounds = int(min(max(paying, MIN_ROUNDS), setting.max_rounds))
+            paying = 0.0 if self._norms.empty else rows * mu / math.sqrt(d)
+            n_rounds = int(min(max(paying, self.least_rounds), setting.max_rounds))
         self.n_rounds = n_rounds
         self.looks = [t for t in LOOKS if t < n_rounds]
         # In the metric a row's mean square is (d + 1)/n, and a curvature of one must not be hidden.
