@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
 from sklearn.base import clone
 
-from ndis import PrivateLeastSquares, Release, verify
+from ndis import PrivateLeastSquares, PrivatePoissonRegression, Release, verify
 
 
 def table(n: int = 300) -> pa.Table:
@@ -147,3 +149,56 @@ def test_formulas_need_names() -> None:
         model.fit(np.ones((10, 1)), np.ones(10))
     with pytest.raises(ValueError, match="none named 'age'"):
         model.fit(employees(100).drop(columns="age"), "pay")
+
+
+def people() -> pd.DataFrame:
+    """Four rows each of 500 people, with an amount and a count."""
+    rng = np.random.default_rng(7)
+    table = pd.DataFrame({"who": np.arange(2_000) // 4, "age": rng.uniform(20, 60, 2_000)})
+    table["sector"] = rng.choice(["a", "b"], 2_000)
+    b = table["sector"] == "b"
+    table["pay"] = 10 + 0.2 * table["age"] + 3.0 * b + rng.normal(0, 1, 2_000)
+    table["visits"] = rng.poisson(np.exp(0.02 * table["age"] + 0.5 * b - 0.5)).astype(float)
+    return table
+
+
+AGE_IN_SECTORS: dict[str, Any] = {
+    "epsilon": 1e4, "delta": 1e-6, "random_state": 0, "levels": {"sector": ["a", "b"]},
+    "formula": "pay ~ age + C(sector) + age:C(sector)", "limits": {"age": (20, 60), "pay": (0, 40)},
+}  # fmt: skip
+
+
+def test_a_formula_on_dask_has_the_same_bits() -> None:
+    pytest.importorskip("formulaic")
+    table = people()[["age", "sector", "pay"]]
+    far = pytest.importorskip("dask.dataframe").from_pandas(table, npartitions=3)
+    here, there = (PrivateLeastSquares(**AGE_IN_SECTORS).fit(each) for each in (table, far))
+    np.testing.assert_array_equal(here.coef_, there.coef_)
+
+
+def test_a_formula_for_people_weighs_their_rows() -> None:
+    pytest.importorskip("formulaic")
+    table = people()
+    one = PrivateLeastSquares(**AGE_IN_SECTORS, person="who").fit(table)
+    assert one.guarantee_.relation == "person:who"
+    every = PrivateLeastSquares(**AGE_IN_SECTORS).fit(table)
+    # Everybody has four rows, so that weights are equal and the ordinary fit is the same.
+    np.testing.assert_allclose(one.coef_, every.coef_, atol=0.02, rtol=0.02)
+
+
+def test_a_formula_for_counts_has_the_coefficients_of_statsmodels() -> None:
+    pytest.importorskip("formulaic")
+    table, formula = people(), "visits ~ age + C(sector)"
+    limits = {"age": (20, 60), "visits": (0, 30)}
+    changed = {**AGE_IN_SECTORS, "formula": formula, "limits": limits}
+    model = PrivatePoissonRegression(**changed).fit(table)
+    usual = smf.glm(formula, table, family=sm.families.Poisson()).fit()
+    params = usual.params[["Intercept", "age", "C(sector)[T.b]"]]
+    np.testing.assert_allclose(model.intervals().estimate, params, atol=0.01)
+    again = PrivatePoissonRegression.from_release(model.release_).predict(table)
+    np.testing.assert_allclose(again, usual.predict(table), rtol=0.02)
+    with pytest.raises(ValueError, match="a constant is always fitted"):
+        PrivatePoissonRegression(**{**changed, "formula": "visits ~ 0 + age"}).plan()
+    limits["who"] = (1, 500)
+    with pytest.raises(ValueError, match="a formula or an exposure"):
+        PrivatePoissonRegression(**changed, exposure="who").plan()

@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from hostile_records import check_spark_files, check_spark_text
+from ndis import PrivateLeastSquares
 from ndis.tables import Columns, Rows, Table, Weighting, moments
 from ndis.tables.spark import open_parquet, open_text
 from ndis.tables.sums import Pull, PullSum
@@ -270,3 +271,20 @@ def test_a_cluster_refuses_rows_of_nobody_and_ids_that_are_none(session: Any) ->
         opened = Table.open(frame, ["stops"]).weighed(Weighting(person)).with_rows(rows)
         with pytest.raises(ValueError, match=message):
             opened.sum(moments)
+
+
+def test_a_formula_has_the_same_bits(session: Any) -> None:
+    pytest.importorskip("formulaic")
+    rng = np.random.default_rng(7)
+    age, sector = rng.uniform(20, 60, 400), rng.choice(["a", "b"], 400)
+    rows = {"age": age, "sector": sector, "pay": 10 + 0.2 * age + 3.0 * (sector == "b")}
+    listed = zip(*(each.tolist() for each in rows.values()), strict=True)
+    far = session.createDataFrame(list(listed), list(rows))
+    fits = [
+        PrivateLeastSquares(
+            epsilon=10.0, delta=1e-6, random_state=0, formula="pay ~ age * C(sector)",
+            limits={"age": (20, 60), "pay": (0, 40)}, levels={"sector": ["a", "b"]},
+        ).fit(each)
+        for each in (pa.table(rows), far)
+    ]  # fmt: skip
+    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)

@@ -72,6 +72,8 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
         Gradients; "auto" decides by the released histogram of row norms.
     max_rounds : int, default 20
         The most that "auto" takes. It is public, and the budget does not depend on it.
+    formula : str, optional
+        Which terms to fit, as for `PrivateLeastSquares`; not beside an exposure.
     columns, levels, n_rows
         As for every table.
     noise_scale, random_state, ledger
@@ -111,6 +113,8 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
     exposure: str | None = None
     n_rounds: int | str = "auto"
     max_rounds: int = newton.MAX_ROUNDS
+    formula: str | None = None  # type: ignore[misc]
+    fit_intercept: ClassVar[bool] = True
     methods: ClassVar[tuple[str, ...]] = ("newton",)
     weighs: ClassVar[bool] = True
 
@@ -317,6 +321,11 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
                 f"Expected one label, got {len(labels)}; fit a model for each of them."
             )
         limits = {labels[0]: self._ends(labels[0])}
+        if self.exposure is not None and self.formula is not None:
+            raise ValueError(
+                f"Expected a formula or an exposure, got both, {self.formula!r} and "
+                f"{self.exposure!r}; leave one out."
+            )
         if self.exposure is not None:
             ends = self.limits.get(self.exposure) if isinstance(self.limits, Mapping) else None
             if ends is None or isinstance(ends, str) or not 0 < ends[0] < ends[1]:

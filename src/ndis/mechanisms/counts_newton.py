@@ -116,8 +116,8 @@ class LogDescent(Descent):
     """
 
     # Long rows with large labels make up most of the Hessian along rare levels: without them steps
-    # are too long, with too much noise for them they are lost in it. An exponential takes more steps
-    # than a parabola.
+    # are too long, and with too much noise for their sake they are lost. An exponential takes more
+    # rounds than a parabola.
     more_cut, least_rounds = 6.0, 8
 
     def __init__(

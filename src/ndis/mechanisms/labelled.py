@@ -64,9 +64,11 @@ class LabelledEstimator(TableEstimator):
             known_levels(self.levels),
         )
         if design.intercept != bool(self.fit_intercept):
+            choice = "fit_intercept" in self.get_params()
             raise ValueError(
                 f"Expected fit_intercept={design.intercept} for {self.formula!r}, got "
-                f"fit_intercept={self.fit_intercept}; say the same in both."
+                f"fit_intercept={self.fit_intercept}; "
+                f"{'say the same in both' if choice else 'a constant is always fitted here'}."
             )
         return design
 
