@@ -114,7 +114,7 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
     n_rounds: int | str = "auto"
     max_rounds: int = newton.MAX_ROUNDS
     formula: str | None = None  # type: ignore[misc]
-    fit_intercept: ClassVar[bool] = True
+    fit_intercept: ClassVar[bool] = True  # type: ignore[misc]
     methods: ClassVar[tuple[str, ...]] = ("newton",)
     weighs: ClassVar[bool] = True
 
