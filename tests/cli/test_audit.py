@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from commands import call
+from commands import PROMISE, call
 from ndis import GaussianMechanism, PrivateGraph, Release
 from ndis.auditing import neighbours
+from ndis.cli.console import ExitCode
 from ndis.cli.kinds import KINDS
 from ndis.mechanisms.multiparty import Agreement, release_party
 
@@ -261,3 +262,16 @@ def test_a_strangers_release_with_parameters_of_another_size(
     assert (code, "PrivateGraph: " in out) == (0, True)
     with pytest.raises(ValueError, match="got others; ask for the file again"):
         PrivateGraph.from_release(Release.load("r.npz"))
+
+
+def test_low_bits_that_decide_are_named_and_can_be_left_out(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Floating-point Laplace noise at the right scale (Mironov, 2012)."""
+    rng = np.random.default_rng(0)
+    for name, value in (("d", 1.0), ("e", 0.0)):
+        np.savetxt(tmp_path / name, value + rng.laplace(0.0, 1.0, 1200), fmt="%.17g")
+    words = ("audit", "samples", str(tmp_path / "d"), str(tmp_path / "e"), *PROMISE)
+    code, _, err = call(capsys, *words)
+    assert (code, "the low bits alone decided" in err) == (ExitCode.CHECK_FAILED, True)
+    assert call(capsys, *words, "--no-low-bits")[0] == ExitCode.DONE

@@ -10,7 +10,7 @@ import pytest
 from commands import call
 from ndis._validate import positive, wrong
 from ndis.cli import main
-from ndis.cli.console import ExitCode, complain, known_as, print_json
+from ndis.cli.console import ExitCode, complain, known_as, print_json, print_table
 
 
 @pytest.mark.parametrize(
@@ -115,3 +115,15 @@ def test_a_fault_has_its_own_exit_code(
 def test_json_has_no_infinities() -> None:
     with pytest.raises(ValueError, match="JSON"):
         print_json({"value": math.inf})
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "120"])
+def test_no_number_is_cut(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    numbers = [f"{number}.{'1234567890' * 2}" for number in range(6)]
+    print_table("Numbers", ["a heading of some length"] * 6, [numbers])
+    shown = capsys.readouterr().out
+    assert all(number in shown for number in numbers)
+    assert "…" not in shown

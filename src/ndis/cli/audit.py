@@ -187,6 +187,7 @@ def samples(
     epsilon: float,
     delta: float,
     confidence: float = 0.99,
+    low_bits: bool = True,
     owner_report: Path | None = None,
 ) -> Reply:
     """Audit a claim by independent outputs of a mechanism on two neighbours: two text files.
@@ -203,12 +204,20 @@ def samples(
         The delta that is claimed.
     confidence : float
         With which a claim is refuted, at least.
+    low_bits : bool
+        Look at the low bits of outputs, too, where noise that is added in floating point leaks.
     """
     from ndis.auditing import audit_outputs
 
     told = _Pages("Outputs on two data sets.", owner_report=owner_report)
     outputs = _numbers(first), _numbers(second)
-    return told.tell(audit_outputs(*outputs, epsilon, claimed_delta=delta, confidence=confidence))
+    how = {"claimed_delta": delta, "confidence": confidence}
+    verdict = audit_outputs(*outputs, epsilon, low_bits=low_bits, **how)
+    if low_bits and verdict.refuted:
+        values = audit_outputs(*outputs, epsilon, low_bits=False, **how)
+        if not values.refuted:
+            say("the low bits alone decided; with --no-low-bits the claim is not refuted.")
+    return told.tell(verdict)
 
 
 def _numbers(path: Path) -> FloatArray:

@@ -262,6 +262,9 @@ def print_table(
         table.add_row(*map(_lines, row))
     echo(title, err=err)
     console = Console(markup=False, emoji=False, highlight=False, stderr=err)
+    if not wrap:  # a line that is too long is read more easily than a number that is cut
+        wide = Console(width=10_000).measure(table).maximum
+        console.width = max(console.width, wide)
     with console.capture() as captured:  # its own printing would end the program at a closed pipe
         console.print(table)
     typer.echo(captured.get(), err=err, nl=False)
