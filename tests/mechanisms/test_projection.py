@@ -605,6 +605,7 @@ def test_a_sampled_sketch_meets_its_claim_and_wastes_nothing(rate: float) -> Non
     assert max(deltas) == pytest.approx(1e-4, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_rows_are_sampled_and_estimates_are_of_all_rows() -> None:
     rng = np.random.default_rng(5)
     table = rng.uniform(-1, 1, (4000, 2)) / 2
@@ -647,6 +648,7 @@ def test_a_sample_is_refused_where_its_loss_is_not_known(more: dict[str, Any], s
         model.plan(None if "columns" in more else 2)
 
 
+@pytest.mark.slow
 def test_an_audit_of_a_sample_finds_the_worst_row_and_no_worse() -> None:
     table = np.random.default_rng(0).uniform(-1, 1, (40, 3)) / 2
     model = _sampled(0.3)

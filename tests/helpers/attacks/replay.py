@@ -40,6 +40,7 @@ FUNCTIONS = (
     "draw_combinations",
     "draw_gaussian",
     "draw_limit",
+    "draw_sampled_sketch",
     "draw_sketch",
     "draw_solution",
 )
@@ -171,7 +172,10 @@ def _recorded(done: Run, answers: list[Question] | None) -> Iterator[None]:
 def _between(function: str, original: Any, done: Run, answers: list[Question] | None) -> Any:
     def asked(values: Any, *others: Any, **named: Any) -> np.ndarray:
         public = tuple(x for x in others if not isinstance(x, np.random.Generator))
-        exact: Any = None if function == "draw_levels" else exactly(values)
+        before_looking = len(done.passes)
+        whole = values(np.arange) if function == "draw_sampled_sketch" else values  # all rows
+        del done.passes[before_looking:]  # that was our pass
+        exact: Any = None if function == "draw_levels" else exactly(whole)
         if function == "draw_gaussian":  # a mean and a covariance
             exact, public = (exact, exactly(public[0])), public[1:]
         if (offset := named.pop("offset", None)) is not None:
@@ -266,6 +270,13 @@ def _covariances(here: Question, there: Question) -> list[Any]:
         return [int(n_draws) * privacy_loss(*laws)]
     if here.function in ("draw_solution", "draw_levels"):
         return []  # laws of their own: see tests/loss, and tests/mechanisms/test_levels.py
+    if here.function == "draw_sampled_sketch":  # seen at this rate, beside all others
+        rate, *others = here.others
+        pair = sorted((here, there), key=lambda each: -np.trace(each.values))  # row present first
+        (loss,) = _covariances(
+            *(Question("draw_sketch", each.values, (*others,), each.answer) for each in pair)
+        )
+        return [loss.subsampled(float(rate))]
     first, second = (_symmetric(question) for question in (here, there))
     if here.function == "draw_limit":
         return [privacy_loss(_limit(first, here), _limit(second, there))]
