@@ -278,6 +278,60 @@ class Ledger:
 
         self._run(record, write=True)
 
+    def note_period(self, number: int, series: str, period: int) -> None:
+        """Note that a period of a series is out, before it is; the release has paid for all.
+
+        Parameters
+        ----------
+        number : int
+            The release that paid.
+        series : str
+            The name of the series.
+        period : int
+            From 1, one after the other; one that is noted already stays as it is.
+        """
+        body = {"time": _timestamp(), "series": str(series)}
+
+        def note(state: State) -> None:
+            if self._chain.find("spend", number) is None or not (
+                period == 1 or self._is_of(number, series, period - 1)
+            ):
+                raise Refused(
+                    "Expected the ledger that paid for this series, got another; pass that one."
+                )
+            if not self._is_of(number, series, period):
+                self._chain.append(f"period {period}", number, body, state)
+
+        self._run(note, write=True)
+
+    def _is_of(self, number: int, series: str, period: int) -> bool:
+        """Whether a period of a series is out; inside a transaction."""
+        event = self._chain.find(f"period {period}", number)
+        if event is not None and event.content().get("series") != series:
+            raise Refused(
+                "Expected the ledger that paid for this series, got another; pass that one."
+            )
+        return event is not None
+
+    def periods(self, number: int, series: str) -> int:
+        """How many periods of a series are out, as the ledger knows it.
+
+        Parameters
+        ----------
+        number : int
+            The release that paid.
+        series : str
+            The name of the series.
+        """
+
+        def count(_: State) -> int:
+            period = 0
+            while self._is_of(number, series, period + 1):
+                period += 1
+            return period
+
+        return self._run(count)
+
     def plan(self, guarantees: Sequence[Guarantee]) -> None:
         """Fix all releases of a "plan" ledger beforehand; their exact total must be in the budget.
 

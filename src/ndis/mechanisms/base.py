@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ndis.ledger import Ledger
 
 # Parameters that the certificate does not repeat: promise and noise stand there anyway.
-_UNPUBLISHED = ("epsilon", "target", "delta", "noise_scale", "random_state", "ledger")
+_UNPUBLISHED = ("epsilon", "target", "delta", "noise_scale", "random_state", "ledger", "state")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -285,6 +285,19 @@ class Run:
         self.found = getattr(arrays, "found", None)
         return arrays
 
+    def parameters(self) -> dict[str, Any]:
+        """What a certificate says of the mechanism."""
+        method = self.method
+        while hasattr(method, "then"):  # what is bought first is the library's own
+            method = method.then
+        package = package_of(self.model, method)
+        return {
+            **self.model._public(self.data),
+            "method": self.plan.method,
+            "noise_scale": self.plan.noise_scale,
+            **({} if package is None else {"package": package}),
+        }
+
     def release(self, *, file: NewFile | None = None, ledger: Ledger | None = None) -> Release:
         """Ask the ledger, read all that can fail, make room in the file, pay, draw, certify.
 
@@ -296,10 +309,6 @@ class Run:
             The budget to spend from; that of the estimator if not given.
         """
         model, plan = self.model, self.plan
-        method = self.method
-        while hasattr(method, "then"):  # what is bought first is the library's own
-            method = method.then
-        package = package_of(model, method)
         ledger = model.ledger if ledger is None else ledger
         ask(plan.guarantee, ledger, model.random_state)  # before the data are read
         self.study()
@@ -307,12 +316,7 @@ class Run:
             self.draw,
             plan.guarantee,
             type(model).__name__,
-            {
-                **model._public(self.data),
-                "method": plan.method,
-                "noise_scale": plan.noise_scale,
-                **({} if package is None else {"package": package}),
-            },
+            self.parameters(),
             plan.shapes,
             random_state=model.random_state,
             ledger=ledger,

@@ -16,9 +16,9 @@ docs/proofs/summary.md has the proofs.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from ndis.calibration import ROUND_UP, shift_profile
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss
 from ndis.loss.derived import MARGIN, with_failure
-from ndis.mechanisms import laws, levels, tree
+from ndis.mechanisms import continual, laws, levels, tree
 from ndis.mechanisms.intervals import COVERED, UNKNOWN
 from ndis.mechanisms.levels import LevelCounts, draw_levels
 from ndis.mechanisms.run import Forecast, Plan, Run
@@ -91,6 +91,7 @@ _LEVELS_SHARE = 0.25
 _UNKNOWN, _UNKNOWN_NUMBER = "\0", -(2**62)
 _REPLACE = str(NeighbourRelation.REPLACE)
 OTHER = "other"
+PERIOD = "period"
 
 
 class Asked(NamedTuple):
@@ -139,6 +140,16 @@ class PrivateSummary(TableEstimator):
         The law of the noise; "auto" takes the one with the smaller variance.
     relation : {"add-remove", "replace"}
         Who is protected: the presence of a row, or what it says.
+    continual : int, optional
+        For how many periods, such as months, the same summary is to be released, each with the rows
+        of that period. All of them share one promise, which the first one pays.
+    period : int, default 1
+        With `continual`: which period this is.
+    workload : {"totals", "periods", "both"}
+        With `continual`: whether totals to date are to be good, single periods, or both.
+    state : str or path, optional
+        With `continual`: the owner's file for the exact sums that later periods need. It is as
+        secret as the table.
     noise_scale, random_state, ledger
         As in `PrivateEstimator`.
 
@@ -176,6 +187,10 @@ class PrivateSummary(TableEstimator):
     refine: bool = False
     method: str = "auto"
     relation: str = "add-remove"
+    continual: int | None = None
+    period: int = 1
+    workload: str = "totals"
+    state: str | os.PathLike[str] | None = None
     data_norm: None = field(default=None, init=False)
     n_rows: None = field(default=None, init=False)
 
@@ -193,7 +208,39 @@ class PrivateSummary(TableEstimator):
         plan : Plan, optional
             One that was made before for such a table.
         """
-        return super().prepare(X, plan=plan)
+        run = super().prepare(X, plan=plan)
+        if self.continual is None:
+            return run
+        series = self._series(run.plan.method)
+        return continual.SeriesRun(run.model, run.data, run.plan, run.method, series=series)
+
+    def _series(self, law: str) -> continual.Series:
+        """How the periods are put together; one where there is but one."""
+        if self.continual is None:
+            return continual.Series(1, 0.0)
+        n = continual.n_periods(self.continual)
+        workload = _validate.one_of("workload", self.workload, continual.WORKLOADS)
+        if _validate.count("period", self.period) > n:
+            raise ValueError(
+                f"Expected a period up to {n}, for which this series was planned, got period="
+                f"{self.period}; begin a new series."
+            )
+        if self._private or self._refines or str(self.relation) == _REPLACE:
+            raise ValueError(
+                "Expected public levels, rows that come or go and refine=False together with "
+                "continual, whose parameters stay the same for all periods, got another; find "
+                "limits and levels by a release of its own."
+            )
+        if law == "laplace":
+            return continual.Series(n, 0.0)
+        return continual.best_series(n, workload, self.person is not None)
+
+    def _moved(self, law: str) -> float:
+        """How many times as far as in one period somebody moves all of them."""
+        series = self._series(law)
+        if self.person is None:
+            return series.distance
+        return series.distance_everywhere if law == "gaussian" else float(series.n_periods)
 
     def _open(self, X: Any, y: Any = None) -> tuple[Table, tuple[str, ...]]:
         named = self._named()
@@ -217,6 +264,11 @@ class PrivateSummary(TableEstimator):
                 f"[{self.by!r}]."
             )
         by = list(self.by)
+        if self.continual is not None and PERIOD in by:
+            raise ValueError(
+                f"Expected no column {PERIOD!r} in by together with continual, which tells periods "
+                "under that name; rename it."
+            )
         if len(set(by)) < len(by):
             raise ValueError(f"Expected distinct columns in by, got {by!r}; name each once.")
         return by
@@ -335,10 +387,20 @@ class PrivateSummary(TableEstimator):
             if target.epsilon is None:  # the noise is given
                 return plan.guarantee.epsilon
             parts = {part.name: part.noise for part in plan.parts}
-            return sum(q.weight * math.log(parts[q.name]) for q in questions)
+            spread = self._series(plan.method).spread(self.workload)
+            return sum(q.weight * math.log(spread * parts[q.name]) for q in questions)
 
         best, *rest = sorted(plans.values(), key=size)
-        return replace(best, reason=_reason(best, rest, questions, target))
+        reason = _reason(best, rest, questions, target)
+        if self.continual is None:
+            return replace(best, reason=reason)
+        if best.guarantee.relation.person is None and rows.bought:
+            raise ValueError(
+                'Expected public limits together with continual, got "private"; find them by a '
+                "release of its own (PrivateLimits)."
+            )
+        told = continual.reason(self._series(best.method), self.workload)
+        return continual.planned(replace(best, reason=f"{reason} {told}"), self.period)
 
     def _plan_with(self, law: str, target: Target, questions: list[Asked], rows: Rows) -> Plan:
         whole = sum(question.weight for question in questions)
@@ -346,14 +408,14 @@ class PrivateSummary(TableEstimator):
         twice = _TWICE[str(self.relation)]
         shapes = self._shapes(rows)
         if law == "gaussian":
-            apart = 1.0 if twice == 1 else laws.apart(3)
+            apart = self._moved(law) if twice == 1 else laws.apart(3)
             parts = [
                 Part(q.name, math.sqrt(q.blocks) * apart * ROUND_UP, shares[q.name])
                 for q in questions
             ]
             bought, loss = mean_shift(self._rest(target), parts, self.noise_scale)
         else:
-            moved = {q.name: float(q.blocks * twice) for q in questions}
+            moved = {q.name: q.blocks * twice * self._moved(law) for q in questions}
             rest = self._rest(target)
             bought, loss = _laplace(rest, moved, shares, self.noise_scale, questions)
         if self._private:
@@ -501,7 +563,12 @@ class PrivateSummary(TableEstimator):
             arrays["levels"], table = self._find(studied, plan, table, rng)
             studied = self._sums_of(table, plan)
         scale = {k: laws.scale_of(law, noise, 1) for k, noise in plan.noise_scale.items()}
-        noisy = partial({"laplace": add_laplace_noise, "gaussian": add_noise}[law], rng=rng)
+        add = {"laplace": add_laplace_noise, "gaussian": add_noise}[law]
+        steps = 1.0 if self.continual is None else float(continual.UNIT)
+
+        def noisy(sums: ExactSum, scale: float, unit: float = 1.0) -> FloatArray:
+            return add(sums, scale * (unit * steps), rng) / (unit * steps)
+
         n, c = len(self._cells(table.rows)), len(_numbers(table.rows))
         if "quantiles" in scale:
             for level in tree.LEVELS:
@@ -522,7 +589,7 @@ class PrivateSummary(TableEstimator):
                 cells, numbers = self._cells(table.rows), _numbers(table.rows)
                 sums = table.sum(GroupMoments(cells, numbers, *ends))
             unit = float(_UNITS[law] * STEPS**2)
-            arrays["means"] = noisy(_blocks(sums, law), scale["means"] * unit) / unit
+            arrays["means"] = noisy(_blocks(sums, law), scale["means"], unit)
         return arrays
 
     def _ends(
@@ -553,8 +620,6 @@ class PrivateSummary(TableEstimator):
         others = {name: known[name] for name in known if name not in by}
         self._limits = dict(rows.features.limits or {})
         self._levels = others
-        sizes = {name: self._size(rows, name) for name in others}
-        sums = _put_together(arrays, noise, law, others, sizes)
         n, c = len(self._cells(rows)), len(_numbers(rows))
         centre = half = np.zeros((n, c))
         if c:
@@ -564,11 +629,31 @@ class PrivateSummary(TableEstimator):
                 low, high = self._ends(rows, arrays, noise)
             scale, middle = rows.features.scale, rows.features.middle
             centre, half = middle + 0.5 * (low + high) / scale, 0.5 * (high - low) / scale
-        self._sums = replace(sums, centre=centre, half=half)
+        sizes = {name: self._size(rows, name) for name in others}
         self._groupings = list(groupings(self._places(rows, known), self.unlisted == OTHER))
         alive = self._groupings[-1].member == 0
-        self._positive = np.zeros(n)
-        self._positive[alive] = not_negative(self._sums.count[alive])
+        self._views = {}
+        for name, (told, spread) in self._told(arrays, noise).items():
+            sums = _put_together(told, spread, law, others, sizes)
+            positive = np.zeros(n)
+            positive[alive] = not_negative(sums.count[alive])
+            self._views[name] = replace(sums, centre=centre, half=half), positive
+
+    def _told(self, arrays: Mapping[str, Any], noise: Mapping[str, float]) -> dict[str, Any]:
+        """What was released and its noise; of a series for each period, and for totals to date."""
+        if self.continual is None:
+            return {"": (arrays, noise)}
+        series, views = self._series(self._law), {}
+        for to_date in (False, True):
+            for period in range(1, self.period + 1):
+                if to_date and period == 1:
+                    continue
+                weights = series.weights(period, to_date=to_date)
+                told = {k: np.tensordot(weights, v[:period], 1) for k, v in arrays.items()}
+                spread = float(np.linalg.norm(weights))
+                name = f"1 to {period}" if to_date else f"{period}"
+                views[name] = told, {k: spread * v for k, v in noise.items()}
+        return views
 
     @property
     def _law(self) -> str:
@@ -581,11 +666,10 @@ class PrivateSummary(TableEstimator):
             for name in self._by
         ]
 
-    def _lines(self) -> Iterator[tuple[Any, Any]]:
+    def _lines(self, view: str) -> Iterator[tuple[Any, Any]]:
+        sums, positive = self._views[view]
         for grouping in self._groupings:
-            for each in lines(
-                grouping, self._sums, self._positive, self._limits, self._levels, self._shares()
-            ):
+            for each in lines(grouping, sums, positive, self._limits, self._levels, self._shares()):
                 yield grouping, each
 
     def to_frame(self, level: float = 0.95, of: str = "population") -> pd.DataFrame:
@@ -602,8 +686,8 @@ class PrivateSummary(TableEstimator):
         Returns
         -------
         DataFrame
-            The columns of `by`, empty where groups are added up; column, statistic, level,
-            estimate, standard_error, lower, upper.
+            Of a series the period, such as "3" or "1 to 3"; the columns of `by`, empty where
+            groups are added up; column, statistic, level, estimate, standard_error, lower, upper.
         """
         import pandas as pd
 
@@ -611,25 +695,43 @@ class PrivateSummary(TableEstimator):
 
     def to_columns(self, level: float = 0.95, of: str = "population") -> dict[str, list[Any]]:
         """The columns of `to_frame`, as lists."""
+        return self._columns_of(list(self._views), level, of)
+
+    def _columns_of(self, views: Sequence[str], level: float, of: str) -> dict[str, list[Any]]:
         level, of = checked(level, of)
-        names = [*self._by, "column", "statistic", "level", *FIELDS]
+        series = [] if self.continual is None else [PERIOD]
+        names = [*series, *self._by, "column", "statistic", "level", *FIELDS]
         columns: dict[str, list[Any]] = {name: [] for name in names}
-        for grouping, each in self._lines():
-            found = each.intervals(level, of)
-            n = len(grouping.labels)
-            for index, name in enumerate(self._by):
-                known = (label[index] for label in grouping.labels)
-                columns[name] += ["" if value is None else value for value in known]
-            columns["column"] += [each.column] * n
-            columns["statistic"] += [each.statistic] * n
-            columns["level"] += [each.level] * n
-            for name in FIELDS:
-                columns[name] += found[name].tolist()
+        for view in views:
+            for grouping, each in self._lines(view):
+                found = each.intervals(level, of)
+                n = len(grouping.labels)
+                for index, name in enumerate(self._by):
+                    known = (label[index] for label in grouping.labels)
+                    columns[name] += ["" if value is None else value for value in known]
+                for name in series:
+                    columns[name] += [view] * n
+                columns["column"] += [each.column] * n
+                columns["statistic"] += [each.statistic] * n
+                columns["level"] += [each.level] * n
+                for name in FIELDS:
+                    columns[name] += found[name].tolist()
         return columns
 
+    @property
+    def _latest(self) -> list[str]:
+        """Of a series the last period and the total to date; else all there is."""
+        if self.continual is None:
+            return [""]
+        last = f"{self.period}"
+        return [last] if self.period == 1 else [last, f"1 to {last}"]
+
     def summary(self, level: float = 0.95, of: str = "population") -> str:
-        """Everything as text: a table for each column, and what the intervals cover."""
-        told = self.to_columns(level, of)
+        """Everything as text: a table for each column, and what the intervals cover.
+
+        Of a series the last period and the total to date.
+        """
+        told = self._columns_of(self._latest, level, of)
         share = f"{100 * level:.4g}% interval"
         parts = []
         keys = zip(told["column"], told["statistic"], told["level"], strict=True)
@@ -661,7 +763,8 @@ class PrivateSummary(TableEstimator):
 
     def _group_name(self, told: Mapping[str, list[Any]], index: int) -> str:
         words = [f"{name}={told[name][index]}" for name in self._by if told[name][index] != ""]
-        return ", ".join(words) or "total"
+        group = ", ".join(words) or "total"
+        return f"period {told[PERIOD][index]}: {group}" if PERIOD in told else group
 
     def plot(self, column: str | None = None, statistic: str = "mean") -> Figure:
         """Bars with error bars: one statistic for every group of the finest grouping.
@@ -685,7 +788,7 @@ class PrivateSummary(TableEstimator):
         found = next(
             (
                 each.intervals(0.95, "population")
-                for of, each in self._lines()
+                for of, each in self._lines(self._latest[-1])
                 if of is grouping and (each.column, each.statistic) == wanted
             ),
             None,
