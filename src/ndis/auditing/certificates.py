@@ -142,7 +142,7 @@ def _kept(what: str, release: Release) -> Check:
 
 def _paid(what: str, release: Release, ledger: Ledger) -> Check:
     """Whether a ledger was charged for this promise, and not only told of the file."""
-    entries = [entry for entry in ledger.history() if entry.digest == release.digest]
+    entries = [e for e in ledger.history() if release.digest in (e.digest, *e.periods)]
     if not entries:
         return Check(what, FAILED, "no entry has its digest")
     charged = (release.mechanism, release.guarantee)

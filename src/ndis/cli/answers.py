@@ -297,7 +297,8 @@ def _regression(told: Any) -> Iterator[Answer]:
 
 def _summary(model: Any) -> Iterator[Answer]:
     """A table for each column and statistic, with a row for each group."""
-    told, by = model.to_columns(), list(model.by)
+    told = model.to_columns()
+    by = [name for name in told if name == "period" or name in model.by]
     words = [*by, "column", "statistic", "level"]
     numbers = [name for name in told if name not in words]
     found: dict[tuple[str, ...], list[int]] = {}

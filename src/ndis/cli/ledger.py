@@ -130,7 +130,7 @@ def history(place: str) -> Reply:
         [
             str(entry.number),
             entry.time[:10],
-            "\n".join(filter(None, (entry.mechanism, entry.note))),
+            "\n".join(filter(None, (entry.mechanism, _periods(entry), entry.note))),
             f"{entry.guarantee.epsilon:.4g}",
             f"{entry.guarantee.delta:.2g}",
             "none" if entry.digest is None else entry.digest[:8],
@@ -140,6 +140,11 @@ def history(place: str) -> Reply:
     headings = ["", "paid", "what and why", "epsilon", "delta", "output"]
     shown = Shown(f"{len(entries)} releases", headings, rows, wrap=True)
     return Reply({"releases": listed}, shown)
+
+
+def _periods(entry: Any) -> str:
+    """Which periods of a series are out."""
+    return f"periods 1 to {len(entry.periods) + 1} are out" if entry.periods else ""
 
 
 def verify(place: str, *, expect: str | None = None) -> Reply:

@@ -41,7 +41,10 @@ _MISREAD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
 
 @dataclass(frozen=True)
 class Entry:
-    """One release in the ledger; `digest` is None until its output is known."""
+    """One release in the ledger; `digest` is None until its output is known.
+
+    Of a series `periods` has the same for each period after the first that is out.
+    """
 
     number: int
     time: str
@@ -49,6 +52,7 @@ class Entry:
     guarantee: Guarantee
     note: str = ""
     digest: str | None = None
+    periods: tuple[str | None, ...] = ()
 
 
 class Ledger:
@@ -259,22 +263,35 @@ class Ledger:
             raise rules.refusal(state["mode"], guarantee)
         return Entry(after["releases"], guarantee=guarantee, **body)
 
-    def complete(self, entry: Entry | int, digest: str) -> None:
-        """Record the digest of what a paid release put out; each release completes once."""
+    def complete(self, entry: Entry | int, digest: str, *, period: int = 1) -> None:
+        """Record the digest of what a paid release put out; each release completes once.
+
+        Parameters
+        ----------
+        entry : Entry or int
+            The release, or its number.
+        digest : str
+            Of the output.
+        period : int
+            Of a series, which period it is; one that was put out again stays as it was recorded.
+        """
         number = entry.number if isinstance(entry, Entry) else _validate.count("entry", entry)
         body = {"time": _timestamp(), "digest": str(digest)}
+        kind = "complete" if period == 1 else f"complete {period}"
 
         def record(state: State) -> None:
             if self._chain.find("spend", number) is None:
                 raise Refused(
                     f"Expected a release that was paid for, got number {number}; spend first."
                 )
-            if self._chain.find("complete", number) is not None:
+            if self._chain.find(kind, number) is not None:
+                if self._chain.find(f"period {period}", number) is not None:
+                    return
                 raise Refused(
                     f"Expected a release that is not complete, got number {number}; "
                     "every output needs its own spend."
                 )
-            self._chain.append("complete", number, body, state)
+            self._chain.append(kind, number, body, state)
 
         self._run(record, write=True)
 
@@ -650,9 +667,14 @@ class _Tally:
 
 def _entries(events: Sequence[Event]) -> list[Entry]:
     """The releases among events; a guarantee that comes again is read once."""
-    digests = {
-        event.release: event.content()["digest"] for event in events if event.kind == "complete"
-    }
+    digests, periods = {}, dict[int, dict[int, str | None]]()
+    for event in events:
+        kind, _, period = event.kind.partition(" ")
+        if kind == "complete" and not period:
+            digests[event.release] = event.content()["digest"]
+        elif kind in ("period", "complete") and period != "1":
+            digest = event.content().get("digest")
+            periods.setdefault(event.release, {})[int(period)] = digest
     known: dict[str, Guarantee] = {}
     entries = []
     for event in events:
@@ -666,7 +688,8 @@ def _entries(events: Sequence[Event]) -> list[Entry]:
         body = json.loads("{" + key[1:] + rest)
         time, mechanism, why = (str(body[name]) for name in ("time", "mechanism", "note"))
         digest = digests.get(event.release)
-        entries.append(Entry(event.release, time, mechanism, known[promise], why, digest))
+        later = tuple(periods.get(event.release, {}).values())
+        entries.append(Entry(event.release, time, mechanism, known[promise], why, digest, later))
     return entries
 
 

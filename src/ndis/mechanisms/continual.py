@@ -37,7 +37,7 @@ from ndis.release import NewFile, Release
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ndis.ledger import Entry, Ledger
+    from ndis.ledger import Ledger
 
 # Coefficients are whole numbers of 1/UNIT, so that sums stay exact.
 UNIT = 2**12
@@ -74,7 +74,7 @@ class Series:
         found = [1.0]
         for k in range(1, self.n_periods):
             found.append(found[-1] * (k - 1 + self.exponent) / k)
-        return np.rint(UNIT * np.array(found))
+        return np.asarray(np.rint(UNIT * np.array(found)))
 
     @property
     def distance(self) -> float:
@@ -167,7 +167,7 @@ class SeriesRun(Run):
     @property
     def period(self) -> int:
         """Which one, from 1."""
-        return int(self.model.period)  # type: ignore[attr-defined]  # of those that have series
+        return int(self.model.period)
 
     @cached_property
     def _own(self) -> Mapping[str, Any]:
@@ -320,11 +320,15 @@ def _check_ledger(ledger: Ledger | None, book: SeriesFile) -> None:
             f"Expected the series to go on as it began, {began} a ledger; pass the same as in its "
             "first period."
         )
-    if ledger is not None and (known := ledger.periods(book.number, book.name)) > book.n_out:
+    if ledger is None:
+        return
+    if (known := ledger.periods(book.number, book.name)) == 0:
+        raise ValueError("Expected the ledger that paid for this series, got another; pass that.")
+    if known > book.n_out:
         raise ValueError(
             f"Expected a file of the series with all {known} periods that the ledger knows, got "
-            f"one with {book.n_out}: an older copy. To draw a period twice would cost what nobody paid; "
-            "bring back the latest file, or begin a new series."
+            f"one with {book.n_out}: an older copy. To draw a period twice would cost what nobody "
+            "paid; bring back the latest file, or begin a new series."
         )
 
 
@@ -334,15 +338,13 @@ class _Payment:
     def __init__(self, ledger: Ledger, book: SeriesFile, period: int) -> None:
         self.ledger, self.book, self.period = ledger, book, period
         self.number = book.number if book.told is not None else 0
-        self._began = book.told is None
-        self._entry: Entry | None = None
+        self._begins = book.told is None
 
     def spend(self, guarantee: Guarantee, mechanism: str) -> Any:
         """Pay for all periods, in the first."""
-        if self._began:
-            self._entry = self.ledger.spend(guarantee, mechanism)
-            self.number = self._entry.number
-            return self._entry
+        if self._begins:
+            self.number = self.ledger.spend(guarantee, mechanism).number
+            self.record()  # so that no other ledger can be taken for this one
         return self
 
     def record(self) -> None:
@@ -350,9 +352,8 @@ class _Payment:
         self.ledger.note_period(self.number, self.book.name, self.period)
 
     def complete(self, entry: Any, digest: str) -> None:
-        """The digest of the first period's release."""
-        if self._entry is not None:
-            self.ledger.complete(self._entry, digest)
+        """The digest of the release."""
+        self.ledger.complete(self.number, digest, period=self.period)
 
 
 def planned(plan: Plan, period: int) -> Plan:

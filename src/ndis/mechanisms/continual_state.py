@@ -136,7 +136,7 @@ class SeriesFile:
         if len(rows) < period - 1:
             raise ValueError(
                 f"Expected period {len(rows) + 1} of the series next, got period={period}; release "
-                "periods in order, one without rows by a table without rows."
+                "periods in order."
             )
         kept = tuple(Kept(_sums(sums), _arrays(drawn)) for sums, drawn in rows)
         return kept[: period - 1], kept[period - 1] if len(kept) == period else None

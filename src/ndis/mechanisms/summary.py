@@ -29,7 +29,10 @@ from ndis.calibration import ROUND_UP, shift_profile
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss
 from ndis.loss.derived import MARGIN, with_failure
-from ndis.mechanisms import continual, laws, levels, tree
+from ndis.mechanisms import laws, levels, tree
+from ndis.mechanisms.continual import UNIT, WORKLOADS, Series, SeriesRun, best_series, n_periods
+from ndis.mechanisms.continual import planned as planned_for
+from ndis.mechanisms.continual import reason as reason_of
 from ndis.mechanisms.intervals import COVERED, UNKNOWN
 from ndis.mechanisms.levels import LevelCounts, draw_levels
 from ndis.mechanisms.run import Forecast, Plan, Run
@@ -212,14 +215,14 @@ class PrivateSummary(TableEstimator):
         if self.continual is None:
             return run
         series = self._series(run.plan.method)
-        return continual.SeriesRun(run.model, run.data, run.plan, run.method, series=series)
+        return SeriesRun(run.model, run.data, run.plan, run.method, series=series)
 
-    def _series(self, law: str) -> continual.Series:
+    def _series(self, law: str) -> Series:
         """How the periods are put together; one where there is but one."""
         if self.continual is None:
-            return continual.Series(1, 0.0)
-        n = continual.n_periods(self.continual)
-        workload = _validate.one_of("workload", self.workload, continual.WORKLOADS)
+            return Series(1, 0.0)
+        n = n_periods(self.continual)
+        workload = _validate.one_of("workload", self.workload, WORKLOADS)
         if _validate.count("period", self.period) > n:
             raise ValueError(
                 f"Expected a period up to {n}, for which this series was planned, got period="
@@ -232,8 +235,8 @@ class PrivateSummary(TableEstimator):
                 "limits and levels by a release of its own."
             )
         if law == "laplace":
-            return continual.Series(n, 0.0)
-        return continual.best_series(n, workload, self.person is not None)
+            return Series(n, 0.0)
+        return best_series(n, workload, self.person is not None)
 
     def _moved(self, law: str) -> float:
         """How many times as far as in one period somebody moves all of them."""
@@ -399,8 +402,8 @@ class PrivateSummary(TableEstimator):
                 'Expected public limits together with continual, got "private"; find them by a '
                 "release of its own (PrivateLimits)."
             )
-        told = continual.reason(self._series(best.method), self.workload)
-        return continual.planned(replace(best, reason=f"{reason} {told}"), self.period)
+        told = reason_of(self._series(best.method), self.workload)
+        return planned_for(replace(best, reason=f"{reason} {told}"), self.period)
 
     def _plan_with(self, law: str, target: Target, questions: list[Asked], rows: Rows) -> Plan:
         whole = sum(question.weight for question in questions)
@@ -564,7 +567,7 @@ class PrivateSummary(TableEstimator):
             studied = self._sums_of(table, plan)
         scale = {k: laws.scale_of(law, noise, 1) for k, noise in plan.noise_scale.items()}
         add = {"laplace": add_laplace_noise, "gaussian": add_noise}[law]
-        steps = 1.0 if self.continual is None else float(continual.UNIT)
+        steps = 1.0 if self.continual is None else float(UNIT)
 
         def noisy(sums: ExactSum, scale: float, unit: float = 1.0) -> FloatArray:
             return add(sums, scale * (unit * steps), rng) / (unit * steps)

@@ -54,6 +54,7 @@ CASES = [
         "summary, refined": _with(refine=True),
         "summary, replace": _with(relation="replace"),
         "summary, limits": _with(limits={"cost": "private"}),
+        "summary, continual": _with(continual=6),
     }.items()
 ]
 CASES.append(
