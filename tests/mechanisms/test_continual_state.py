@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndis.mechanisms.continual_state import Kept, SeriesFile
+from ndis.mechanisms.continual_state import KeptPeriod, SeriesFile
 from ndis.tables import ExactSum
 
 SUMS = ExactSum(np.array([2**40, -3]), np.array([5, 6]), np.array([7, 8]))
@@ -15,7 +15,7 @@ SUMS = ExactSum(np.array([2**40, -3]), np.array([5, 6]), np.array([7, 8]))
 
 def write(path: Path, period: int) -> None:
     with SeriesFile(path, first=period == 1) as book:
-        book.keep(period, {"a": 1}, 4, Kept({"x": SUMS}, {"y": np.array([float(period)])}))
+        book.keep(period, {"a": 1}, 4, KeptPeriod({"x": SUMS}, {"y": np.array([float(period)])}))
 
 
 def test_what_is_kept_is_there_to_the_last_bit(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def _draw(path: Path, queue: Any) -> None:
         _, again = book.before(1)
         if again is None:
             value = np.random.default_rng().normal(size=1)
-            book.keep(1, {}, None, Kept({"x": SUMS}, {"y": value}))
+            book.keep(1, {}, None, KeptPeriod({"x": SUMS}, {"y": value}))
             queue.put(("drawn", float(value[0])))
         else:
             queue.put(("again", float(again.drawn["y"][0])))

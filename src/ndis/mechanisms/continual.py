@@ -28,7 +28,7 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
 from ndis.guarantee import Guarantee
-from ndis.mechanisms.continual_state import Kept, SeriesFile
+from ndis.mechanisms.continual_state import KeptPeriod, SeriesFile
 from ndis.mechanisms.publish import ask, publish
 from ndis.mechanisms.run import Plan, Run
 from ndis.randomness import is_secure
@@ -162,7 +162,7 @@ class SeriesRun(Run):
     """One period of a series: its sums with those before it, its noise, and the owner's file."""
 
     series: Series = Series(1, 0.0)
-    past: tuple[Kept, ...] = ()
+    past: tuple[KeptPeriod, ...] = ()
 
     @property
     def period(self) -> int:
@@ -243,7 +243,7 @@ class SeriesRun(Run):
                 else:
                     arrays = Run.draw(self, rng)
                     number = None if payment is None else payment.number
-                    book.keep(self.period, told, number, Kept(self._own, arrays))
+                    book.keep(self.period, told, number, KeptPeriod(self._own, arrays))
                 if payment is not None:
                     payment.record()
                 return self._after(arrays)

@@ -32,7 +32,7 @@ _WAIT = 60.0  # seconds, for another program that draws a period
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptPeriod:
     """One period: its exact sums, and what was drawn of it."""
 
     sums: Mapping[str, ExactSum]
@@ -126,7 +126,7 @@ class SeriesFile:
             return 0
         return int(self._link.execute("SELECT count(*) FROM periods").fetchone()[0])
 
-    def before(self, period: int) -> tuple[tuple[Kept, ...], Kept | None]:
+    def before(self, period: int) -> tuple[tuple[KeptPeriod, ...], KeptPeriod | None]:
         """All periods before one, and itself where it was drawn already."""
         rows = []
         if self.told is not None:
@@ -138,10 +138,10 @@ class SeriesFile:
                 f"Expected period {len(rows) + 1} of the series next, got period={period}; release "
                 "periods in order."
             )
-        kept = tuple(Kept(_sums(sums), _arrays(drawn)) for sums, drawn in rows)
+        kept = tuple(KeptPeriod(_sums(sums), _arrays(drawn)) for sums, drawn in rows)
         return kept[: period - 1], kept[period - 1] if len(kept) == period else None
 
-    def keep(self, period: int, told: Any, number: int | None, kept: Kept) -> None:
+    def keep(self, period: int, told: Any, number: int | None, kept: KeptPeriod) -> None:
         """Write a period, so that it stays if the power goes; what is published comes after."""
         if self.told is None:
             for statement in _TABLES.split(";"):
