@@ -128,8 +128,10 @@ def test_a_person_in_many_groups_moves_no_more_than_a_row(method: str) -> None:
 
 
 def test_the_rows_of_a_person_are_not_bought() -> None:
-    with pytest.raises(ValueError, match="number for rows_per_person of a summary"):
-        made(person="who", rows_per_person="private").plan()
+    for method in ("laplace", "gaussian"):
+        plan = made(person="who", rows_per_person="private", method=method).plan()
+        assert "rows_per_person" in plan.noise_scale
+        assert plan.loss.delta(plan.guarantee.epsilon) <= plan.guarantee.delta
 
 
 def test_groups_cost_nothing() -> None:

@@ -371,11 +371,6 @@ class PrivateSummary(TableEstimator):
         relation = _validate.one_of("relation", str(self.relation), _TWICE)
         law = _validate.one_of("method", self.method, ("auto", *self.methods))
         target, questions = self._target(rows, relation), self._questions(rows)
-        if target.counts:
-            raise ValueError(
-                "Expected a number for rows_per_person of a summary, got 'private'; pass 1 for the "
-                "average person, or how many rows of a person count alike."
-            )
         if self._private and (target.risk or relation == _REPLACE):
             raise ValueError(
                 "Expected epsilon and rows that come or go where levels are private, got a target "
