@@ -5,8 +5,7 @@
 Each table has a person of 1 to 1,000 rows, spread over its files and partitions. The estimator must
 ask for the same exact sums wherever the table lies; without the person, given the same answers, it
 must release the same numbers, and the two laws must be within the promise
-(tests/helpers/attacks/people.py). Every fiftieth table lies on Spark too. Then somebody with a
-million rows joins people with one.
+(tests/helpers/attacks/people.py). Every fiftieth table lies on Spark too.
 """
 
 import argparse
