@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import beta
 
 from ndis import _validate
 from ndis._validate import FloatArray
@@ -293,6 +292,8 @@ def _curve(
 
 def _clopper_pearson(hits: Any, n: int, miss: float) -> tuple[FloatArray, FloatArray]:
     """Bounds on a probability, each missed with probability at most `miss`."""
+    from scipy.stats import beta
+
     low = np.where(hits > 0, beta.ppf(miss, hits, n - hits + 1), 0.0)
     high = np.where(hits < n, beta.isf(miss, hits + 1, n - hits), 1.0)
     return low, high

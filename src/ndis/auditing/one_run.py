@@ -31,7 +31,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binom
 
 from ndis import _validate
 from ndis._validate import FloatArray
@@ -149,6 +148,8 @@ def _by_binomial(m: int, r: int, right: int, epsilon: float, delta: float) -> fl
 
 def _binomial(r: int, right: int, epsilon: float) -> tuple[float, float]:
     """P(W >= v) and the largest P(v - i <= W < v)/i over i, W ~ Binomial(r, q)."""
+    from scipy.stats import binom
+
     q = 1.0 / (1.0 + math.exp(-epsilon))
     below = binom.pmf(np.arange(right - 1, -1, -1), r, q)
     slope = np.max(np.cumsum(below) / np.arange(1, right + 1), initial=0.0)

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from ndis._validate import FloatArray
 from ndis.auditing.verdict import FLOATING, PROVEN, Claim, clears
@@ -118,6 +117,8 @@ class Recorder:
     """
 
     def __init__(self, estimator: PrivateEstimator) -> None:
+        from sklearn.base import clone
+
         self.model = clone(estimator).set_params(random_state=0, ledger=None)
         self._plan: Plan | None = None
 

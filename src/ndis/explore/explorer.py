@@ -103,7 +103,7 @@ def _texts(
     settings = {**given, **({} if label is None else {"label": label})}
     if answers:  # who is protected, and how many there are, has to be said
         shape = size if isinstance(size, int) else ",".join(map(str, size or [1]))
-        settings |= {"relation": str(model.relation), "shape": shape}
+        settings |= {"relation": str(vars(model)["relation"]), "shape": shape}
     methods = "method" in model.get_params(deep=False)
     named = "columns" in given or isinstance(given.get("limits"), dict)
     nameless = isinstance(model, TableEstimator) and not named

@@ -11,20 +11,16 @@ owner of the data.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Self
-
-import numpy as np
-from sklearn.base import BaseEstimator
 
 from ndis import _validate
 from ndis._validate import wrong
 from ndis.guarantee import Guarantee
+from ndis.mechanisms.manners import Estimator, signature_of
 from ndis.mechanisms.plugins import methods_of
 from ndis.mechanisms.run import Forecast, Method, Plan, Run, noise_forecast
 from ndis.mechanisms.target import Noise, Target
@@ -40,7 +36,7 @@ _UNPUBLISHED = ("epsilon", "target", "delta", "noise_scale", "random_state", "le
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateEstimator(Method, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class PrivateEstimator(Method, Estimator):
     """Base of the estimators: what they all take, and the way from a plan to a release.
 
     Parameters
@@ -76,6 +72,8 @@ class PrivateEstimator(Method, BaseEstimator):  # type: ignore[misc]  # scikit-l
     ledger: Ledger | None = None
     # What a certificate says beside parameters: no size where columns have names.
     _certified: ClassVar[frozenset[str]] = frozenset()
+    # What only a method of another package says in its certificate.
+    _said: Mapping[str, Any] | None = field(default=None, init=False)
     # The epsilon of a certificate: who compares losses need not work out which one follows.
     _stated: float | None = field(default=None, init=False)
 
@@ -182,7 +180,7 @@ class PrivateEstimator(Method, BaseEstimator):  # type: ignore[misc]  # scikit-l
     @classmethod
     def from_certificate(cls, parameters: Mapping[str, Any], delta: float) -> Self:
         """The estimator that a certificate describes, with the noise that it states."""
-        known = set(cls._get_param_names())
+        known = set(signature_of(cls))
         others = methods_of(cls).get(str(parameters.get("method")))
         says = () if others is None else others.load().says
         unknown = parameters.keys() - known - {"method", "package", *cls._certified, *says}
@@ -236,46 +234,11 @@ class PrivateEstimator(Method, BaseEstimator):  # type: ignore[misc]  # scikit-l
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
 
-def validated(estimator: BaseEstimator, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-    """Rows and labels as scikit-learn checks them, silently: a warning would tell of giants.
-
-    Some of its messages quote values of the data; ours say the same without them.
-    """
-    from sklearn.utils.validation import validate_data
-
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return validate_data(estimator, X, y, **options)
-    except ValueError as error:
-        told = next((ours for theirs, ours in _UNQUOTED.items() if theirs in str(error)), "")
-        if not told:
-            raise
-    raise ValueError(told)
-
-
-_TEXT = "Expected numbers, got text; hand over a data frame and list the levels of its text."
-_UNQUOTED = {
-    "could not convert string": _TEXT,
-    "Unable to convert": _TEXT,
-    "dtype='numeric' is not compatible": _TEXT,
-    "Complex data": "Complex data not supported; hand over real numbers.",
-    "Expected 2D array": "Expected 2D array, rows and columns, got another shape. Reshape your "
-    "data either using array.reshape(-1, 1) or array.reshape(1, -1).",
-    "Input y contains": "Expected finite labels, but Input y contains NaN or infinity; drop those "
-    "rows, for a fit with drop_missing=True.",
-}
-
-
-@cache
-def _parameters(cls: Any) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(cls).parameters
-
-
 def _require_names(
     cls: type[PrivateEstimator], values: tuple[Any, ...], named: Mapping[str, Any]
 ) -> None:
     """Raise a sentence for a call that Python would refuse with its own words."""
-    known = _parameters(cls)  # type: ignore[arg-type]  # a class is hashable
+    known = signature_of(cls)
     free = sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in known.values())
     if len(values) > free:
         usual = ("epsilon", "delta", *(need for need in cls.needs if "|" not in need))

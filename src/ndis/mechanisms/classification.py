@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.utils.validation import check_is_fitted
 
 from ndis import _validate
 from ndis._validate import FloatArray
@@ -34,6 +33,7 @@ from ndis.mechanisms.classification_newton import (
     weighted_bound,
 )
 from ndis.mechanisms.intervals import COVERED, Intervals
+from ndis.mechanisms.manners import require_fitted
 from ndis.mechanisms.run import Arrays, Forecast, Plan
 from ndis.mechanisms.tabular import Classifier, TableEstimator, unclassified_labels
 from ndis.mechanisms.target import Noise, Part
@@ -413,7 +413,7 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
         and half as long again as these errors say, since these were too short on made-up tables;
         docs/classification.md has their measured coverage.
         """
-        check_is_fitted(self, "release_")
+        require_fitted(self)
         _validate.one_of("of", of, list(COVERED))
         logits = self._logits
         errors = logits.errors if of == "population" else logits.noise_errors
@@ -435,7 +435,7 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
 
     def moderated_logits(self, X: Any) -> FloatArray:
         """Moderated log-odds of the second of two classes, or logits of every class."""
-        check_is_fitted(self, "release_")
+        require_fitted(self)
         table = self._new_rows(X, self._recipe_used.features)
         logits = table.measure(self._logits.moderated, len(self.classes_)).T
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits

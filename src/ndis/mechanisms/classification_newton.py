@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import logsumexp, softmax
-from scipy.stats import norm, qmc
+from scipy.special import logsumexp, ndtri, softmax
 
 from ndis._validate import FloatArray
 from ndis.mechanisms.spectrum import Spectrum
@@ -77,9 +76,11 @@ def moderation(variance: float, n_classes: int) -> float:
 def _nodes(dimension: int) -> FloatArray:
     """Points that average like a standard normal vector."""
     if dimension == 1:
-        return np.asarray(norm.ppf((np.arange(64) + 0.5) / 64)[:, None])
+        return np.asarray(ndtri((np.arange(64) + 0.5) / 64)[:, None])
+    from scipy.stats import qmc
+
     cube = qmc.Sobol(dimension, scramble=True, seed=0).random(256)
-    return np.asarray(norm.ppf(np.clip(cube, 1e-6, 1.0 - 1e-6)))
+    return np.asarray(ndtri(np.clip(cube, 1e-6, 1.0 - 1e-6)))
 
 
 class Average:

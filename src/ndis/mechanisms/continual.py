@@ -167,7 +167,7 @@ class SeriesRun(Run):
     @property
     def period(self) -> int:
         """Which one, from 1."""
-        return int(self.model.period)
+        return int(self.model.get_params(deep=False)["period"])
 
     @cached_property
     def _own(self) -> Mapping[str, Any]:

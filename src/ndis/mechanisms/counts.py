@@ -9,9 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.metrics import d2_tweedie_score
-from sklearn.utils.validation import check_is_fitted
 
 from ndis import _validate
 from ndis._validate import FloatArray, wrong
@@ -19,6 +16,7 @@ from ndis.mechanisms import counts_newton
 from ndis.mechanisms.counts_newton import LogDescent, LogScales, LogSetting
 from ndis.mechanisms.intervals import COVERED, Intervals
 from ndis.mechanisms.labelled import LabelledEstimator
+from ndis.mechanisms.manners import require_fitted
 from ndis.mechanisms.regression_forecast import imagined
 from ndis.mechanisms.regression_methods import newton
 from ndis.mechanisms.regression_methods.errors import Units, in_columns, known, widths_of
@@ -155,7 +153,7 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
         n, d = min(n_all, _ROWS), len(rows.features.names)
         ends = float(rows.labels.low[0]), float(rows.labels.high[0])
         # Finding limits and exposures are left out: imagined tables are in units of their bounds.
-        model = clone(self).set_params(
+        model = self.__sklearn_clone__().set_params(
             **dict.fromkeys(("limits", "levels", "columns", "exposure", "n_rows", "ledger")),
             data_norm=1.0,
             label_limits=ends,
@@ -185,6 +183,8 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
 
     def _explained(self, y: Any, expected: FloatArray, weights: Any = None) -> float:
         """The share of the deviance that expected labels explain."""
+        from sklearn.metrics import d2_tweedie_score
+
         power = _POWERS[self._family()]
         return float(d2_tweedie_score(y, expected, sample_weight=weights, power=power))
 
@@ -216,7 +216,7 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
         X : array_like of shape (n_rows, n_features), or a table with the features' columns
             With an `exposure`, a table that has its column too.
         """
-        check_is_fitted(self, "release_")
+        require_fitted(self)
         expected = _expected(self._raw(X) @ self.coef_ + self.intercept_)
         if self.exposure is not None:
             own = Columns([self.exposure], norm=1.0)
@@ -259,7 +259,7 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
         if it leaned in one direction. Sampling errors allow for any dispersion: variances that are
         not the mean are estimated.
         """
-        check_is_fitted(self, "release_")
+        require_fitted(self)
         _validate.one_of("of", of, list(COVERED))
         rows = self._recipe_
         if self._solution is None:

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from ndis import _validate
 from ndis._validate import FloatArray, wrong
@@ -32,6 +31,7 @@ from ndis.calibration import ROUND_UP, shift_profile
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss
 from ndis.mechanisms.base import PrivateEstimator
+from ndis.mechanisms.manners import require_fitted
 from ndis.mechanisms.run import Forecast, Plan, Run
 from ndis.mechanisms.sketch import Estimate
 from ndis.mechanisms.target import Part, Target
@@ -519,7 +519,7 @@ class PrivateGraph(PrivateEstimator):
     # -- parts -------------------------------------------------------------------------------
 
     def _arrays(self) -> dict[str, FloatArray]:
-        check_is_fitted(self, "release_")
+        require_fitted(self)
         return dict(self.release_.arrays)
 
     def _factor(self) -> FloatArray:

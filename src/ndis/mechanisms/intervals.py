@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ndis import _validate
 from ndis._validate import FloatArray
@@ -86,7 +86,7 @@ class Intervals:
         _validate.one_of("of", of, list(COVERED))
         seen = np.asarray(known) & ~np.isnan(estimate)
         parts = [np.where(seen, each, np.nan) for each in (estimate, standard_error)]
-        reach = float(norm.isf(0.5 * (1.0 - share))) * parts[1]
+        reach = -float(ndtri(0.5 * (1.0 - share))) * parts[1]
         one: Any = 0 if len(estimate) == 1 else slice(None)
         parts += [parts[0] - reach, parts[0] + reach]
         value, error, low, high = (part[one] for part in parts)

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.stats import qmc
-from sklearn.gaussian_process import kernels
 
 from ndis import _validate
 from ndis._validate import FloatArray
@@ -23,21 +21,19 @@ from ndis.tables.sums import KernelMoments, kernel_of_squares
 
 __all__ = ["default_kernel", "described", "inducing_points", "made", "proven_variance"]
 
-_CLASSES = {
-    kind.__name__: kind
-    for kind in (
-        kernels.RBF,
-        kernels.Matern,
-        kernels.RationalQuadratic,
-        kernels.WhiteKernel,
-        kernels.ConstantKernel,
-        kernels.DotProduct,
-        kernels.ExpSineSquared,
-        kernels.Sum,
-        kernels.Product,
-        kernels.Exponentiation,
-    )
-}
+# The kernels of scikit-learn that we know, each by its name there.
+_NAMES = (
+    "RBF",
+    "Matern",
+    "RationalQuadratic",
+    "WhiteKernel",
+    "ConstantKernel",
+    "DotProduct",
+    "ExpSineSquared",
+    "Sum",
+    "Product",
+    "Exponentiation",
+)
 # The default length scale of a column, in halves of its limits' width, for up to two columns.
 _LENGTH = 0.5
 # Directions of the features whose prior variance is below this share of the largest are left out.
@@ -48,11 +44,24 @@ _POINTS = (16, 49, 64)
 _MOST_POINTS = 1024
 
 
+def _named(name: str) -> Any:
+    """A class of scikit-learn, which is imported here, where a kernel is at hand."""
+    from sklearn.gaussian_process import kernels
+
+    return getattr(kernels, name)
+
+
+def _kind(kernel: Any) -> str | None:
+    """Which of the kernels that we know it is, nothing made from one; None if it is none."""
+    name = type(kernel).__name__
+    return name if name in _NAMES and type(kernel) is _named(name) else None
+
+
 def default_kernel(columns: Columns, amplitude: float) -> Any:
     """A smooth process that varies over about half of the limits."""
     widths = 0.5 * (columns.high - columns.low)
     length = _LENGTH * math.sqrt(max(1.0, len(widths) / 2.0)) * widths
-    return kernels.ConstantKernel(amplitude**2) * kernels.RBF(length)
+    return _named("ConstantKernel")(amplitude**2) * _named("RBF")(length)
 
 
 def described(kernel: Any) -> Any:
@@ -65,14 +74,15 @@ def described(kernel: Any) -> Any:
     >>> described(RBF(0.5))
     {'RBF': {'length_scale': 0.5}}
     """
-    if type(kernel) not in _CLASSES.values():
+    kind = _kind(kernel)
+    if kind is None:
         return {"declared": repr(kernel)}
     own = kernel.get_params(deep=False)
     parameters = {name: value for name, value in own.items() if not name.endswith("_bounds")}
     return {
-        type(kernel).__name__: {
+        kind: {
             name: described(value)
-            if isinstance(value, kernels.Kernel)
+            if isinstance(value, _named("Kernel"))
             else np.asarray(value).tolist()
             for name, value in parameters.items()
         }
@@ -91,8 +101,8 @@ def made(kernel: Any) -> Any:
     if not isinstance(kernel, Mapping):
         return kernel
     ((name, parameters),) = kernel.items()
-    _validate.one_of("kernel", name, _CLASSES)
-    return _CLASSES[name](
+    _validate.one_of("kernel", name, _NAMES)
+    return _named(name)(
         **{k: made(v) if isinstance(v, Mapping) else v for k, v in parameters.items()}
     )
 
@@ -116,28 +126,28 @@ def proven_variance(kernel: Any, low: FloatArray, high: FloatArray) -> float | N
 
 
 def _variance(kernel: Any, low: FloatArray, high: FloatArray) -> float | None:
-    kind, own = type(kernel), kernel.get_params(deep=False)
-    if kind not in _CLASSES.values():
+    kind, own = _kind(kernel), kernel.get_params(deep=False)
+    if kind is None:
         return None
     parts = [_variance(own[name], low, high) for name in ("k1", "k2", "kernel") if name in own]
     numbers = [np.asarray(own[name], dtype=float) for name in own if not _is_part(name, own)]
     if any(part is None for part in parts) or not all(np.all(np.isfinite(n)) for n in numbers):
         return None
     variances = [part for part in parts if part is not None]
-    if kind is kernels.Sum:
+    if kind == "Sum":
         return math.fsum(variances)
-    if kind is kernels.Product:
+    if kind == "Product":
         return math.prod(variances)
-    if kind is kernels.Exponentiation:
+    if kind == "Exponentiation":
         power = float(own["exponent"])
         return variances[0] ** power if power.is_integer() and power >= 1 else None
-    if kind is kernels.DotProduct:
+    if kind == "DotProduct":
         far = np.maximum(np.abs(low), np.abs(high))
         return float(own["sigma_0"]) ** 2 + float(far @ far)
-    if kind is kernels.ConstantKernel or kind is kernels.WhiteKernel:
+    if kind in ("ConstantKernel", "WhiteKernel"):
         level = float(own.get("constant_value", own.get("noise_level")))
         return level if level >= 0 else None
-    if kind is kernels.ExpSineSquared and len(low) > 1:
+    if kind == "ExpSineSquared" and len(low) > 1:
         return None
     shapes = [own[name] for name in ("length_scale", "periodicity", "alpha", "nu") if name in own]
     return 1.0 if all(np.all(np.asarray(value) > 0) for value in shapes) else None
@@ -175,6 +185,8 @@ def inducing_points(n_columns: int, n_points: int | None) -> FloatArray:
     if n_columns == 2:
         side = np.linspace(-1.0, 1.0, max(2, math.isqrt(m)))
         return np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    from scipy.stats import qmc
+
     sobol = qmc.Sobol(n_columns, scramble=False).random_base2((m - 1).bit_length())
     return np.asarray(2.0 * sobol[:m] - 1.0)
 
@@ -185,12 +197,10 @@ def kernel_moments(kernel: Any, columns: Columns, n_points: int | None) -> Kerne
     Their norm is at most sqrt(k(x, x)), whatever x is, so that of a kernel with k(x, x) = 1 at most
     one. Factors of the kernel do not matter: the process' amplitude is estimated.
     """
-    while type(kernel) is kernels.Product and kernels.ConstantKernel in map(
-        type, (kernel.k1, kernel.k2)
-    ):
-        kernel = kernel.k2 if type(kernel.k1) is kernels.ConstantKernel else kernel.k1
-    nu = math.inf if type(kernel) is kernels.RBF else getattr(kernel, "nu", None)
-    if type(kernel) not in (kernels.RBF, kernels.Matern) or nu not in (0.5, 1.5, 2.5, math.inf):
+    while _kind(kernel) == "Product" and "ConstantKernel" in map(_kind, (kernel.k1, kernel.k2)):
+        kernel = kernel.k2 if _kind(kernel.k1) == "ConstantKernel" else kernel.k1
+    nu = math.inf if _kind(kernel) == "RBF" else getattr(kernel, "nu", None)
+    if _kind(kernel) not in ("RBF", "Matern") or nu not in (0.5, 1.5, 2.5, math.inf):
         raise ValueError(
             "Expected RBF or Matern with nu = 0.5, 1.5 or 2.5 for inducing points, got "
             f'{described(kernel)}; take one of them, or method="posterior".'

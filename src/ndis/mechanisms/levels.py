@@ -9,11 +9,12 @@ bytes, is decided from the level alone. docs/proofs/summary.md has the proof.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import laplace, norm
+from scipy.special import ndtr, ndtri
 
 from ndis._validate import FloatArray
 from ndis.mechanisms import laws
@@ -144,8 +145,7 @@ def threshold(law: str, noise: float, failure: float, most: int = 1) -> float:
     scale = laws.scale_of(law, noise, 1)
     # All the weight on one level is the worst: tails are convex beyond one. The search starts where
     # as many levels of weight one would do.
-    tail = laplace.isf if law == "laplace" else norm.isf
-    low, high = (1.0 + scale * float(tail(failure / count)) for count in (1, most))
+    low, high = (1.0 + scale * _reached(law, failure / count) for count in (1, most))
     while most > 1 and high - low > 1e-9 * high:
         middle = 0.5 * (low + high)
         whole, nothing = (exceeds(law, weight, noise, middle) for weight in (1.0, 0.0))
@@ -155,10 +155,19 @@ def threshold(law: str, noise: float, failure: float, most: int = 1) -> float:
     return float(1.0 + (high - 1.0) * (1.0 + 1e-12) + grid_spacing(scale))
 
 
+def _reached(law: str, tail: float) -> float:
+    """What noise of scale one exceeds with this probability."""
+    if law == "laplace":
+        return -math.log(2.0 * tail) if tail < 0.5 else math.log(2.0 - 2.0 * tail)
+    return -float(ndtri(tail))
+
+
 def exceeds(law: str, count: float, noise: float, above: float) -> float:
     """The probability that a count with noise exceeds a threshold."""
     away = (above - count) / laws.scale_of(law, noise, 1)
-    return float(laplace.sf(away) if law == "laplace" else norm.sf(away))
+    if law == "laplace":
+        return 0.5 * math.exp(-away) if away > 0 else 1.0 - 0.5 * math.exp(away)
+    return float(ndtr(-away))
 
 
 @audible

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ndis import _validate
 from ndis._validate import FloatArray, wrong
@@ -24,6 +23,7 @@ from ndis.calibration import ROUND_UP
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import QuadraticLoss
 from ndis.mechanisms.intervals import COVERED, Intervals
+from ndis.mechanisms.manners import Transformer
 from ndis.mechanisms.run import Forecast, Plan, Run
 from ndis.mechanisms.sketch import Estimate
 from ndis.mechanisms.spectrum import Spectrum
@@ -434,7 +434,7 @@ class PrivateCovariance(SecondMoments):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoments):  # type: ignore[misc]
+class PrivatePCA(Transformer, SecondMoments):
     """Principal components of a table, private for every row.
 
     Parameters
@@ -541,7 +541,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
         self.mean_, self.scale_ = self._middle + self._width * self._mean, self._width
         self._n_features_out = k
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: Any) -> Any:
         """The rows of a table in the coordinates of the components.
 
         It belongs to the owner of the table: nothing is added to hide it.
@@ -554,6 +554,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
         Returns
         -------
         ndarray of shape (n_rows, n_components)
+            Or a data frame, see `set_output`.
         """
         table, labels = self._open(X)
         table = table.with_rows(self._rows(table, labels), drop_missing=False)
@@ -562,7 +563,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SecondMoment
             weights @ (on_host(block.features) - self.mean_[:, None])
             for block in table.blocks(raw=True)
         ]
-        return np.hstack([np.empty((len(weights), 0)), *parts]).T
+        return self._framed(np.hstack([np.empty((len(weights), 0)), *parts]).T, X)
 
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """Rows in the table's own units from coordinates of the components.

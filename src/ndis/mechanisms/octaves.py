@@ -150,10 +150,10 @@ def limits(octaves: FloatArray, bins: FloatArray, noise: float) -> list[tuple[fl
 
 def threshold(n_columns: int, n_bins: int) -> float:
     """How many deviations a count must be to be no mistake: a union over all that are looked at."""
-    from scipy.stats import norm
+    from scipy.special import ndtri
 
     looked_at = n_columns * sum(n_bins - width + 1 for width in _WINDOWS)
-    return float(norm.isf(MISTAKE / looked_at))
+    return -float(ndtri(MISTAKE / looked_at))
 
 
 def _bins(octaves: FloatArray, noise: float) -> FloatArray:

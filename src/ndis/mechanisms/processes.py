@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ndis import _validate
 from ndis._validate import FloatArray, wrong
@@ -27,6 +26,7 @@ from ndis.mechanisms.kernels import (
     kernel_moments,
     made,
 )
+from ndis.mechanisms.manners import require_fitted
 from ndis.mechanisms.run import Forecast, Plan
 from ndis.mechanisms.spectrum import Spectrum
 from ndis.mechanisms.tabular import Regressor, TableEstimator
@@ -211,7 +211,7 @@ class PrivateGaussianProcess(Regressor, TableEstimator):
             prediction. Privacy noise, what the points cannot resolve and what the process leaves
             of the labels are all in it.
         """
-        check_is_fitted(self, "release_")
+        require_fitted(self)
         rows, middle = self._fitted, self._middle
         inputs = self._inputs(X)
         if (other := self._other) is not None:
@@ -238,7 +238,7 @@ class PrivateGaussianProcess(Regressor, TableEstimator):
             The process from which labels were drawn; sampling and the noise of privacy are
             covered. (A posterior does not tell the two apart.) For a new label see `predict`.
         """
-        check_is_fitted(self, "release_")
+        require_fitted(self)
         _validate.one_of("of", of, ["population"])
         if self._other is not None:
             raise ValueError(
@@ -305,6 +305,8 @@ class PrivateGaussianProcess(Regressor, TableEstimator):
     # -- parts -------------------------------------------------------------------------------
 
     def _arrays(self, X: Any, y: Any, numeric: bool = True) -> tuple[Any, Any]:
+        from sklearn.utils.validation import column_or_1d
+
         rows, labels = super()._arrays(X, y, numeric)
         return rows, column_or_1d(labels, warn=True) if isinstance(labels, np.ndarray) else labels
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from ndis import _validate
 from ndis._validate import FloatArray, wrong
@@ -17,6 +16,7 @@ from ndis.loss import QuadraticLoss
 from ndis.mechanisms.center import count_noise, count_of
 from ndis.mechanisms.intervals import COVERED, Intervals
 from ndis.mechanisms.labelled import LabelledEstimator
+from ndis.mechanisms.manners import require_fitted
 from ndis.mechanisms.regression_methods import newton, noisy_moments
 from ndis.mechanisms.regression_methods.errors import (
     Known,
@@ -257,7 +257,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         ----------
         X : array_like of shape (n_rows, n_features), or a table with the features' columns
         """
-        check_is_fitted(self, "release_")
+        require_fitted(self)
         return np.asarray(self._raw(X) @ self.coef_.T + self.intercept_)
 
     # -- what is known about errors ------------------------------------------------------------
@@ -370,7 +370,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         names : sequence of str
             Columns of the table; one with levels brings all of them.
         """
-        check_is_fitted(self, "release_")
+        require_fitted(self)
         if "moments" not in self.release_.arrays:
             raise ValueError(
                 f"Expected method='noisy-gram', got method={self.method!r}; its release serves for "
@@ -417,7 +417,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
 
         An estimate is NaN where the noise leaves no information.
         """
-        check_is_fitted(self, "release_")
+        require_fitted(self)
         if self._other is not None:
             raise ValueError(
                 f"Expected method='newton' or 'noisy-gram', got method={self.method!r}, which "

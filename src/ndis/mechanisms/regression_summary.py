@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import fdtrc, ndtr, ndtri
 
 from ndis._validate import FloatArray
 from ndis.mechanisms.intervals import COVERED, UNKNOWN, Intervals
@@ -70,7 +70,7 @@ class WaldTest:
         correlation = covariance / np.outer(errors, errors)
         scores = estimate / errors
         statistic = float(scores @ np.linalg.solve(correlation, scores)) / k
-        return cls(names, statistic, (k, left), float(stats.f.sf(statistic, k, left)))
+        return cls(names, statistic, (k, left), float(fdtrc(k, left, statistic)))
 
     def __str__(self) -> str:
         """One line."""
@@ -94,7 +94,7 @@ class Figure:
         cls, value: float, error: float, level: float, ends: tuple[float, float]
     ) -> Figure:
         """About a value whose error is normal, within ends that it cannot exceed."""
-        reach = float(stats.norm.isf(0.5 * (1.0 - level))) * error
+        reach = -float(ndtri(0.5 * (1.0 - level))) * error
         low, high = max(value - reach, ends[0]), min(value + reach, ends[1])
         if not (math.isfinite(reach) and ends[0] <= value <= ends[1]) or (low, high) == ends:
             return cls(math.nan, math.nan, math.nan)
@@ -145,7 +145,7 @@ class RegressionSummary:
     @property
     def p_values(self) -> FloatArray:
         """Probabilities of such estimates and larger ones, were the coefficients zero."""
-        return np.asarray(2.0 * stats.norm.sf(np.abs(self.z)))
+        return np.asarray(2.0 * ndtr(-np.abs(self.z)))
 
     def to_frame(self) -> pd.DataFrame:
         """The coefficients as a data frame of pandas, with z and p."""

@@ -204,7 +204,7 @@ class EstimatorMethod(Method):
     @property
     def said(self) -> Mapping[str, Any]:
         """What a certificate has said of these, where the estimator was made from one."""
-        said: Mapping[str, Any] = getattr(self.model, "_said", {})
+        said: Mapping[str, Any] = getattr(self.model, "_said", None) or {}
         return said
 
     def target(self, rows: Any = None, relation: str = "add-remove") -> Target:

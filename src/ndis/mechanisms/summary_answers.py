@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, t
+from scipy.special import ndtr, ndtri, stdtrit
 
 from ndis import _validate
 from ndis._validate import FloatArray
@@ -60,8 +60,8 @@ class Lines:
         sampling = np.where(of == "population", self.sampling, 0.0)
         error = np.sqrt(self.noise + sampling)
         tail = 0.5 * (1.0 - level)
-        few = t.isf(tail, np.maximum(self.freedom - 1.0, 1.0))
-        reach = np.sqrt(self.noise * norm.isf(tail) ** 2 + sampling * few**2)
+        few = -stdtrit(np.maximum(self.freedom - 1.0, 1.0), tail)
+        reach = np.sqrt(self.noise * ndtri(tail) ** 2 + sampling * few**2)
         low, high = (np.clip(self.estimate + side * reach, *self.ends) for side in (-1.0, 1.0))
         return dict(zip(FIELDS, (self.estimate, error, low, high), strict=True))
 
@@ -93,7 +93,7 @@ class DeviationLines:
     def intervals(self, level: float, of: str) -> dict[str, FloatArray]:
         """Ends of the variance, and their roots."""
         error = np.sqrt(self.noise + np.where(of == "population", self.sampling, 0.0))
-        reach = norm.isf(0.5 * (1.0 - level)) * error
+        reach = -ndtri(0.5 * (1.0 - level)) * error
         low, high = (
             np.sqrt(np.clip(self.found + side * reach, 0.0, 2.0 * self.most))
             for side in (-1.0, 1.0)
@@ -137,7 +137,7 @@ class QuantileLines:
             + (place - self.share) ** 2 * self.count_variance
         )
         sampling = self.share * (1.0 - self.share) * total * (of == "population")
-        z = float(norm.isf(0.5 * (1.0 - level)))
+        z = -float(ndtri(0.5 * (1.0 - level)))
         reach = z * np.sqrt(noise + sampling)
         low, value, high = (
             tree.quantile(self.prefixes, np.clip(rank + side * reach, 0.0, total))
@@ -233,8 +233,8 @@ def likely_variance(found: FloatArray, noise: FloatArray, most: FloatArray) -> F
     """
     spread = np.sqrt(np.maximum(noise, 1e-300))
     low, high = -found / spread, (most - found) / spread
-    mass = norm.cdf(high) - norm.cdf(low)
-    bend = norm.pdf(low) - norm.pdf(high)
+    mass = ndtr(high) - ndtr(low)
+    bend = (np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)) / math.sqrt(2.0 * math.pi)
     inside = found + spread * bend / np.where(mass > 1e-9, mass, 1.0)
     return np.clip(np.where(mass > 1e-9, inside, found), 0.0, most)
 

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from ndis import _validate
 from ndis._validate import wrong
 from ndis.mechanisms import octaves, people
-from ndis.mechanisms.base import PrivateEstimator, validated
+from ndis.mechanisms.base import PrivateEstimator
+from ndis.mechanisms.manners import Scored, require_fitted, validated
 from ndis.mechanisms.plugins import method_named
 from ndis.mechanisms.run import EstimatorMethod, Method, Plan, Run
 from ndis.mechanisms.target import Target, require_rows
@@ -98,7 +97,7 @@ def _by_name(names: Sequence[str], limits: Any, what: str) -> dict[str, Any]:
     return dict(zip(names, pairs, strict=True))
 
 
-class _Scoring:
+class _Scoring(Scored):
     """What lets `score` take the name of the label's column."""
 
     def score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -115,12 +114,13 @@ class _Scoring:
         if isinstance(y, str):
             X = Table.open(X, [*self._features_read, y])
             y = self._label_values(Table.open(X, [y]))
-        score: float = super().score(X, y, sample_weight)  # type: ignore[misc]
-        return score
+        return float(super().score(X, y, sample_weight))
 
 
-class Regressor(_Scoring, RegressorMixin):  # type: ignore[misc]
-    """A regressor of scikit-learn, for estimators of tables."""
+class Regressor(_Scoring):
+    """A regressor as scikit-learn knows it, for estimators of tables."""
+
+    _type: ClassVar[str | None] = "regressor"
 
     def _label_values(self, table: Table) -> Any:
         """The numbers in the one column of a table."""
@@ -128,8 +128,10 @@ class Regressor(_Scoring, RegressorMixin):  # type: ignore[misc]
         return np.hstack([on_host(block.features)[0] for block in view.blocks(raw=True)])
 
 
-class Classifier(_Scoring, ClassifierMixin):  # type: ignore[misc]
-    """A classifier of scikit-learn, for estimators of tables."""
+class Classifier(_Scoring):
+    """A classifier as scikit-learn knows it, for estimators of tables."""
+
+    _type: ClassVar[str | None] = "classifier"
 
     def _label_values(self: Any, table: Table) -> Any:
         """The classes in the one column of a table."""
@@ -229,7 +231,8 @@ class TableEstimator(PrivateEstimator):
                 )
             return None
         if not self._takes_weights():
-            how = f" with method={self.method!r}" if getattr(self, "methods", ()) else ""
+            method = getattr(self, "method", None)
+            how = f" with method={method!r}" if self.methods else ""
             raise ValueError(
                 f"Expected no {' or '.join(given)} for {type(self).__name__}{how}, whose noise "
                 "depends on the table, so that weights do not protect people; make one row of "
@@ -407,7 +410,7 @@ class TableEstimator(PrivateEstimator):
 
     def _new_rows(self, X: Any, features: Columns) -> Table:
         """Rows to be answered for, by name or by position, as in `fit`; none is left out."""
-        check_is_fitted(self, "release_")
+        require_fitted(self)
         names, known = _names(X), hasattr(self, "feature_names_in_")
         by_name = names is not None and (not self._nameless or {*features.columns} <= {*names})
         if by_name and known:

@@ -6,17 +6,16 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import shift_profile
 from ndis.guarantee import Guarantee, NeighbourRelation
-from ndis.mechanisms.base import PrivateEstimator, validated
+from ndis.mechanisms.base import PrivateEstimator
+from ndis.mechanisms.manners import Scored, require_fitted, validated
 from ndis.mechanisms.multiparty.agreement import SPREAD, Agreement
 from ndis.mechanisms.multiparty.releasing import (
     PART,
@@ -67,7 +66,7 @@ class _Mixing(Method):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+class MultiPartyRegression(Scored, PrivateEstimator):
     """Linear regression on what several parties release about the same people.
 
     Parties hold different columns; none sees another's. In production each runs
@@ -131,6 +130,7 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
     noise_scale: None = field(default=None, init=False)
 
     relation = NeighbourRelation.REPLACE
+    _type: ClassVar[str | None] = "regressor"
 
     # -- before the data ---------------------------------------------------------------------
 
@@ -291,19 +291,19 @@ class MultiPartyRegression(RegressorMixin, PrivateEstimator):  # type: ignore[mi
 
     def predict(self, X: Any) -> FloatArray:
         """Predict the label."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        require_fitted(self)
+        X = validated(self, X, reset=False, dtype=np.float64)
         return np.asarray(X @ self.coef_ + self.intercept_)
 
     def with_label(self, label: str, features: Sequence[str] | None = None) -> LinearModel:
         """A model of any other column from the same release, at no further cost."""
-        check_is_fitted(self, "release_")
+        require_fitted(self)
         return train(self.release_, label, features)
 
     @property
     def guarantees_(self) -> dict[str, Guarantee]:
         """That of each party, and the joint one."""
-        check_is_fitted(self, "release_")
+        require_fitted(self)
         each = {party: self.agreement_.guarantee(party) for party in self.agreement_.parties}
         return each | {"joint": self.guarantee_}
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
@@ -160,7 +160,7 @@ class Histogram:
             return self.above(rows)
 
         def score(tail: float) -> float:
-            return float(norm.isf(min(tail / n, 0.5)))
+            return -float(ndtri(min(tail / n, 0.5)))
 
         near = min(visible, n / 4)
         wide = min(max(4 * near, n / 4), n / 2)
