@@ -29,6 +29,7 @@ LAYERS = (
     {"auditing", "interop"},
     {"explore", "pytest_plugin", "report", "testing"},
     {"cli"},
+    {"app"},
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 HEAVY = {"dask", "duckdb", "matplotlib", "pandas", "polars", "pyarrow", "pyspark", "sklearn"}

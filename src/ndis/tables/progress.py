@@ -10,6 +10,14 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 2.0
+# Who wants to be told, and how often at most.
+_LISTENERS: list[Callable[[str, float | None], None]] = []
+_OFTEN_SECONDS = 0.2
+
+
+def listen(listener: Callable[[str, float | None], None]) -> None:
+    """Tell somebody else how far work is, in place of a terminal: what, and the share done."""
+    _LISTENERS.append(listener)
 
 
 def track(
@@ -38,6 +46,9 @@ def track(
     >>> sum(track(range(5), "Adding", total=5))
     10
     """
+    if _LISTENERS:
+        yield from _told(iterable, description, total, size)
+        return
     if not sys.stderr.isatty():
         yield from iterable
         return
@@ -59,3 +70,16 @@ def track(
     finally:
         if bar is not None:
             bar.stop()
+
+
+def _told(
+    iterable: Iterable[T], description: str, total: int | None, size: Callable[[T], int]
+) -> Generator[T]:
+    last, done = -_OFTEN_SECONDS, 0
+    for item in iterable:
+        if time.monotonic() - last > _OFTEN_SECONDS:
+            last = time.monotonic()
+            for listener in _LISTENERS:
+                listener(description, min(done / total, 1.0) if total else None)
+        yield item
+        done += size(item)

@@ -1,0 +1,34 @@
+from pathlib import Path
+
+import pytest
+
+from app_pages import write_ugly
+from ndis.app.guess import guess
+
+
+def test_an_ugly_file_is_recognised(tmp_path: Path) -> None:
+    write_ugly(tmp_path / "visits.csv", 200)
+    assert guess(str(tmp_path / "visits.csv")) == {
+        "header": True,
+        "delimiter": ";",
+        "encoding": "latin-1",
+        "decimal": ",",
+        "dates": {"Aufnahme": "%d.%m.%Y"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a,b\n1.5,x\n", {}),
+        ("a\tb\n1\t2\n", {"delimiter": "\t"}),
+        ("a;b\n1.234,50 EUR;x\n", {"delimiter": ";", "units": ["EUR"]}),
+        ("day\n2024-12-31\n", {}),
+        ("", {}),
+    ],
+)
+def test_what_is_plain_needs_no_word(tmp_path: Path, text: str, found: dict) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    assert found.items() <= guess(str(path)).items()
+    assert guess(str(path))["header"]
