@@ -127,7 +127,7 @@ def test_a_person_in_many_groups_moves_no_more_than_a_row(method: str) -> None:
         assert 0.1 * claimed < max(pure, square) <= claimed * (1 + 1e-9)
 
 
-def test_the_rows_of_a_person_are_not_bought() -> None:
+def test_the_rows_of_a_person_are_bought_with_either_law() -> None:
     for method in ("laplace", "gaussian"):
         plan = made(person="who", rows_per_person="private", method=method).plan()
         assert "rows_per_person" in plan.noise_scale
