@@ -307,12 +307,20 @@ def _summary(model: Any) -> Iterator[Answer]:
     for (column, statistic, level), places in found.items():
         title = " ".join(filter(None, [statistic, column and f"of {column}", level]))
         groups = [[str(told[name][place]) for name in by] for place in places]
+        names = [
+            ", ".join(
+                f"period {word}" if by[i] == "period" else word
+                for i, word in enumerate(group)
+                if word
+            )
+            for group in groups
+        ]
         yield Answer(
             title,
             _INTERVAL,
             [
-                (", ".join(filter(None, group)) or "total", [told[n][place] for n in numbers])
-                for group, place in zip(groups, places, strict=True)
+                (name or "total", [told[n][place] for n in numbers])
+                for name, place in zip(names, places, strict=True)
             ],
             keys=[[*group, column, statistic, level] for group in groups],
             long=[*words, *numbers],
