@@ -1,6 +1,7 @@
 """Budget is paid only for what will be released, and what was paid for is never lost."""
 
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import sparse
-from sklearn.model_selection import cross_val_score
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -358,6 +360,26 @@ def test_cross_validation_without_a_ledger_says_what_it_costs(tmp_path: Path) ->
         cross_val_score(least_squares(ledger=ledger), X, y, cv=2)  # counted, so no warning
         assert len(ledger.history()) == 2
     model.fit(X, y)  # once, and no warning
+
+
+def test_a_search_says_what_it_costs_also_in_other_processes() -> None:
+    X, y = TABLE[:, :2], TABLE[:, 2]
+    grid = {"privateleastsquares__epsilon": [0.5, 1.0]}
+    with pytest.warns(UserWarning, match="Every fit of a copy is a release"):
+        GridSearchCV(make_pipeline(least_squares()), grid, cv=2).fit(X, y)
+    model = least_squares()
+    copies = [clone(model) for _ in range(2)]
+    with pytest.warns(UserWarning, match="Every fit of a copy is a release"):
+        pickle.loads(pickle.dumps(copies[1])).fit(X, y)  # as joblib hands it on
+
+
+def test_one_copy_is_no_search() -> None:
+    X, y = TABLE[:, :2], TABLE[:, 2]
+    clone(least_squares()).fit(X, y)
+    clone(clone(least_squares())).fit(X, y)
+    clone(make_pipeline(StandardScaler(), least_squares())).fit(X, y)
+    model = make_pipeline(StandardScaler(), least_squares())
+    model.fit(X, y).fit(X, y)
 
 
 def test_a_certificate_of_an_array_says_that_preprocessing_is_not_covered() -> None:

@@ -221,7 +221,7 @@ class SeriesRun(Run):
             self.past, again = book.before(self.period)
             told = self._told(private, ledger is not None)
             if book.told is None:
-                ask(self.plan.guarantee, ledger, model.random_state)
+                ask(self.plan.guarantee, ledger, model.random_state, model._is_one_of_many())
             else:
                 _compare(book.told, told)
                 self._promise_as(book.told)

@@ -153,7 +153,7 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
         n, d = min(n_all, _ROWS), len(rows.features.names)
         ends = float(rows.labels.low[0]), float(rows.labels.high[0])
         # Finding limits and exposures are left out: imagined tables are in units of their bounds.
-        model = self.__sklearn_clone__().set_params(
+        model = self._copy().set_params(
             **dict.fromkeys(("limits", "levels", "columns", "exposure", "n_rows", "ledger")),
             data_norm=1.0,
             label_limits=ends,

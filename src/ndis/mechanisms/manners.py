@@ -28,6 +28,8 @@ class Estimator:
     # What it remembers of the rows that were fitted.
     n_features_in_: int
     feature_names_in_: Any
+    # How many copies scikit-learn made of it and of each estimator that it is a copy of.
+    _copies: tuple[list[int], ...] = ()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; with `deep`, those of parameters that have some too.
@@ -60,8 +62,21 @@ class Estimator:
         return self
 
     def __sklearn_clone__(self) -> Self:
+        """One with the same parameters, not fitted; how many there are is counted."""
+        made = self._copy()
+        own, *above = self._copies or ([0],)
+        self._copies = (own, *above)
+        own[0] += 1
+        made._copies = ([0], *self._copies)
+        return made
+
+    def _copy(self) -> Self:
         """One with the same parameters, not fitted."""
         return type(self)(**copy.deepcopy(self.get_params(deep=False)))
+
+    def _is_one_of_many(self) -> bool:
+        """Whether others were copied from the same, as in a cross-validation or a search."""
+        return any(count > 1 for (count,) in self._copies[1:])
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import signal
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -128,11 +126,16 @@ def _after_signals(waiting: list[int], told: str, file: NewFile | None) -> str:
     return told
 
 
-def ask(guarantee: Guarantee, ledger: Ledger | None, random_state: RandomState = None) -> None:
+def ask(
+    guarantee: Guarantee,
+    ledger: Ledger | None,
+    random_state: RandomState = None,
+    one_of_many: bool = False,
+) -> None:
     """Refuse before any data are read what the ledger would refuse afterwards; spends nothing.
 
-    Warns of a delta so large that the promise would say little, and of cross-validation that
-    nobody counts.
+    Warns of a delta so large that the promise would say little, and of a release that is one of
+    many, as in a cross-validation, which nobody counts.
     """
     _check(ledger)
     honest = replace(guarantee, private=is_secure(random_state))
@@ -146,25 +149,16 @@ def ask(guarantee: Guarantee, ledger: Ledger | None, random_state: RandomState =
         )
     if ledger is not None and not ledger.would_allow(honest):
         ledger.preview(honest)  # which raises, and says what is left
-    if ledger is None and honest.private and honest.loss is not None and _is_one_of_many():
+    if ledger is None and honest.private and honest.loss is not None and one_of_many:
         five, ten = ((times * honest.loss).epsilon(honest.delta) for times in (5, 10))
         warnings.warn(
-            f"Every fit of a cross-validation is a release: 5 of them cost epsilon {five:.3g}, 10 "
-            f"of them {ten:.3g}, at delta {honest.delta:g} if none depends on another; pass a "
-            "ledger, which counts them, or compare by forecasts, which cost nothing.",
+            "Every fit of a copy is a release, as in a cross-validation: 5 of them cost epsilon "
+            f"{five:.3g}, 10 of them {ten:.3g}, at delta {honest.delta:g} if none depends on "
+            "another; pass a ledger, which counts them, or compare by forecasts, which cost "
+            "nothing.",
             UserWarning,
             stacklevel=2,
         )
-
-
-def _is_one_of_many() -> bool:
-    """Whether scikit-learn's model selection is asking."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if str(frame.f_globals.get("__name__")).startswith("sklearn.model_selection."):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _filled(draft: Release, drawn: Any) -> Release:

@@ -310,7 +310,8 @@ class Run:
         """
         model, plan = self.model, self.plan
         ledger = model.ledger if ledger is None else ledger
-        ask(plan.guarantee, ledger, model.random_state)  # before the data are read
+        # Before the data are read.
+        ask(plan.guarantee, ledger, model.random_state, model._is_one_of_many())
         self.study()
         return publish(
             self.draw,
