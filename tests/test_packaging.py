@@ -57,6 +57,7 @@ _USED = (
     "xlsx",
     "remote",
     "formula",
+    "app",
     "interop",
     "data",
 )
