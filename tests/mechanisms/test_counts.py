@@ -130,7 +130,9 @@ def test_one_label_at_a_time() -> None:
 def test_forecasts_fall_with_rows_and_know_the_family() -> None:
     for make in (poisson, gamma):
         model = make(epsilon=1.0, delta=1e-6)
-        few, many = (model.forecast(n_rows=n).errors["D^2 lost"][1] for n in (1_000, 200_000))
+        few, many = (
+            model.forecast(n_rows=n).errors["explained deviance lost"][1] for n in (1_000, 200_000)
+        )
         assert many < few
 
 

@@ -402,7 +402,7 @@ def test_forecasts_hold_what_happens() -> None:
             best = np.linalg.lstsq(np.column_stack([np.ones(n), X]), y, rcond=None)[0]
             residual = y - X @ best[1:] - best[0]
             lost.append(1 - np.sum(residual**2) / np.sum((y - y.mean()) ** 2) - fitted.score(X, y))
-        low, high = model(epsilon=epsilon).forecast(n_rows=n).errors["R^2 lost"]
+        low, high = model(epsilon=epsilon).forecast(n_rows=n).errors["explained variance lost"]
         assert low <= np.mean(lost) + 1e-3
         assert np.mean(lost) <= high
 

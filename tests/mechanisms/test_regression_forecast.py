@@ -21,7 +21,9 @@ def test_imagined_tables_are_spread_and_explained_as_told(common: float) -> None
 def test_more_rows_and_more_budget_lose_less() -> None:
     known = {"delta": 1e-6, "limits": [(-1, 1)] * 2, "label_limits": (-1, 1)}
     most = [
-        PrivateLeastSquares(epsilon=epsilon, **known).forecast(2, n_rows=n_rows).errors["R^2 lost"]
+        PrivateLeastSquares(epsilon=epsilon, **known)
+        .forecast(2, n_rows=n_rows)
+        .errors["explained variance lost"]
         for epsilon, n_rows in ((0.3, 1000), (3.0, 1_000_000))
     ]
     assert most[0][1] > most[1][1]

@@ -22,7 +22,7 @@ _MOST_COLUMNS, _MOST_ROWS = 8, 60
 _FORMULA = re.compile(r"[=+\-@\uff1d\uff0b\uff0d\uff20\t\r\n]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?")
 ESTIMATE = ("estimate", "standard error")
-_INTERVAL = (*ESTIMATE, "95% from", "to")
+_INTERVAL = (*ESTIMATE, "95% interval from", "to")
 # The heading of p-values, and those that are shown as less than this.
 _P, _TINY = "p", 1e-4
 

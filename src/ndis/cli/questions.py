@@ -122,7 +122,7 @@ def spectrum(path: Path, *, k: int = 3) -> Answers:
     found = _graph(path).spectrum(k)
     names = [f"eigenvalue {index + 1}" for index in range(k)]
     rows = zip(*found, strict=True)
-    return Answers.of(table("spectrum", ("estimate", "95% from", "to"), names, rows))
+    return Answers.of(table("spectrum", ("estimate", "95% interval from", "to"), names, rows))
 
 
 # -- covariances --------------------------------------------------------------------------------

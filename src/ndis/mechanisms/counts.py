@@ -173,7 +173,7 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
             best, own = (self._explained(y, m) for m in (expected, found))
             lost.append(max(best - own, 0.0))
         return Forecast(
-            {"D^2 lost": (min(lost), max(lost))},
+            {"explained deviance lost": (min(lost), max(lost))},
             (
                 f"{n_all:,} rows",
                 f"a mean label of {_MEANS[0]:.0%} to {_MEANS[1]:.0%} of its limit",

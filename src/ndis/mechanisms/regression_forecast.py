@@ -63,7 +63,7 @@ def forecast(
             runs.append(_left(X, Y, coef.T, constant))
         lost.append(max(float(np.mean(runs)) - best, 0.0))
     return Forecast(
-        {"R^2 lost": (min(lost), max(lost))},
+        {"explained variance lost": (min(lost), max(lost))},
         (
             f"{n_rows:,} rows",
             f"that a column's standard deviation is {_HARD[0]:.0%} to {_EASY[0]:.0%} of half its "

@@ -106,8 +106,8 @@ class Plan:
         """
         if dict(self.shapes) != {name: array.shape for name, array in arrays.items()}:
             raise ValueError(
-                "Expected the arrays that the parameters of the release imply, got others; ask for "
-                "the file again."
+                "Expected the arrays that the parameters of the release imply, got others; get "
+                "the file anew from its publisher."
             )
 
     @property

@@ -207,7 +207,8 @@ class Release:
             except Exception as error:  # whatever a stranger's file does to parsers and losses
                 raise ValueError(
                     f"Expected a release file written by ndis, got {path}: "
-                    f"{_validate.printable(str(error))[:300]}; ask for the file again."
+                    f"{_validate.printable(str(error))[:300]}; get it anew from its "
+                    "publisher, or read a table with `ndis check`."
                 ) from None
         if not same:
             raise ChangedRelease(

@@ -214,7 +214,7 @@ class Agreement:
         except (KeyError, TypeError) as error:
             raise ValueError(
                 f"Expected an agreement written by ndis, got one with a fault ({error}); "
-                "ask for the file again."
+                "get it anew from the party that made it."
             ) from None
 
     @property
