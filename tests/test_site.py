@@ -1,5 +1,6 @@
 """The site: formulas, what the copy button copies, a page for each name and each command."""
 
+import argparse
 import importlib.util
 import json
 import os
@@ -29,7 +30,8 @@ def hook(name: str) -> Any:
 
 
 maths, copying, api, commands = map(hook, ("maths", "copying", "api", "commands"))
-home = hook("home")
+home, project, dates = map(hook, ("home", "project", "dates"))
+DOORS = ["Start", "Tutorials", "How do I...", "Reference", "Explanation"]
 notebooks, runner = hook("notebooks"), hook("../../tools/run_notebooks")
 
 
@@ -64,6 +66,34 @@ def test_the_home_page_shows_the_commands_of_the_readme() -> None:
     assert ">>>" not in shown[: shown.index("ndis show")]
     with pytest.raises(ValueError, match="Expected a section of README"):
         home.section("Nonsense")
+
+
+def test_five_doors_lead_to_every_page() -> None:
+    nav = (DOCS.parent / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    nav = nav.partition("\nvalidation:\n")[0]
+    assert re.findall(r"^  - (.+):$", nav, re.MULTILINE) == DOORS
+    listed = re.findall(r": (\S+\.md)$", nav, re.MULTILINE)
+    assert len(set(listed)) == len(listed)
+    written = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
+    assert written <= set(listed)
+    assert set(project.PAGES.values()) <= set(listed)
+
+
+def test_files_of_the_root_are_pages_whose_links_lead_to_pages() -> None:
+    changes = project.page("CHANGELOG.md")
+    assert "](summary.md)" in changes
+    assert "](index.md)" in changes
+    assert "](docs/" not in changes
+    assert "licensed under Apache-2.0." in project.page("CONTRIBUTING.md")
+
+
+def test_pages_have_dates() -> None:
+    page = argparse.Namespace(file=argparse.Namespace(src_uri="guarantee.md"))
+    if dates.dates():  # in a clone
+        shown = dates.on_page_markdown("x", page)
+        assert re.search(r"^<small>Last changed on \d{4}-\d\d-\d\d\.</small>$", shown, re.MULTILINE)
+    page.file.src_uri = "made/elsewhere.md"
+    assert dates.on_page_markdown("x", page) == "x"
 
 
 @pytest.mark.parametrize(
