@@ -175,7 +175,8 @@ class SeriesRun(Run):
         found: Mapping[str, Any] = self.method._study(self.data, self.plan)
         return found
 
-    def study(self) -> Any:
+    @cached_property
+    def _studied(self) -> Any:
         """The sums of this period, and of those before it as far as they count, in 1/UNIT."""
         if len(self.past) != self.period - 1:
             raise ValueError(
