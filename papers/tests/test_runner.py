@@ -187,9 +187,9 @@ def test_estimated_curves_match_the_exact_ones(tmp_path: Path) -> None:
     (outcome,) = reproduce(["ndis-2024-black-box"], tmp_path, quick=True)
     assert {"figure_5.png", "figure_9.png", "figures_5_and_9.csv"} <= set(outcome.files)
     rows = json.loads((tmp_path / "ndis-2024-black-box" / "figures_5_and_9.json").read_text())
-    assert {row["data"].split(",")[0] for row in rows if row["figure"] == "figure_5"} == {
-        "diabetes",
-        "flight",
+    assert {row["data"].split(";")[0] for row in rows if row["figure"] == "figure_5"} == {
+        "diabetes, in place of Cancer",
+        "Flight, the first 20,000 rows",
     }
     assert all(row["here"] == "matches" for row in rows)
     seen = [row for row in rows if row["epsilon"] == 0]

@@ -37,3 +37,12 @@ def truth(epsilon: float, log_delta: float) -> str:
     if log_delta < -1000:
         return f"true ({epsilon:.3g}, below 10^-400)"
     return f"true ({epsilon:.3g}, 10^{log_delta / math.log(10):.3g})"
+
+
+def has_card() -> bool:
+    """Whether torch is here and finds a graphics card."""
+    try:
+        import torch
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available())

@@ -30,7 +30,7 @@ from ndis.loss import Profile, QuadraticLoss, SketchAndSolveLoss, removal_loss
 from ndis.tables import track
 from ndis_papers._validate import FloatArray
 from ndis_papers.least_squares import solved_sketches
-from ndis_papers.reproduce._output import Row, save, write_rows
+from ndis_papers.reproduce._output import Row, has_card, save, write_rows
 from ndis_papers.reproduce.ndis_2024_data import (
     EPSILON,
     cancer_rows,
@@ -43,11 +43,19 @@ from ndis_papers.sketches import draw_sketch, least_ratio, leverages
 
 # The paper took the first 20,000 flights.
 FLIGHTS = 20_000
+# What a panel calls its data.
+_NAMES = {
+    "cancer": "Cancer",
+    "diabetes": "diabetes, in place of Cancer",
+    "flight": f"Flight, the first {FLIGHTS:,} rows",
+}
 # A combination of many rows has nothing to show; the paper does not say how many it took.
 FEW_ROWS, FEW_COLUMNS = 20, 3
 RUNS, QUICK_RUNS, FULL_RUNS = 200_000, 4_000, 1_000_000
 # The paper's runs for figure 9: so many train its classifier and as many test it.
 PAPER_RUNS = 20_000_000
+# Where curves are estimated.
+EPSILONS = np.linspace(0.0, 1.2, 13)
 # With which all points of a panel lie within their bands.
 CONFIDENCE = 0.99
 # Runs that are held in memory at a time.
@@ -72,15 +80,19 @@ class Panel:
 
 
 def data_sets(files: Mapping[str, str | Path] | None) -> dict[str, FloatArray]:
-    """The first flights, and counties or, for want of them, patients; columns of norm one."""
-    flights = normalised(flight_rows()[:FLIGHTS])
+    """A small table and the first flights; columns of norm one."""
+    return small_set(files) | {"flight": normalised(flight_rows()[:FLIGHTS])}
+
+
+def small_set(files: Mapping[str, str | Path] | None) -> dict[str, FloatArray]:
+    """Counties or, for want of them, patients."""
     if files and "cancer" in files:
-        return {"cancer": cancer_rows(files["cancer"]), "flight": flights}
+        return {"cancer": cancer_rows(files["cancer"])}
     from sklearn.datasets import load_diabetes
 
     bunch = load_diabetes(scaled=False)
     patients = np.column_stack([bunch.data, np.ones(len(bunch.data)), bunch.target])
-    return {"diabetes": normalised(patients), "flight": flights}
+    return {"diabetes": normalised(patients)}
 
 
 def least_squares_panel(name: str, rows: FloatArray) -> Panel:
@@ -107,7 +119,7 @@ def least_squares_panel(name: str, rows: FloatArray) -> Panel:
         return np.asarray(0.5 * scale - 0.5 * (r + 1) * np.log1p(square))
 
     limit = Profile.both(removal_loss(q[row], p[row], d, r)).delta
-    title = f"{name}, r = {r}"
+    title = f"{_NAMES[name]}; r = {r}"
     return Panel("figure_5", title, *_grams(rows, row), draw, log_density, exact, limit)
 
 
@@ -128,8 +140,15 @@ def combination_panel(name: str, rows: FloatArray, noisy: bool, n_rows: int = FE
         return np.asarray(-0.5 * square - 0.5 * np.linalg.slogdet(covariance)[1])
 
     exact = Profile.both(QuadraticLoss.from_leverage(float(leverage[row]), 1)).delta
-    title = f"{n_rows} rows of {name}, {'with' if noisy else 'without'} noise"
+    title = f"{_NAMES[name]}: {n_rows} rows, {'with' if noisy else 'without'} noise"
     return Panel("figure_9", title, *_grams(rows, row), draw, log_density, exact, None)
+
+
+def combination_panels(sets: Mapping[str, FloatArray], full: bool) -> list[Panel]:
+    """Both panels of figure 9, of the first of the data sets."""
+    name, rows = next(iter(sets.items()))
+    few = len(rows) if full else FEW_ROWS
+    return [combination_panel(name, rows, noisy, few) for noisy in (False, True)]
 
 
 def _grams(rows: FloatArray, row: int) -> tuple[FloatArray, FloatArray]:
@@ -226,14 +245,6 @@ class CardNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.column_stack([1 - chance.cpu().numpy(), chance.cpu().numpy()])
 
 
-def _has_card() -> bool:
-    try:
-        import torch
-    except ImportError:
-        return False
-    return bool(torch.cuda.is_available())
-
-
 def worst_sets(
     panel: Panel, first: FloatArray, second: FloatArray, epsilons: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -290,23 +301,21 @@ def run(
     """
     sets = data_sets(files)
     panels = [least_squares_panel(name, rows) for name, rows in sets.items()]
-    small = next(iter(sets))
-    few = len(sets[small]) if full else FEW_ROWS
-    panels += [combination_panel(small, sets[small], noisy, few) for noisy in (False, True)]
-    epsilons = np.linspace(0.0, 1.2, 13)
+    panels += combination_panels(sets, full)
     rows: list[Row] = []
     for panel in track(panels, "Running", len(panels)):
         n_runs = QUICK_RUNS if quick else FULL_RUNS if full else RUNS
         classifier = _network() if full else None
-        if full and panel.figure == "figure_9" and _has_card():
+        if full and panel.figure == "figure_9" and has_card():
             n_runs, classifier = PAPER_RUNS, CardNetwork()
-        rows += measured(panel, n_runs, epsilons, classifier)
+        rows += measured(panel, n_runs, EPSILONS, classifier)
     for name in ("figure_5", "figure_9"):
-        _draw(folder, name, [row for row in rows if row["figure"] == name])
+        draw([row for row in rows if row["figure"] == name], folder)
     return write_rows(folder, "figures_5_and_9", rows)
 
 
-def _draw(folder: str | Path, name: str, rows: list[Row]) -> None:
+def draw(rows: list[Row], folder: str | Path) -> Path:
+    """One figure, a panel for each set of data."""
     with plots.style():
         figure, first = plots.figure()
         first.remove()
@@ -330,5 +339,6 @@ def _draw(folder: str | Path, name: str, rows: list[Row]) -> None:
             axes.set_ylabel("delta")
             axes.set_title(title)
             axes.legend(fontsize=8)
+        name = rows[0]["figure"]
         runs = f"{rows[0]['runs']:,} runs with and without a row"
-        save(figure, folder, name, f"{name.replace('_', ' ').capitalize()}: {runs}")
+        return save(figure, folder, name, f"{name.replace('_', ' ').capitalize()}: {runs}")

