@@ -17,7 +17,7 @@ import ndis
 SOURCE = Path(ndis.__file__).parent
 
 LAYERS = (
-    {"_validate"},
+    {"_validate", "answer"},
     {"loss", "tables"},
     {"gaussian", "randomness"},
     {"calibration", "chi_square"},

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from ndis.answer import ESTIMATE, Answer
 from ndis.app import steps
 from ndis.app.desk import Desk
 from ndis.app.drafts import Draft
-from ndis.cli.answers import ESTIMATE, Answer
 
 
 def test_steps_can_be_shown_and_saved() -> None:

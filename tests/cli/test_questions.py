@@ -29,7 +29,7 @@ def covariance() -> PrivateCovariance:
 QUESTIONS: dict[str, tuple[str, tuple[str, str], Callable[[], Any]]] = {
     "sketch regress projection.npz --target y": (
         "projection",
-        ("y explained", "a"),
+        ("Linear regression of y", "a"),
         lambda: [part[0] for part in sketch().least_squares("y")],
     ),
     "sketch components projection.npz --k 2": (

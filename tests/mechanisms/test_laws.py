@@ -21,6 +21,7 @@ from ndis.mechanisms.laws import (
     loss_of,
     of_group,
     pure_loss,
+    reach_of,
     scale_of,
 )
 from ndis.mechanisms.target import Target
@@ -348,3 +349,27 @@ def test_integers_are_exact_or_refused(mechanism: Any) -> None:
     with pytest.raises(ValueError, match="below 2\\^89"):
         model.release(2**100)
     assert model.release([Fraction(1, 4), Decimal("0.5"), 3]).value.shape == (3,)
+
+
+# -- how far one number's noise goes ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.95, 1.0 - 1e-9])
+def test_noise_reaches_as_far_as_closed_forms_say(level: float) -> None:
+    # One number of spherical noise is Laplace noise; one of three has tail (1 + t/2) e^-t.
+    laplace = reach_of("laplace", level, 1.0, 1)
+    assert reach_of("spherical", level, 1.0, 1) == pytest.approx(laplace, rel=1e-8)
+    far = 2.0 * reach_of("spherical", level, 1.0, 3)
+    assert (1.0 + far / 2.0) * math.exp(-far) == pytest.approx(1.0 - level, rel=1e-6)
+    normal = reach_of("gaussian", level, 1.0, 1)
+    assert reach_of("spherical", level, 1.0, 9_999) == pytest.approx(normal, rel=2e-3)
+
+
+@pytest.mark.parametrize("deviation", [0.3, 2.0, 50.0])
+def test_whole_numbers_reach_as_far_as_their_sum_says(deviation: float) -> None:
+    ratio = math.exp(-1.0 / scale_of("discrete laplace", deviation, 1))
+    steps = round(reach_of("discrete laplace", 0.9, deviation, 1) * deviation)
+    weights = [ratio ** abs(k) for k in range(-5_000, 5_001)]
+    within = [sum(weights[5_000 - n : 5_001 + n]) / sum(weights) for n in (steps - 1, steps)]
+    assert within[1] >= 0.9
+    assert steps == 0 or within[0] < 0.9

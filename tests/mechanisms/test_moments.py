@@ -302,7 +302,9 @@ def test_errors_on_a_real_table(how) -> None:
         value, error = model.variance(x)
         w.append((value - truth / len(table)) / error)
         if how.get("center", True):
-            m.append((model.mean_ - table.mean(axis=0)) / model.mean_error_)
+            m.append(
+                (model.mean_ - table.mean(axis=0)) / model.intervals(of="table").standard_error
+            )
     for scores in (z, w, *([m] if m else [])):
         assert np.sqrt(np.mean(np.square(scores))) < 1.8
     assert np.sqrt(np.mean(np.square(z))) > 0.4

@@ -160,3 +160,15 @@ def test_figures_and_tests_of_nothing() -> None:
     assert f"{Figure.of_normal(0.5, 9.0, 0.95, (0.0, 1.0)):.3f}" == "unknown"
     assert np.isnan(WaldTest.of(("a",), np.array([np.nan]), np.eye(1), 100.0).p_value)
     assert np.isnan(WaldTest.of(("a",), np.array([1.0]), np.eye(1), -2.0).p_value)
+
+
+def test_a_share_that_noise_makes_negative_is_unknown() -> None:
+    """It once ended in a "math domain error"; the labels here have nothing to do with the rows."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (60, 2)), rng.uniform(-1, 1, 60)
+    how = {"epsilon": 1.0, "delta": 1e-6, "limits": (-1, 1), "label_limits": (-1, 1)}
+    told = [
+        PrivateLeastSquares(method="noisy-gram", random_state=seed, **how).fit(X, y).summary()
+        for seed in range(12)
+    ]
+    assert any(np.isnan(each.r_squared.value) for each in told)

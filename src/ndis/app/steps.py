@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ndis.answer import ESTIMATE
 from ndis.app.desk import Desk
 from ndis.app.drafts import FIRST, QUESTIONS, Draft
 from ndis.app.jobs import Job, JobState
@@ -373,7 +374,7 @@ def _drawn(each: Any) -> dict[str, Any]:
     """An answer with bars from lower to upper ends, in hundredths of the picture's width."""
     rows = []
     bars = [row for _, row in each.rows if len(row) >= 4 and all(map(math.isfinite, row[:4]))]
-    has = bool(bars) and tuple(each.headings[:2]) == told.ESTIMATE
+    has = bool(bars) and tuple(each.headings[:2]) == ESTIMATE
     low = min((row[2] for row in bars), default=0.0)
     high = max((row[3] for row in bars), default=1.0)
     low, high = min(low, 0.0) if low < high / 4 else low, max(high, 0.0)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndis.cli.answers import ESTIMATE, Answers, matrix_with_errors, table
+from ndis.answer import ESTIMATE, Answer
+from ndis.cli.answers import Answers
 from ndis.cli.settings import VALUES
 
 if TYPE_CHECKING:
@@ -35,21 +36,21 @@ def regress(path: Path, *, target: str, debias: bool = True) -> Answers:
     sketch = _load(path)
     found = sketch.least_squares(target, debias=debias)
     others = [name for name in sketch.columns if name != target]
-    shown = table(f"{target} explained", ESTIMATE, others, zip(*found, strict=True))
-    return Answers.of(shown)
+    return Answers.of(Answer.of_estimate(f"Linear regression of {target}", others, found))
 
 
 def gram(path: Path) -> Answers:
     """Estimate the inner products of all pairs of columns."""
     sketch = _load(path)
-    return Answers.of(*matrix_with_errors("Gram matrix", sketch.columns, sketch.gram()))
+    names = sketch.columns
+    return Answers.of(*Answer.of_matrix("Gram matrix", names, names, sketch.gram()))
 
 
 def distances(path: Path) -> Answers:
     """Estimate the squared distances between columns."""
     sketch = _load(path)
-    found = matrix_with_errors("squared distances", sketch.columns, sketch.distances())
-    return Answers.of(*found)
+    names = sketch.columns
+    return Answers.of(*Answer.of_matrix("squared distances", names, names, sketch.distances()))
 
 
 def components(path: Path, *, k: int = 2) -> Answers:
@@ -63,13 +64,10 @@ def components(path: Path, *, k: int = 2) -> Answers:
     sketch = _load(path)
     found = sketch.principal_components(k)
     names = [f"component {index + 1}" for index in range(k)]
-    value, error = found.components.value, found.components.standard_error
-    shown = [
-        table("second moments", ESTIMATE, names, zip(*found.moments, strict=True)),
-        table("directions", sketch.columns, names, value),
-        table("directions, standard errors", sketch.columns, names, error),
-    ]
-    return Answers.of(*shown)
+    return Answers.of(
+        Answer.of_estimate("second moments", names, found.moments),
+        *Answer.of_matrix("directions", sketch.columns, names, found.components),
+    )
 
 
 # -- graphs -------------------------------------------------------------------------------------
@@ -91,7 +89,7 @@ def cut(path: Path, *, inside: list[str]) -> Answers:
         The nodes of a set, A,B,...; repeatable.
     """
     found = _graph(path).cuts([VALUES.read(each) for each in inside])
-    return Answers.of(table("cuts", ESTIMATE, inside, zip(*found, strict=True)))
+    return Answers.of(Answer.of_estimate("cuts", inside, found))
 
 
 def resistance(path: Path, *, between: str, debias: bool = True) -> Answers:
@@ -108,7 +106,7 @@ def resistance(path: Path, *, between: str, debias: bool = True) -> Answers:
     if len(pair) != 2:
         raise ValueError(f"Expected two nodes for --between, got {between!r}; write A,B.")
     found = _graph(path).effective_resistance(*pair, debias=debias)
-    return Answers.of(table("effective resistance", ESTIMATE, [between], [found]))
+    return Answers.of(Answer.of("effective resistance", ESTIMATE, [between], [found]))
 
 
 def spectrum(path: Path, *, k: int = 3) -> Answers:
@@ -122,7 +120,8 @@ def spectrum(path: Path, *, k: int = 3) -> Answers:
     found = _graph(path).spectrum(k)
     names = [f"eigenvalue {index + 1}" for index in range(k)]
     rows = zip(*found, strict=True)
-    return Answers.of(table("spectrum", ("estimate", "95% interval from", "to"), names, rows))
+    above = ("estimate", "95% interval from", "to")
+    return Answers.of(Answer.of("spectrum", above, names, rows))
 
 
 # -- covariances --------------------------------------------------------------------------------
@@ -142,7 +141,7 @@ def variance(path: Path, *, along: list[str]) -> Answers:
     model = PrivateCovariance.from_release(Release.load(path))
     names = model.release_.parameters["columns"]
     found = model.variance([_direction(words, names) for words in along])
-    return Answers.of(table("variance", ESTIMATE, along, zip(*found, strict=True)))
+    return Answers.of(Answer.of_estimate("variance", along, found))
 
 
 def _direction(words: str, names: Sequence[str]) -> list[float]:

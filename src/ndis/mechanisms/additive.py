@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from ndis._validate import FloatArray
 from ndis.guarantee import NeighbourRelation
 from ndis.mechanisms import laws
 from ndis.mechanisms.base import PrivateEstimator
+from ndis.mechanisms.intervals import Intervals
+from ndis.mechanisms.manners import require_fitted
 from ndis.mechanisms.run import Forecast, Plan, Run
 from ndis.mechanisms.target import Part, Target
 from ndis.randomness import (
@@ -164,6 +166,30 @@ class GaussianMechanism(PrivateEstimator):
         """
         answer = _answer(X)
         return Run(self, answer, self.plan(answer.shape) if plan is None else plan, self)
+
+    def intervals(self, level: float = 0.95, of: str = "table") -> Intervals:
+        """Intervals for every number of the exact answer, by the law of the noise.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+        of : {"table"}
+            The exact answer: only the noise of privacy is covered. What the answer says about
+            people who are not in the table, nobody here knows.
+        """
+        require_fitted(self)
+        _validate.one_of("of", of, ["table"])
+        value, plan = self.release_.value, self._plan_certified(self.release_.parameters)
+        spread, share = self._spread(plan), _validate.probability("level", level)
+        count = max(math.prod(value.shape), 1)
+        return Intervals.of_normal(
+            tuple(", ".join(map(str, place)) or "value" for place in np.ndindex(value.shape)),
+            np.reshape(value, (1, -1)),
+            np.reshape(spread, (1, -1)),
+            reach=laws.reach_of(plan.method, share, float(plan.noise_scale), count),
+            level=share,
+            of=of,
+        )
 
     def quietest(self, shape: Shape) -> FloatArray:
         """A direction of length one in which the noise is least; for auditors."""
@@ -440,6 +466,20 @@ class MatrixGaussianMechanism(GaussianMechanism):
 
     rows: ArrayLike | None = None
     columns: ArrayLike | None = None
+    _shapes_known: bool = field(default=True, init=False)
+
+    def _restore(self, release: Release) -> None:
+        super()._restore(release)
+        self._shapes_known = False
+
+    def intervals(self, level: float = 0.95, of: str = "table") -> Intervals:
+        """As in `GaussianMechanism`; not from a file, which leaves out `rows` and `columns`."""
+        if not self._shapes_known:
+            raise ValueError(
+                "Expected the mechanism that made the release, got one from a file, which tells "
+                "the noise of the quietest direction only; ask whoever made it."
+            )
+        return super().intervals(level, of)
 
     def quietest(self, shape: Shape) -> FloatArray:
         """A difference of rank one, along the quietest direction of either side."""

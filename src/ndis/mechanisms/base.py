@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ndis import _validate
 from ndis._validate import wrong
+from ndis.answer import Answer
 from ndis.guarantee import Guarantee
 from ndis.mechanisms.manners import Estimator, signature_of
 from ndis.mechanisms.plugins import methods_of
@@ -224,6 +225,10 @@ class PrivateEstimator(Method, Estimator):
         return self.release_.guarantee
 
     # -- shown ---------------------------------------------------------------------------------
+
+    def answers(self) -> list[Answer]:
+        """What the release says, as tables by name; where there are none its arrays are shown."""
+        return []
 
     def _repr_html_(self) -> str:
         """Parameters and, after fitting, the guarantee as a sentence."""

@@ -23,6 +23,7 @@ from scipy.special import expit, softmax
 
 from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.answer import Answer
 from ndis.calibration import ROUND_UP
 from ndis.mechanisms.center import center_of, count_noise, count_of, draw_center
 from ndis.mechanisms.classification_newton import (
@@ -432,6 +433,16 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
             of=of,
             labels=tuple(map(str, self.classes_)),
         )
+
+    def answers(self) -> list[Answer]:
+        """The coefficients of each class with intervals, below its intercept."""
+        chosen = self.classes_[1:] if len(self.coef_) == 1 else self.classes_
+        told = self.intervals().answers([f"log-odds of {name}" for name in chosen])
+        constants = [("intercept", [float(value)]) for value in self.intercept_]
+        return [
+            each._replace(rows=[first, *each.rows])
+            for each, first in zip(told, constants, strict=True)
+        ]
 
     def moderated_logits(self, X: Any) -> FloatArray:
         """Moderated log-odds of the second of two classes, or logits of every class."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from ndis import _validate
 from ndis._validate import FloatArray, wrong
+from ndis.answer import Answer
 from ndis.mechanisms import counts_newton
 from ndis.mechanisms.counts_newton import LogDescent, LogScales, LogSetting
 from ndis.mechanisms.intervals import COVERED, Intervals
@@ -284,6 +285,11 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
             of=of,
             labels=rows.labels.names[:1],
         )
+
+    def answers(self) -> list[Answer]:
+        """The coefficients with intervals."""
+        found = self.intervals()
+        return found.answers([f"Regression of the logarithm of {name}" for name in found.labels])
 
     # -- parts -------------------------------------------------------------------------------
 

@@ -27,10 +27,12 @@ from numpy.typing import NDArray
 
 from ndis import _validate
 from ndis._validate import FloatArray, wrong
+from ndis.answer import Answer
 from ndis.calibration import ROUND_UP, shift_profile
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss
 from ndis.mechanisms.base import PrivateEstimator
+from ndis.mechanisms.intervals import Intervals
 from ndis.mechanisms.manners import require_fitted
 from ndis.mechanisms.run import Forecast, Plan, Run
 from ndis.mechanisms.sketch import Estimate
@@ -393,6 +395,28 @@ class PrivateGraph(PrivateEstimator):
                 "Expected sets whose cuts were declared, got another; ask for those in sets."
             ) from None
         return Estimate(answers[found], np.full(len(found), noise))
+
+    def intervals(self, level: float = 0.95, of: str = "table") -> Intervals:
+        """Intervals for the cuts that were declared, or for those of single nodes.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+        of : {"table"}
+            The cuts of this graph: the noise of privacy is covered, and that of a projection.
+        """
+        _validate.one_of("of", of, ["table"])
+        sets = self.sets or [[node] for node in self._labels]
+        names = tuple(",".join(map(str, inside)) for inside in sets)
+        value, error = (part[None] for part in self.cuts(sets))
+        return Intervals.of_normal(names, value, error, level=level, of=of)
+
+    def answers(self) -> list[Answer]:
+        """The cuts that were declared, or those of single nodes."""
+        found = self.intervals()
+        return [
+            Answer.of_estimate("cuts", found.names, (found.estimate, found.standard_error)),
+        ]
 
     # -- the Laplacian -----------------------------------------------------------------------
 

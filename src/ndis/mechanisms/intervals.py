@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from scipy.special import ndtri
 
 from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.answer import Answer, headings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,6 +69,7 @@ class Intervals:
         standard_error: FloatArray,
         known: Any = True,
         *,
+        reach: float | None = None,
         level: float = 0.95,
         of: str = "population",
         labels: tuple[str, ...] = (),
@@ -79,6 +82,8 @@ class Intervals:
         estimate, standard_error : ndarray of shape (n_labels, n)
         known : array_like of bool
             Where there is information at all.
+        reach : float, optional
+            Half an interval in standard errors, where errors have another law than the normal.
         level, of, labels
             As in the attributes.
         """
@@ -86,11 +91,21 @@ class Intervals:
         _validate.one_of("of", of, list(COVERED))
         seen = np.asarray(known) & ~np.isnan(estimate)
         parts = [np.where(seen, each, np.nan) for each in (estimate, standard_error)]
-        reach = -float(ndtri(0.5 * (1.0 - share))) * parts[1]
+        reach = -float(ndtri(0.5 * (1.0 - share))) if reach is None else reach
         one: Any = 0 if len(estimate) == 1 else slice(None)
-        parts += [parts[0] - reach, parts[0] + reach]
+        parts += [parts[0] - reach * parts[1], parts[0] + reach * parts[1]]
         value, error, low, high = (part[one] for part in parts)
         return cls(names, value, error, low, high, share, of, labels)
+
+    def answers(self, titles: Sequence[str], names: Sequence[str] | None = None) -> list[Answer]:
+        """A table for each label, and what the intervals cover."""
+        parts = (self.estimate, self.standard_error, self.lower, self.upper)
+        n, note = len(self.names), f"The intervals cover {COVERED[self.of]}."
+        each = np.stack([np.reshape(part, (-1, n)) for part in parts], axis=-1)
+        return [
+            Answer.of(title, headings(self.level), names or self.names, rows, note)
+            for title, rows in zip(titles, each, strict=True)
+        ]
 
     def plot(self, title: str = "") -> Figure:
         """Draw the estimates with their intervals; see `ndis.plots.intervals`."""

@@ -25,6 +25,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 
 from ndis import _validate
 from ndis._validate import FloatArray
@@ -45,6 +47,8 @@ LAWS = ("gaussian", "spherical", "laplace", "discrete laplace")
 _MOST_NUMBERS = 10_000
 # What rounding of an ellipsoid's axes can do, and more.
 _INSIDE = 1.0 - 1e-12
+# Of a mixture of normal laws.
+_NODES = 1000
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,36 @@ def scale_of(law: str, deviation: float, n_numbers: int) -> float:
     if law == "discrete laplace":
         return 0.5 / math.asinh(math.sqrt(0.5) / deviation)
     return deviation / _PER_SCALE[law](n_numbers)
+
+
+def reach_of(law: str, level: float, deviation: float, n_numbers: int) -> float:
+    """How far a number's noise goes with this probability, in standard deviations of it.
+
+    A number of spherical noise is sqrt(2 G) times a normal one, G of a gamma law of (n+1)/2.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.laws import reach_of
+    >>> [round(reach_of(law, 0.95, 1.0, 3), 3) for law in ("gaussian", "spherical", "laplace")]
+    [1.96, 2.057, 2.118]
+    """
+    tail = 1.0 - level
+    if law == "gaussian":
+        return -float(ndtri(0.5 * tail))
+    if law == "laplace":
+        return -math.log(tail) / math.sqrt(2.0)
+    if law == "discrete laplace":
+        ratio = math.exp(-1.0 / scale_of(law, deviation, n_numbers))
+        steps = math.log(0.5 * tail * (1.0 + ratio)) / math.log(ratio) - 1.0
+        return max(math.ceil(steps), 0) / deviation
+    shape = 0.5 * (n_numbers + 1)
+    away = np.linspace(-40.0, 8.0, _NODES) / math.sqrt(shape)  # ln G, about ln of its mean
+    weights = np.exp(shape * (away - np.expm1(away)))
+    weights /= weights.sum()
+    spread = np.exp(0.5 * away)
+    return float(
+        brentq(lambda t: 2.0 * weights @ ndtr(-t / spread) - tail, 0.0, 1 - math.log(tail))
+    )
 
 
 # Standard deviations in units of the scale.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ndis._validate import FloatArray
+from ndis.answer import Answer
 from ndis.mechanisms import octaves
 from ndis.mechanisms.run import Forecast, Plan
 from ndis.mechanisms.tabular import TableEstimator
@@ -114,3 +115,7 @@ class PrivateLimits(TableEstimator):
         if rows.labels is not None:
             pairs = list(rows.labels.limits.values())
             self.label_limits_ = pairs[0] if len(pairs) == 1 else pairs
+
+    def answers(self) -> list[Answer]:
+        """The limits of each column."""
+        return [Answer.of("limits", ["low", "high"], self.limits_, self.limits_.values())]

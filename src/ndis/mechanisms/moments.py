@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray, wrong
+from ndis.answer import ESTIMATE, Answer
 from ndis.calibration import ROUND_UP
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import QuadraticLoss
@@ -255,8 +256,8 @@ class PrivateCovariance(SecondMoments):
         What may be published.
     covariance_ : ndarray of shape (d, d)
         Positive semi-definite, with a small error in the Frobenius norm.
-    mean_, mean_error_ : ndarray of shape (d,)
-        The mean and its standard error; the public point if ``center=False``.
+    mean_ : ndarray of shape (d,)
+        The mean, whose errors `intervals` tells; the public point if ``center=False``.
     radius_ : float
         The norm to which rows were scaled down, in units of the limits.
     feature_names_ : tuple of str
@@ -336,7 +337,7 @@ class PrivateCovariance(SecondMoments):
         self.feature_names_ = rows.features.names
         self.mean_ = self._middle + self._width * self._mean
         spread = np.hypot(self._sum_noise, self._mean * self._count_noise)
-        self.mean_error_ = self._width * spread / self._n_rows
+        self._mean_error = self._width * spread / self._n_rows
 
     def intervals(self, level: float = 0.95, of: str = "population") -> Intervals:
         """Intervals for the mean of each column, from the release alone.
@@ -358,12 +359,22 @@ class PrivateCovariance(SecondMoments):
         return Intervals.of_normal(
             self.feature_names_,
             self.mean_[None],
-            np.hypot(self.mean_error_, np.sqrt(sampling))[None],
+            np.hypot(self._mean_error, np.sqrt(sampling))[None],
             self._n_rows > 2.0 * self._count_noise,
             level=level,
             of=of,
             labels=("mean",),
         )
+
+    def answers(self) -> list[Answer]:
+        """Means with intervals, the covariance, and the variance of each column."""
+        names = self.feature_names_
+        means = self.intervals().answers(["mean"]) if self.center else []
+        return [
+            *means,
+            Answer.of("covariance", names, names, self.covariance_),
+            Answer.of_estimate("variance", names, self.variance(np.eye(len(names)))),
+        ]
 
     def scatter(self, x: ArrayLike) -> Estimate:
         """The sum of squared deviations along x, without bias: `variance` times the rows.
@@ -457,11 +468,10 @@ class PrivatePCA(Transformer, SecondMoments):
 
     Attributes
     ----------
-    components_, components_error_ : ndarray of shape (n_components, d)
-        Unit vectors, the largest entry positive, and standard errors of their entries to first
-        order.
-    explained_variance_, explained_variance_error_ : ndarray of shape (n_components,)
-        Variances along the components as released, and their standard errors.
+    components_ : ndarray of shape (n_components, d)
+        Unit vectors, the largest entry positive; `intervals` tells the errors of their entries.
+    explained_variance_ : ndarray of shape (n_components,)
+        Variances along the components as released; `intervals` tells their errors.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Their shares of the estimated total.
     above_noise_ : ndarray of bool, of shape (n_components,)
@@ -531,15 +541,46 @@ class PrivatePCA(Transformer, SecondMoments):
         self.above_noise_ = spectrum.noisy_values[::-1][:k] > math.sqrt(2.0 * d) * s
         error = self._error(self.components_) * np.where(self.above_noise_, 1.0, 1.5)
         relative = self.explained_variance_ * self._count_noise
-        self.explained_variance_error_ = np.hypot(error, relative) / self._n_rows
+        errors = np.hypot(error, relative) / self._n_rows
         # To first order the noise between two eigenvectors turns one towards the other by the gap's
         # reciprocal; where the gap is lost in it, by anything.
         gaps = (values[:k, None] - values) ** 2
         turned = spectrum.variance / (gaps + spectrum.variance)
         turned[np.arange(k), np.arange(k)] = 0.0
-        self.components_error_ = np.sqrt(turned @ vectors**2)
+        self._errors = np.column_stack([errors, np.sqrt(turned @ vectors**2)])
+        self.feature_names_ = rows.features.names
         self.mean_, self.scale_ = self._middle + self._width * self._mean, self._width
         self._n_features_out = k
+
+    def intervals(self, level: float = 0.95, of: str = "table") -> Intervals:
+        """Intervals for the variance along each component and for its entries, to first order.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+        of : {"table"}
+            The components of this table, rows scaled down to `radius_`: the noise of privacy is
+            covered. How far other samples would turn them second moments do not tell.
+        """
+        _validate.one_of("of", of, ["table"])
+        return Intervals.of_normal(
+            ("variance", *self.feature_names_),
+            np.column_stack([self.explained_variance_, self.components_]),
+            self._errors,
+            level=level,
+            of=of,
+            labels=tuple(f"component {index + 1}" for index in range(len(self.components_))),
+        )
+
+    def answers(self) -> list[Answer]:
+        """Variances along the components, the components, and the errors of both."""
+        labels = [f"component {index + 1}" for index in range(len(self.components_))]
+        parts = (self.explained_variance_, self._errors[:, 0], self.explained_variance_ratio_)
+        components = Estimate(self.components_, self._errors[:, 1:])
+        return [
+            Answer.of("variance", (*ESTIMATE, "share"), labels, zip(*parts, strict=True)),
+            *Answer.of_matrix("components", self.feature_names_, labels, components),
+        ]
 
     def transform(self, X: Any) -> Any:
         """The rows of a table in the coordinates of the components.

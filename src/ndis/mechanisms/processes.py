@@ -18,6 +18,7 @@ import numpy as np
 
 from ndis import _validate
 from ndis._validate import FloatArray, wrong
+from ndis.answer import Answer
 from ndis.mechanisms.intervals import Intervals
 from ndis.mechanisms.kernels import (
     default_kernel,
@@ -253,6 +254,16 @@ class PrivateGaussianProcess(Regressor, TableEstimator):
         return Intervals.of_normal(
             names, estimate[None], unit * np.sqrt(variance)[None], level=level, of=of
         )
+
+    def answers(self) -> list[Answer]:
+        """The process along every feature in turn, the others in the middle of their limits."""
+        features, found = self._fitted.features, []
+        for index, name in enumerate(features.names):
+            points = np.tile(features.middle, (5, 1))
+            points[:, index] = np.linspace(features.low[index], features.high[index], 5)
+            shown = [f"{value:.6g}" for value in points[:, index]]
+            found += self.intervals(points).answers([f"by {name}"], shown)
+        return found
 
     def _study(self, table: Table, plan: Plan) -> Any:
         rows = table.rows

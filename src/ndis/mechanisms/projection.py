@@ -16,9 +16,11 @@ import numpy as np
 
 from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.answer import Answer
 from ndis.calibration import ROUND_UP
 from ndis.loss import PrivacyLoss, QuadraticLoss
 from ndis.mechanisms import projection_methods as methods
+from ndis.mechanisms.intervals import Intervals
 from ndis.mechanisms.run import Forecast, Plan
 from ndis.mechanisms.sketch import Sketch, own_units
 from ndis.mechanisms.tabular import TableEstimator
@@ -255,6 +257,25 @@ class PrivateProjection(TableEstimator):
             self.release_.parameters.get("n_rows"),
             (1.0 - rate) / rate * rows.features.norm**2 * shape,
         )
+
+    def intervals(self, level: float = 0.95, of: str = "table") -> Intervals:
+        """Intervals for the inner products of all pairs of columns.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+        of : {"table"}
+            The inner products of this table: the noise of privacy and the randomness of the
+            projection are covered. Other questions to `sketch_` come with standard errors.
+        """
+        _validate.one_of("of", of, ["table"])
+        names, found = self.sketch_.columns, self.sketch_.gram()
+        return Intervals.of_normal(names, *found, level=level, of=of, labels=names)
+
+    def answers(self) -> list[Answer]:
+        """The inner products of all pairs of columns."""
+        names, gram = self.sketch_.columns, self.sketch_.gram()
+        return Answer.of_matrix("Gram matrix", names, names, gram)
 
     # -- for auditors ------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ndis import _validate
 from ndis._validate import FloatArray, wrong
+from ndis.answer import Answer
 from ndis.loss import QuadraticLoss
 from ndis.mechanisms.center import count_noise, count_of
 from ndis.mechanisms.intervals import COVERED, Intervals
@@ -295,6 +296,12 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
             labels=self._recipe_.labels.names,
         )
 
+    def answers(self) -> list[Answer]:
+        """The regression table; of several labels, the coefficients of each."""
+        if len(labels := self._recipe_.labels.names) == 1:
+            return self.summary().answers()
+        return self.intervals().answers([f"Linear regression of {name}" for name in labels])
+
     def wald_test(self, names: Sequence[str], of: str = "population") -> WaldTest:
         """Whether some coefficients may all be zero, from the release alone.
 
@@ -341,9 +348,9 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         (rows, rows_noise), p = self._counted(), len(found.names)
         fit, sampling = fit_of(self._solved, self._errors), of == "population"
         share, error = fit.share
-        error = math.hypot(
-            error, 2.0 * math.sqrt(share) * (1.0 - share) / math.sqrt(rows) * sampling
-        )
+        # Noise may make the share of a column that explains nothing negative.
+        drawn = 2.0 * math.sqrt(max(share, 0.0)) * (1.0 - share) / math.sqrt(rows)
+        error = math.hypot(error, drawn * sampling)
         left = rows - p
         widened = (rows - bool(self.fit_intercept)) / left if left > 0 else math.nan
         unit = GRID_NORM / float(self._recipe_.labels.scale[0])

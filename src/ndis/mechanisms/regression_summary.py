@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import fdtrc, ndtr, ndtri
 
 from ndis._validate import FloatArray
+from ndis.answer import P_VALUE, Answer, headings
 from ndis.mechanisms.intervals import COVERED, UNKNOWN, Intervals
 
 if TYPE_CHECKING:
@@ -146,6 +147,30 @@ class RegressionSummary:
     def p_values(self) -> FloatArray:
         """Probabilities of such estimates and larger ones, were the coefficients zero."""
         return np.asarray(2.0 * ndtr(-np.abs(self.z)))
+
+    def answers(self) -> list[Answer]:
+        """Coefficients with intervals and tests, and how well they fit."""
+        found = self.coefficients
+        columns = (found.estimate, found.standard_error, found.lower, found.upper, self.p_values)
+        figures = {
+            "R^2": self.r_squared,
+            "adjusted R^2": self.adjusted_r_squared,
+            "residual standard deviation": self.residual_sd,
+            "rows (noisy)": self.n_rows,
+        }
+        known = [(name, (each.value, each.lower, each.upper)) for name, each in figures.items()]
+        tests = [("F", [self.f_test.statistic]), ("p of F", [self.f_test.p_value])]
+        above = headings(found.level)
+        return [
+            Answer.of(
+                f"Linear regression of {self.label}",
+                (*above, P_VALUE),
+                found.names,
+                zip(*columns, strict=True),
+                f"Intervals and tests count {COVERED[found.of]}.",
+            ),
+            Answer(f"Fit of {self.label}", (above[0], *above[2:]), [*known, *tests]),
+        ]
 
     def to_frame(self) -> pd.DataFrame:
         """The coefficients as a data frame of pandas, with z and p."""

@@ -25,6 +25,7 @@ import numpy as np
 
 from ndis import _validate
 from ndis._validate import FloatArray, wrong
+from ndis.answer import Answer
 from ndis.calibration import ROUND_UP, shift_profile
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss
@@ -33,12 +34,14 @@ from ndis.mechanisms import laws, levels, tree
 from ndis.mechanisms.continual import UNIT, WORKLOADS, Series, SeriesRun, best_series, n_periods
 from ndis.mechanisms.continual import planned as planned_for
 from ndis.mechanisms.continual import reason as reason_of
-from ndis.mechanisms.intervals import COVERED, UNKNOWN
+from ndis.mechanisms.intervals import COVERED, UNKNOWN, Intervals
 from ndis.mechanisms.levels import LevelCounts, draw_levels
 from ndis.mechanisms.run import Forecast, Plan, Run
 from ndis.mechanisms.summary_answers import (
     FIELDS,
+    PERIOD,
     CellSums,
+    as_answers,
     checked,
     groupings,
     lines,
@@ -94,7 +97,6 @@ _LEVELS_SHARE = 0.25
 _UNKNOWN, _UNKNOWN_NUMBER = "\0", -(2**62)
 _REPLACE = str(NeighbourRelation.REPLACE)
 OTHER = "other"
-PERIOD = "period"
 
 
 class Asked(NamedTuple):
@@ -715,6 +717,24 @@ class PrivateSummary(TableEstimator):
                 for name in FIELDS:
                     columns[name] += found[name].tolist()
         return columns
+
+    def intervals(self, level: float = 0.95, of: str = "population") -> Intervals:
+        """Every number with its interval, by its name; `to_frame` has the same as a long table.
+
+        Parameters
+        ----------
+        level, of
+            As in `to_frame`.
+        """
+        found = as_answers(self.to_columns(level, of), self._by)
+        rows = [(f"{each.title}: {name}", row) for each in found for name, row in each.rows]
+        value, error, low, high = np.array([row for _, row in rows]).reshape(-1, len(FIELDS)).T
+        names = tuple(name for name, _ in rows)
+        return Intervals(names, value, error, low, high, level, of)
+
+    def answers(self) -> list[Answer]:
+        """A table for each column and statistic, with a row for each group."""
+        return as_answers(self.to_columns(), self._by)
 
     @property
     def _latest(self) -> list[str]:

@@ -20,6 +20,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from ndis import _validate
 from ndis._validate import FloatArray
+from ndis.answer import Answer, headings
 from ndis.mechanisms import tree
 from ndis.mechanisms.intervals import COVERED
 
@@ -27,6 +28,8 @@ from ndis.mechanisms.intervals import COVERED
 _SEEN = 4.0
 # Kurtosis that is assumed of a column at least: a normal's.
 _KURTOSIS = 3.0
+# The column that tells periods of a series apart.
+PERIOD = "period"
 FIELDS = ("estimate", "standard_error", "lower", "upper")
 
 
@@ -389,3 +392,26 @@ def _moments(
 def checked(level: float, of: str) -> tuple[float, str]:
     """What intervals are asked for."""
     return _validate.probability("level", level), _validate.one_of("of", of, list(COVERED))
+
+
+def as_answers(told: Mapping[str, Sequence[Any]], groups: Sequence[str]) -> list[Answer]:
+    """The columns of a long table as a table for each column and statistic, a row for a group."""
+    by = [name for name in told if name == PERIOD or name in groups]
+    words = [*by, "column", "statistic", "level"]
+    found: dict[tuple[str, ...], list[int]] = {}
+    for place, key in enumerate(zip(*(told[name] for name in words[-3:]), strict=True)):
+        found.setdefault(key, []).append(place)
+    answers = []
+    for key, places in found.items():
+        column, statistic, level = key
+        rows, keys = [], []
+        for place in places:
+            group = [str(told[name][place]) for name in by]
+            pairs = zip(by, group, strict=True)
+            shown = (f"period {word}" if name == PERIOD else word for name, word in pairs if word)
+            rows.append((", ".join(shown) or "total", [told[name][place] for name in FIELDS]))
+            keys.append([*group, *key])
+        title = " ".join(filter(None, [statistic, column and f"of {column}", level]))
+        long = [*words, *FIELDS]
+        answers.append(Answer(title, headings(), rows, keys=keys, long=long))
+    return answers
