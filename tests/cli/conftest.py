@@ -7,6 +7,12 @@ from commands import install_example, write_tables
 from ndis.mechanisms import plugins
 
 
+@pytest.fixture(autouse=True)
+def no_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentences are as in a pipe, though workers of the tests have a width."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with tables, in which the program runs."""

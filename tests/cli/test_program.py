@@ -63,8 +63,8 @@ def test_every_command_explains_itself_and_speaks_json(
 ) -> None:
     code, out, _ = call(capsys, *words, "--help")
     assert code == ExitCode.DONE
-    # One is for the owner's eyes, the other writes a page.
-    assert ("--json" in out) == (words[0] not in ("check", "explore"))
+    # One is for the owner's eyes, the others write pages.
+    assert ("--json" in out) == (words[0] not in ("check", "explore", "app"))
 
 
 def complete(words: str, **more: str) -> list[str]:

@@ -459,3 +459,16 @@ def test_a_file_of_another_system_that_changes_is_noticed() -> None:
     system.pipe("/speed/t.csv", b"x,y\n0.25,1\n")
     with pytest.raises(ValueError, match="changed while it was being read"):
         table.sum(totals)
+
+
+def test_readers_of_one_file_do_not_move_each_other(tmp_path: Path) -> None:
+    """Arrow reads ahead in threads, also after a reader was closed."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(bytes(range(100)))
+    handle = files._Handle(path, files._status(path))
+    first, second = handle.start(), handle.start()
+    assert first.read(10) == bytes(range(10))
+    assert second.read(50) == bytes(range(50))
+    assert first.read(5) == bytes(range(10, 15))
+    second.close()
+    assert (first.seek(-2, 2), first.tell(), first.read()) == (98, 98, bytes([98, 99]))

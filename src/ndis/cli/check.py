@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndis._validate import one_of
 from ndis.cli import tables
-from ndis.cli.console import echo, open_ledger, print_table
+from ndis.cli.console import open_ledger, print_table, tell
+from ndis.cli.guesses import advice
 from ndis.cli.kinds import EPSILON, KINDS, LABEL
 from ndis.cli.settings import LEVELS, LIMITS, NUMBER, RANGE, WORD, Settings, read_settings
 
@@ -64,11 +66,14 @@ def check(
     with tables.opened(source, tables.with_header(source, settings)) as table:
         if "label" in settings:
             _require_label(table, settings["label"])
-        n_rows = _tell_columns(table, settings)
+        n_rows, seen = _tell_columns(table, settings)
         _tell_rows(table, settings)
-        n_rows = _tell_people(table, settings) or n_rows  # everybody counts once
+        written = _tell_writing(seen, settings)
+        n_people = _tell_people(table, settings, written)
     if mechanism is not None:
-        _tell_release(mechanism, settings, n_rows, ledger)
+        _tell_release(mechanism, settings, n_people or n_rows, ledger)  # everybody counts once
+    elif not written:
+        _tell_next(source, seen, settings)
 
 
 def _require_label(table: Table, label: str) -> None:
@@ -142,18 +147,21 @@ def look(table: Table, settings: Settings) -> tuple[int, int, list[SeenColumn]]:
     return int(records.num_rows), int(records.drop_null().num_rows), seen
 
 
-def _tell_columns(table: Table, settings: Settings) -> int:
+def _tell_columns(table: Table, settings: Settings) -> tuple[int, list[SeenColumn]]:
     """Each column with its type, gaps, values, and how much of it limits or levels change."""
     n_rows, complete, seen = look(table, settings)
     rows = []
     for each in seen:
         known, (least, largest) = each.levels, ("", "")
-        if known is None:
+        if known is None and each.name in settings.get("dates", {}):
+            least, largest = map(_as_date, each.ends)
+        elif known is None:
             least, largest = each.ends
         else:
             least = ", ".join(known) if len(known) <= _MOST_LEVELS else f"{len(known)} kinds"
         share = _share(each.changed, len(each.values))
-        rows.append([each.name, str(each.values.type), str(each.missing), least, largest, share])
+        kind = "date" if each.name in settings.get("dates", {}) else str(each.values.type)
+        rows.append([each.name, kind, str(each.missing), least, largest, share])
     print_table(
         f"{n_rows} rows, {complete} of them without gaps",
         ["column", "type", "missing", "least", "largest", "beyond limits or levels"],
@@ -162,8 +170,42 @@ def _tell_columns(table: Table, settings: Settings) -> int:
         err=True,
     )
     for doubt in (doubt for each in seen for doubt in each.doubts):
-        echo(doubt, err=True)
-    return n_rows
+        tell(doubt, err=True)
+    return n_rows, seen
+
+
+def _tell_writing(seen: list[SeenColumn], settings: Settings) -> list[str]:
+    """Say how text that may be numbers or dates is declared; the names of such columns."""
+    from ndis.tables.text import TextFormat
+
+    known = {*settings.get("levels", {}), settings.get("person")}
+    text = {each.name: each.values for each in seen if each.levels and each.name not in known}
+    told = list(advice(text, TextFormat(**tables.written(settings))))
+    for _, sentence in told:
+        tell(sentence, err=True)
+    return [name for names, _ in told for name in names]
+
+
+def _tell_next(source: str, seen: list[SeenColumn], settings: Settings) -> None:
+    """Say what a release has to know about these columns: an example of each kind."""
+    limits, levels = settings.get("limits", {}), settings.get("levels", {})
+    wanted = {
+        "levels" if each.levels else "limits": each.name
+        for each in reversed(seen)
+        if each.name not in {*levels, settings.get("person")} and each.name not in limits
+    }
+    if limits == "private" or "data_norm" in settings:
+        wanted.pop("limits", None)
+    shown = {"limits": "LOW:HIGH", "levels": "A,B,..."}
+    asked = [f"--{what} {name}={shown[what]}" for what, name in sorted(wanted.items())[::-1]]
+    if any(each.missing for each in seen) and not settings.get("drop_missing"):
+        asked.append("--drop-missing to leave out rows with gaps")
+    public = "; of the columns that you use name what is public, as in "
+    tell(
+        f"Next: ndis release summary {source} --by NAME, or ndis release regression {source} "
+        f"--label NAME, with the same options{public if asked else ''}{', '.join(asked)}.",
+        err=True,
+    )
 
 
 def _doubts(name: str, whole: Any, settings: Settings) -> Iterator[str]:
@@ -215,6 +257,11 @@ def _changed(name: str, values: Any, settings: Settings) -> int | None:
     return int(((found < low) | (found > high)).sum())
 
 
+def _as_date(days: str) -> str:
+    """A day, from its number since 1970 as it is shown."""
+    return str(date.fromordinal(date(1970, 1, 1).toordinal() + int(float(days)))) if days else ""
+
+
 def _short(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
@@ -250,14 +297,15 @@ def _tell_rows(table: Table, settings: Settings) -> None:
         grid = (clipped - recipe.middle[:, None]) * recipe.scale[:, None]
         scaled += int((np.linalg.norm(grid, axis=0) > GRID_NORM).sum())
         total += block.n_rows
-    echo(f"Scaled down to data_norm: {_share(scaled, total)} of the rows.", err=True)
+    tell(f"Scaled down to data_norm: {_share(scaled, total)} of the rows.", err=True)
 
 
-def _tell_people(table: Table, settings: Settings) -> int | None:
+def _tell_people(table: Table, settings: Settings, others: list[str]) -> int | None:
     """Say what `look_for_people` says; how many people there are, where their column is known."""
     n_people, told = look_for_people(table, settings)
-    for sentence in told.values():
-        echo(sentence, err=True)
+    for name, sentence in told.items():
+        if name not in others:
+            tell(sentence, err=True)
     return n_people
 
 
@@ -339,7 +387,7 @@ def _tell_release(name: str, settings: Settings, n_rows: int, ledger: str | None
     settings.need("ndis check", *kind.needed())
     expected = kind.forecast(Settings({**settings, "n_rows": n_rows}))
     promise = kind.plan(settings).guarantee
-    echo(f"{expected}\n{promise}", err=True)
+    tell(f"{expected}\n{promise}", err=True)
     if ledger is not None:
         with open_ledger(ledger) as book:
-            echo(f"It would leave {book.preview(promise)}.", err=True)
+            tell(f"It would leave {book.preview(promise)}.", err=True)

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from ndis._validate import not_installed, parameters_of, printable, require_folder, without_secrets
+from ndis.cli.help import width
 from ndis.cli.mistakes import ClickException, sentence
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ _FORESEEN = (ValueError, TypeError, OSError, ImportError, LookupError)
 _VALUE = r"""\[[^]]*\]|\{[^}]*\}|'[^']*'|"[^"]*"|-?\w[\w.+-]*(?<![.+-])"""
 _SHOWN = {"debug": False}
 _PICTURES = (".png", ".svg", ".pdf")
+# Names of rows are folded to no less than this.
+_NAME = 12
 
 
 def debugging(wanted: bool | None = None) -> bool:
@@ -144,6 +148,18 @@ def echo(text: str, *, err: bool = False) -> None:
     typer.echo(_lines(text), err=err)
 
 
+def tell(text: str, *, err: bool = False) -> None:
+    """Print sentences, wrapped where the width of a screen is known; as they are in a pipe."""
+    screen = sys.stderr if err else sys.stdout
+    if "COLUMNS" in os.environ or screen.isatty():
+        lines = (
+            textwrap.wrap(line, width(), break_long_words=False, break_on_hyphens=False) or [""]
+            for line in text.split("\n")
+        )
+        text = "\n".join(part for line in lines for part in line)
+    echo(text, err=err)
+
+
 def _lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
@@ -193,7 +209,7 @@ class Reply:
             if isinstance(part, Shown):
                 print_table(*part[:3], wrap=part.wrap)
             else:
-                (say if self.aside else echo)(part)
+                (say if self.aside else tell)(part)
 
 
 def deliver(reply: Reply, **form: bool) -> None:
@@ -246,25 +262,72 @@ def print_table(
     err: bool = False,
 ) -> None:
     """Print a table of strings: numbers aligned to the right, or sentences that wrap."""
-    from rich import box
     from rich.console import Console
+
+    console = Console(markup=False, emoji=False, highlight=False, stderr=err)
+    rows = [[*map(_lines, row)] for row in rows]
+    echo(title, err=err)
+    if wrap:
+        table = _table(headings, rows, wrap=True)
+    else:
+        table = _narrow(headings, rows, console.width)
+        # A line that is too long is read more easily than a number that is cut.
+        console.width = max(console.width, _wide(table))
+    with console.capture() as captured:  # its own printing would end the program at a closed pipe
+        console.print(table)
+    typer.echo(_without_spaces(captured.get()), err=err, nl=False)
+
+
+def _table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    wrap: bool = False,
+    tight: bool = False,
+    first: int | None = None,
+) -> Any:
+    """A table as rich has them; `first` is the most that its first column may take."""
+    from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in headings:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 0) if tight else (0, 1))
+    for place, heading in enumerate(headings):
+        folds = wrap or (place == 0 and first is not None)
         table.add_column(
             heading,
             justify="left" if wrap else "right",
-            no_wrap=not wrap,
-            overflow="fold" if wrap else "ellipsis",
+            no_wrap=not folds,
+            overflow="fold" if folds else "ellipsis",
+            max_width=first if place == 0 else None,
         )
     for row in rows:
-        table.add_row(*map(_lines, row))
-    echo(title, err=err)
-    console = Console(markup=False, emoji=False, highlight=False, stderr=err)
-    if not wrap:  # a line that is too long is read more easily than a number that is cut
-        wide = Console(width=10_000).measure(table).maximum
-        console.width = max(console.width, wide)
-    with console.capture() as captured:  # its own printing would end the program at a closed pipe
-        console.print(table)
-    typer.echo(captured.get(), err=err, nl=False)
+        table.add_row(*row)
+    return table
+
+
+def _wide(table: Any) -> int:
+    from rich.console import Console
+
+    return int(Console(width=10_000).measure(table).maximum)
+
+
+def _narrow(headings: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> Any:
+    """A table of numbers as wide as the screen, if it can be: no number is cut."""
+    wide = [
+        max([*map(len, heading.split()), *(len(row[i]) for row in rows if i < len(row)), 1])
+        for i, heading in enumerate(headings)
+    ]
+    folded = [
+        "\n".join(textwrap.wrap(heading, most))
+        for heading, most in zip(headings, wide, strict=True)
+    ]
+    tries = [_table(headings, rows), _table(folded, rows), _table(folded, rows, tight=True)]
+    if [*headings[:1]] == [""]:  # names of rows, no numbers
+        left = wide[0] - (_wide(tries[-1]) - room)
+        tries.append(_table(folded, rows, tight=True, first=max(left, _NAME)))
+    return next((table for table in tries if _wide(table) <= room), tries[-1])
+
+
+def _without_spaces(text: str) -> str:
+    """Lines without spaces at their ends, of which a pipe has no use."""
+    return "\n".join(line.rstrip() for line in text.split("\n"))

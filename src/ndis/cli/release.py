@@ -30,6 +30,7 @@ def release(
     seed: int | None = None,
     sign: Path | None = None,
     plot: Path | None = None,
+    verbose: bool = False,
 ) -> Reply:
     """Publish a private release of a table.
 
@@ -89,7 +90,7 @@ def release(
     }
     return Reply(
         document,
-        describe(made),
+        *([describe(made)] if verbose else []),
         *shown(answers_of(made, estimates)),
         f"{made.guarantee}\nWritten to {file.written}, SHA-256 {made.digest}",
         *([] if left is None else [f"Left of the budget: {left} {_SLOWLY}"]),

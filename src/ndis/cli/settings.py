@@ -11,7 +11,7 @@ import inspect
 import json
 import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
-from typer.core import TyperCommand
 
 from ndis._validate import installed, read_text
 from ndis.cli.console import deliver, drawable, known_as
+from ndis.cli.help import Helped
 from ndis.cli.mistakes import Commands, missing
 
 Values = Mapping[str, Any]
@@ -264,6 +264,7 @@ SHARED = {
     "as_csv": ("bool", "Print CSV instead of a table."),
     "as_markdown": ("bool", "Print Markdown."),
     "as_html": ("bool", "Print HTML, to be put into a page."),
+    "verbose": ("bool", "Name the mechanism and the released arrays as well."),
     "config": ("path", "YAML, TOML or JSON file with any of these options."),
     "path": ("RELEASE", "The release file."),
     "place": ("LEDGER", "A file, or postgresql://user@host/database#schema."),
@@ -400,7 +401,7 @@ def as_command(
     their meaning is read from its docstring, or from `SHARED`. Where it says that it returns a
     `Reply`, that is printed in the form that is asked for. Further `options`, a flag each or a line
     of the file ``--config``, come together as its first argument: as `settings`, or as `flags`,
-    just as they were typed. What is needed is starred.
+    just as they were typed. Its help names what is needed first.
     """
     documented = getattr(command, "func", command)
     name, text = call or documented.__name__, inspect.cleandoc(documented.__doc__ or "")
@@ -446,7 +447,7 @@ def as_command(
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in shown}
     run.__doc__ = summary or text.partition("\nParameters\n-")[0].strip()
-    made = alone(run, name.rpartition(" ")[2], cls=_Starring)
+    made = alone(run, name.rpartition(" ")[2], cls=Helped)
     made.needed = starred
     return made
 
@@ -498,19 +499,3 @@ def group(name: str, summary: str, *commands: Callable[..., Any]) -> Commands:
     made.children = {command.__name__: command for command in commands}
     made.make = lambda command: as_command(command, f"{name} {command.__name__}")
     return made
-
-
-class _Starring(TyperCommand):
-    """A command whose help stars what is needed, by a flag or in a file."""
-
-    needed: Collection[str] = ()
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        chosen = [p for p in self.params if {p.name, getattr(p, "metavar", None)} & {*self.needed}]
-        for parameter in chosen:
-            parameter.required = True
-        try:
-            super().format_help(ctx, formatter)
-        finally:
-            for parameter in chosen:
-                parameter.required = False

@@ -12,6 +12,7 @@ import glob
 import io
 import os
 import re
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -265,13 +266,13 @@ class _Handle:
             self._stream: Any = os.fdopen(descriptor, "rb", closefd=False)
         else:
             self._stream = file.open()
+        self._lock = threading.Lock()
         self.check()
 
-    def start(self) -> Any:
-        """The file at its beginning."""
+    def start(self) -> io.RawIOBase:
+        """The file at its beginning, with a place of its own in it."""
         self.check()
-        self._stream.seek(0)
-        return self._stream
+        return _View(self._stream, self._lock)
 
     def native(self) -> Any:
         """The open file by a name under which Arrow reads it without Python in between."""
@@ -286,6 +287,38 @@ class _Handle:
                 f"File {str(self.file)!r} changed while it was being read; start again with a "
                 "file that nobody writes to."
             )
+
+
+class _View(io.RawIOBase):
+    """A view of an open file that leaves it open, and stays where it is when others move.
+
+    Arrow reads ahead in threads, and may still do so after its reader was closed.
+    """
+
+    def __init__(self, stream: Any, lock: threading.Lock) -> None:
+        self._stream, self._lock, self._place = stream, lock, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        with self._lock:
+            self._stream.seek(self._place)
+            self._place = int(self._stream.seek(offset, whence))
+        return self._place
+
+    def tell(self) -> int:
+        return self._place
+
+    def read(self, size: int = -1) -> Any:
+        with self._lock:
+            self._stream.seek(self._place)
+            found = self._stream.read(size)
+            self._place += len(found)
+        return found
 
 
 def _status(file: Any, stream: Any = None) -> Any:
@@ -393,7 +426,7 @@ def _open_text(handle: _Handle, written: TextFormat) -> Source:
 
     def stream() -> Any:
         packed = re.search(r"\.(gz|bz2|zst)$", file)
-        opened = pa.PythonFile(_Lasting(handle.start()), mode="r")
+        opened = pa.PythonFile(handle.start(), mode="r")
         kinds = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
         return pa.CompressedInputStream(opened, kinds[packed[1]]) if packed else opened
 
@@ -412,10 +445,7 @@ def _open_text(handle: _Handle, written: TextFormat) -> Source:
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise explained(error) from None
     if len(names) == 1 and (other := re.search(r"[;\t|]", names[0])):
-        raise wrong("delimiter")(
-            f"File {str(handle.file)!r} has one column, whose name holds {other[0]!r}; "
-            f"if that separates its columns, pass delimiter={other[0]!r}."
-        )
+        raise _one_column(handle, other[0])
 
     def read(request: Request) -> Iterator[Any]:
         # Where types are inferred, one line decides for all: what has a kind is read as text, and
@@ -443,19 +473,6 @@ def _open_text(handle: _Handle, written: TextFormat) -> Source:
 
     unconfirmed = written.header is None
     return arrow_source(inferred, read, header=unconfirmed)
-
-
-class _Lasting(io.RawIOBase):
-    """A view of an open file that leaves it open when it is closed itself."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> Any:
-        return self._stream.read(size)
 
 
 def _shown_type(field: pa.Field) -> pa.DataType:
@@ -493,13 +510,16 @@ def _explain(
         io.TextIOWrapper(stream(), encoding=written.encoding, errors="replace", newline=""),
         delimiter=delimiter,
     )
-    width = None
+    width, first = None, ""
     column = re.search(r"In CSV column #(\d+)", said)
     for line in lines:
         if not line:
             continue
-        width = len(line) if width is None else width
+        if width is None:
+            width, first = len(line), line[0]
         if column is None and len(line) != width:
+            if width == 1 and (other := re.search(r"[;\t|]", first)):
+                return _one_column(handle, other[0])
             return wrong("delimiter")(
                 f"Line {lines.line_num} of {name} has {len(line)} values where the first has "
                 f"{width}; mend that line, or pass the delimiter that separates values."
@@ -511,6 +531,14 @@ def _explain(
                 "column out, or pass its levels."
             )
     return ValueError(f"File {name} cannot be read as a table ({said.splitlines()[0]}); check it.")
+
+
+def _one_column(handle: _Handle, mark: str) -> Exception:
+    """The error for a file of which nothing but another mark makes several columns."""
+    return wrong("delimiter")(
+        f"File {str(handle.file)!r} has one column, whose name holds {mark!r}; if that separates "
+        f"its columns, pass delimiter={mark!r}."
+    )
 
 
 def _reads(cell: str, written: TextFormat) -> bool:
