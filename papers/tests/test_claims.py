@@ -13,7 +13,6 @@ from ndis.cli.program import app
 from ndis_papers.checks import PAPERS, VERDICTS, Evidence, Paper, PublishedClaim, claims
 from ndis_papers.checks.contents import CONTENTS, WITHOUT_CLAIM, items
 from ndis_papers.checks.page import page, row
-from ndis_papers.reproduce.items import ITEMS
 
 PAGE = Path(__file__).parents[2] / "docs" / "claims.md"
 EVERY = claims()
@@ -87,8 +86,7 @@ def test_the_ledger_covers_five_papers() -> None:
 
 
 def test_everything_that_a_paper_numbers_has_a_row() -> None:
-    rows = [(c.paper, c.place) for c in EVERY] + [(i.paper, i.place) for i in ITEMS]
-    covered = {(paper, item) for paper, place in rows for item in items(place)}
+    covered = {(claim.paper, item) for claim in EVERY for item in items(claim.place)}
     numbered = {(paper, item) for paper, text in CONTENTS.items() for item in items(text)}
     assert numbered - covered - WITHOUT_CLAIM.keys() == set()
     # A place that names what the paper does not have is a slip.

@@ -8,6 +8,7 @@ from ndis_papers.checks import (
     ndis_2024,
     ndis_2024_regression,
     ndis_2026,
+    rank_one_figures,
     rank_one_gaussian,
 )
 from ndis_papers.checks.registry import VERDICTS, Evidence, Paper, PublishedClaim
@@ -19,6 +20,7 @@ _MODULES = (
     ndis_2024_regression,
     ndis_2026,
     rank_one_gaussian,
+    rank_one_figures,
     jl_transform,
     multi_party,
 )

@@ -11,8 +11,8 @@ _INTRODUCTION = """# What the papers claim, and what recomputing shows
 
 What the five papers behind this library claim, in our words, with a verdict and the evidence: a
 number that a function of `ndis-papers` computes anew. Every theorem, lemma, proposition,
-corollary, table, figure and abstract has a row here, or is drawn again by `ndis reproduce`, or
-both; a test lists those that do not. `ndis claims` prints this table, `ndis claims --check`
+corollary, table, figure and abstract has a row; a test lists those that do not. A list of symbols
+and a drawing claim nothing and have none. `ndis claims` prints this table, `ndis claims --check`
 recomputes all of it and fails if any evidence contradicts its verdict.
 
 | Verdict | means |

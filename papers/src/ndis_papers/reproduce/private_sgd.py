@@ -31,6 +31,8 @@ from ndis_papers.reproduce._output import Row, has_card, save, truth, write_rows
 DELTA = 1e-5
 # The paper's slack in the strong composition theorem.
 SLACK = 1e-10
+# More than the rounding of a bound on delta.
+_ROUNDING = 1e-12
 CLASSES = 10
 MULTIPLIERS = (1.1, 0.5)
 # Of every file: the shape of its training images; the paper's epochs; the epsilons it states for
@@ -139,7 +141,7 @@ def rank_one_lower_bound(loss: RadialLoss, epsilon: float, training: Training) -
     for threshold in (5.0, 15.0, 30.0, 60.0):
         low, _ = loss.delta_bounds(threshold)
         seen = -math.expm1(training.steps * math.log1p(-training.rate * float(low)))
-        bounds.append(seen - training.steps * math.exp(epsilon - threshold))
+        bounds.append(seen - training.steps * math.exp(epsilon - threshold) - _ROUNDING)
     return max(bounds)
 
 
