@@ -259,7 +259,7 @@ def test_a_strangers_release_with_parameters_of_another_size(
     assert (code, err.count("\n")) == (2, 1)
     assert "Expected the arrays that the parameters of the release imply, got others" in err
     code, out, _ = call(capsys, "show", "r.npz")
-    assert (code, "PrivateGraph: " in out) == (0, True)
+    assert (code, "factor: 4 x 20 numbers" in out) == (0, True)
     with pytest.raises(ValueError, match="got others; get the file anew from its publisher"):
         PrivateGraph.from_release(Release.load("r.npz"))
 

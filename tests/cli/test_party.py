@@ -198,7 +198,7 @@ def test_a_release_makes_no_ledger(clinic: Path, capsys: pytest.CaptureFixture[s
     words = ("party", "release", "--party", "clinic-a", "data.parquet")
     before = sorted(clinic.iterdir())
     code, _, err = call(capsys, *words, "--ledger", "typo")
-    assert (code, "start one with `ndis ledger init`" in err) == (ExitCode.WRONG_CALL, True)
+    assert (code, "make one with `ndis ledger init`" in err) == (ExitCode.WRONG_CALL, True)
     code, _, err = call(capsys, *words)
     assert (code, "--ledger" in err) == (ExitCode.WRONG_CALL, True)
     assert sorted(clinic.iterdir()) == before

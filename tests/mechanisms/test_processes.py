@@ -428,11 +428,11 @@ def test_process_names_what_is_wrong(make, changes, message) -> None:
 @parametrize_with_checks(
     [
         PrivateGaussianProcess(
-            epsilon=10.0, delta=1e-3, limits=(-3.0, 3.0), label_limits=(-3.0, 3.0)
+            epsilon=10.0, delta=1e-3, limits=(-3.0, 3.0), label_limits=(-3.0, 3.0), random_state=0
         ),
         PrivateGaussianProcess(
             epsilon=10.0, delta=1e-3, limits=(-3.0, 3.0), label_limits=(-3.0, 3.0),
-            method="posterior", max_rows=1000,
+            method="posterior", max_rows=1000, random_state=0,
         ),
     ],
 )  # fmt: skip

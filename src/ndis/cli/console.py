@@ -262,9 +262,7 @@ def print_table(
     err: bool = False,
 ) -> None:
     """Print a table of strings: numbers aligned to the right, or sentences that wrap."""
-    from rich.console import Console
-
-    console = Console(markup=False, emoji=False, highlight=False, stderr=err)
+    console = _console(stderr=err)
     rows = [[*map(_lines, row)] for row in rows]
     echo(title, err=err)
     if wrap:
@@ -305,10 +303,15 @@ def _table(
     return table
 
 
-def _wide(table: Any) -> int:
+def _console(**settings: Any) -> Any:
+    """A screen on which names are shown as they are: square brackets are no markup."""
     from rich.console import Console
 
-    return int(Console(width=10_000).measure(table).maximum)
+    return Console(markup=False, emoji=False, highlight=False, **settings)
+
+
+def _wide(table: Any) -> int:
+    return int(_console(width=10_000).measure(table).maximum)
 
 
 def _narrow(headings: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> Any:

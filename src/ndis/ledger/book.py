@@ -384,9 +384,12 @@ class Ledger:
         if self.relation.person is not None and guarantee.relation.person is None:
             self._check_rows(guarantee)
         elif guarantee.relation != self.relation:
+            pair = guarantee.relation, self.relation
+            convertible = pair == (NeighbourRelation.ADD_REMOVE, NeighbourRelation.REPLACE)
+            or_convert = ", or convert it by `guarantee.to_replace()`" if convertible else ""
             raise wrong("relation")(
                 f"Expected a guarantee for {self.relation}, as this ledger counts, got one for "
-                f"{guarantee.relation}; pass another relation, or use another ledger."
+                f"{guarantee.relation}; pass another relation, or use another ledger{or_convert}."
             )
         if guarantee.basis == "refuted":
             raise ValueError(

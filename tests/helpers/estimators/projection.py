@@ -21,7 +21,7 @@ def neighbour() -> tuple[np.ndarray]:
     return (rows()[:-1],)
 
 
-FAILS = {"target": "The test of ptr may fail with a share of delta, which a risk does not have."}
+FAILS = {"target": "A failure probability is a share of delta, which a risk does not have."}
 
 
 def case(name: str, size: int | None = None, **own: Any) -> Case:

@@ -77,6 +77,6 @@ CASES += [
         _with(levels={"ward": "private"}, max_levels=5),
         lambda: (_table(),),
         lambda: (_table(1),),
-        exceptions={"target": "a failure probability is a share of delta, not of a risk"},
+        exceptions={"target": "A failure probability is a share of delta, which a risk does not have."},
     ),
 ]
