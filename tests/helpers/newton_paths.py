@@ -34,10 +34,11 @@ def statistics(
     gram = newton.augmented(cut, last).value / (2.0**40 + last**2)
     parts.append(gram.ravel() / noise.hessian)  # twice half the variance off the diagonal
     path.bend(released["hessian"])
-    for t in range(path.n_rounds):
-        looking, rung = t in path.looks, 0
+    while not path.done:
+        t, rung = len(path.points), 0
+        looking = t in path.looks
         pulls = newton.gradients_of(path, looking)
-        spreading, cuts = path.spreads and t == path.n_rounds - 1, path.cuts
+        spreading, cuts = path.spreads and path.last, path.cuts
         sums = table.sum(pulls)
         if spreading:
             spread = table.sum(newton.spread_of(path, pulls.pull))["spread"].value

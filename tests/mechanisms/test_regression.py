@@ -176,11 +176,22 @@ def test_the_whole_path_is_post_processing_of_the_release() -> None:
 
 def test_rounds_fit_the_data() -> None:
     few = model(epsilon=0.5).fit(*data(100)).release_.arrays["gradients"]
-    many = model(epsilon=5.0).fit(*data(20_000)).release_.arrays["gradients"]
+    many = model(epsilon=1.0).fit(*data(5_000)).release_.arrays["gradients"]
     assert few.shape == many.shape  # nothing shows how many rows there are but what was paid for
     assert np.count_nonzero(np.any(few != 0, axis=(1, 2))) < 20
     assert np.all(np.any(many != 0, axis=(1, 2)))
     assert model(n_rounds=4).fit(*data(100)).release_.arrays["gradients"].shape[0] == 4
+
+
+def test_the_last_of_few_rounds_takes_what_is_left() -> None:
+    """With many rows noise is small beside sampling: a short step is the last but one."""
+    fitted = model(epsilon=5.0).fit(*data(20_000))
+    found = fitted._found(fitted.release_.arrays, fitted.noise_scale_, fitted._recipe_)
+    assert len(found.points) < 10 < found.n_rounds
+    noise = np.sqrt(found.variances[-2:]) / found.clip
+    left = found.n_rounds - len(found.points) + 1
+    assert noise[0] / noise[1] == pytest.approx(math.sqrt(left))
+    assert not np.any(fitted.release_.arrays["gradients"][len(found.points) :])
 
 
 class Counting:

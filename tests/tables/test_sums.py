@@ -101,6 +101,10 @@ CASES: dict[str, Callable[[int], list[tuple[SumFunction, int]]]] = {
     "CutGram": lambda d: [
         (sums.CutGram(rung, center), 1) for rung in (0, 5) for center in (None, np.full(d, 2.0**12))
     ],
+    "PullCounts": lambda d: [
+        (sums.PullCounts(a_pull(d, 1), 8.0), 1),
+        *((sums.PullCounts(replace(a_pull(d, 1), link=link), 8.0), 2) for link in LINKS),
+    ],
     "PullSum": lambda d: (
         [
             (sums.PullSum(a_pull(d, n), (0.5, 0.25, 0.1)[: 3 // n], GRID_NORM / 2.0, 8.0), n)

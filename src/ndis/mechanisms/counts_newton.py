@@ -118,7 +118,7 @@ class LogDescent(Descent):
     # Long rows with large labels make up most of the Hessian along rare levels: without them steps
     # are too long, and with too much noise for their sake they are lost. An exponential takes more
     # rounds than a parabola.
-    more_cut, least_rounds = 6.0, 8
+    more_cut, least_rounds, settling = 6.0, 8, math.inf
 
     def __init__(
         self, setting: LogSetting, noise: LogScales, released: Mapping[str, FloatArray]
@@ -242,8 +242,8 @@ class LogDescent(Descent):
         """All of it again, from a release."""
         descent = cls(setting, noise, released)
         descent.bend(released["hessian"])
-        for t in range(descent.n_rounds):
-            descent.repeat(released, t)
+        while not descent.done:
+            descent.repeat(released)
         return descent
 
 
@@ -272,6 +272,6 @@ def draw(
     noisy = add_symmetric_noise(read["grams"][descent.rung], noise.hessian * most * ROUND_UP, rng)
     released["hessian"] = np.asarray(noisy * (descent.cut**2 / most))
     descent.bend(released["hessian"])
-    for t in range(descent.n_rounds):
-        newton.draw_round(table, descent, released, t, rng)
+    while not descent.done:
+        newton.draw_round(table, descent, released, rng)
     return descent, released

@@ -29,6 +29,9 @@ from ndis.tables.rows import Rows
 
 # Kept are up to one part in so many of the memory.
 _SHARE = 8
+# Blocks are handed out together up to so many bytes: to hand one to a thread costs as much as to
+# add up a thousand rows.
+_TOGETHER = 2**22
 
 
 def memory() -> int:
@@ -140,9 +143,17 @@ class Kept:
             packed = stored
         self._blocks.append(packed)
 
-    def blocks(self) -> Generator[Packed]:
-        """The blocks."""
-        yield from self._blocks
+    def blocks(self) -> Generator[tuple[Packed, ...]]:
+        """The blocks, some at a time."""
+        some, n_bytes = list[Packed](), 0
+        for packed in self._blocks:
+            some.append(packed)
+            n_bytes += packed.n_bytes
+            if n_bytes >= _TOGETHER or not packed.arrays:  # these are read from a file
+                yield tuple(some)
+                some, n_bytes = [], 0
+        if some:
+            yield tuple(some)
 
     def _stored(self, packed: Packed) -> Packed | None:
         """The block in a scratch file; None where there is none, or no room in it."""

@@ -363,6 +363,19 @@ def _pulled(
 
 
 @dataclass(frozen=True)
+class PullCounts:
+    """How many rows pull how much: |z| |r| in half octaves below a public bound."""
+
+    pull: Pull
+    top: float
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """Terms: "products"."""
+        _, size, length = self.pull.measure(block)
+        return {"products": tally(block.xp, size * length, self.top, math.sqrt(2.0))}
+
+
+@dataclass(frozen=True)
 class PullSum:
     """Sums of (x, 1) w^T, w the residuals scaled down to |z| |w| <= clip: clipped gradients.
 
@@ -382,7 +395,7 @@ class PullSum:
         left, size, length = self.pull.measure(block)
         terms = {}
         if self.top is not None:
-            terms["products"] = tally(xp, size * length, self.top, float(np.sqrt(2.0)))
+            terms["products"] = tally(xp, size * length, self.top, math.sqrt(2.0))
         public = block.beside(np.array(self.clips)[:, None]), block.beside(np.array([self.unit]))
         weights = fused(_clipped, block.features)(xp, left, size, length, *public)
         total = block.total(weights)

@@ -81,9 +81,10 @@ class Pass:
 
     def _blocks(self, batch: Any, total: Accumulator) -> Iterator[Block]:
         """The blocks of a batch, whose mark is added to the sums; or rows that were kept."""
-        if isinstance(batch, Packed):
-            block = batch.block()
-            yield block if self.raw or batch.ready else self.rows.on_grid(block)
+        if isinstance(batch, tuple):
+            for packed in batch:
+                block = packed.block()
+                yield block if self.raw or packed.ready else self.rows.on_grid(block)
             return
         records = Batch.of(batch, self.rows)
         total.add({"_mark": mark(records)})

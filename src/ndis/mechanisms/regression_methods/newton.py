@@ -9,14 +9,16 @@ sum with Gaussian noise, and the squared shifts of all of them add up to the tot
     products   histograms of q = |z| |r| at a few rounds          PRODUCTS of the rest each
     spread     sums of z z^T and r^2 z z^T, if n is large enough  SPREAD of the rest each
     gradients  sum of z r^T min(1, clip/q), T of them             the rest, in equal parts
+               or the last takes what is left, as soon as others would change little
 
 z is the row in the metric of the Hessian, r its residuals. Limits are rarely centred on the rows:
 about their own centre these are short, and the Hessian needs the less noise. How many rounds there
 are, and so how many histograms, is decided by the first histogram alone. All else is
 post-processing: `Descent` needs nothing but what was released, and can be run again from a release.
 
-A cut or a clip is chosen from a histogram, and yet costs no pass of its own: the sums are made for
-a whole ladder of them beside the histogram, and only the chosen one is released.
+A cut or a clip is chosen from a histogram. On a cluster it costs no pass of its own: the sums are
+made for a whole ladder of them beside the histogram, and only the chosen one is released. Elsewhere
+a pass costs less than a ladder.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from ndis.tables.sums import (
     CutMoments,
     CutNorms,
     Pull,
+    PullCounts,
     PullGrams,
     PullSum,
     Together,
@@ -71,6 +74,8 @@ _SPREADS, _MOST_CUT, _PAYS = ((0.05, 5.0), (0.15, 12.0)), 400.0, 12.0
 _SIGNAL = np.geomspace(1e-4, 1e4, 41)
 # Strengths less likely than this change nothing; and so many numbers stay in a processor's cache.
 _UNLIKELY, _CACHED = 1e-15, 2**16
+# The next round is the last after a step this short: squared, a share of the sampling variance.
+_SETTLED = 0.25
 _LOG_PRIOR = np.minimum(np.log(_SIGNAL), 0) - 0.5 * np.maximum(np.log(_SIGNAL), 0)
 
 # Ladders, half an octave between rungs; later clips are finer.
@@ -529,6 +534,8 @@ class Descent:
     # How much a row counts in the Hessian, and how long a vector of labels is expected to be.
     weight = expected = 1.0
     least_rounds = MIN_ROUNDS
+    # After so many rounds a short step says that the next gradient may be the last.
+    settling: float = 4
 
     def __init__(
         self,
@@ -551,12 +558,8 @@ class Descent:
         self.looks = [t for t in LOOKS if t < n_rounds]
         # In the metric a row's mean square is (d + 1)/n, and a curvature of one must not be hidden.
         self._reach = rows / (noise.spread() * (d + 1))
-        self.spreads = (
-            setting.spreads
-            and n_rounds >= MIN_ROUNDS
-            and not self._norms.empty
-            and self._reach > _PAYS * math.sqrt(2 * (d + 1))
-        )
+        self._many = not self._norms.empty and self._reach > _PAYS * math.sqrt(2 * (d + 1))
+        self.spreads = setting.spreads and n_rounds >= MIN_ROUNDS and self._many
         self.taken = PRODUCTS * len(self.looks) + 2 * SPREAD * self.spreads
         self.gradient_scale = noise.gradient(self.taken)
         # Rows cut to this length: with s sqrt(2 d) rows cut, bias and noise would be equal.
@@ -568,6 +571,7 @@ class Descent:
         self.points = np.zeros((0, d + 1, self._K))
         self.gradients, self.variances = self.points, np.zeros(0)
         self.clip = math.inf
+        self._settled = self._done = False
 
     def _cut_at(self, wanted: float) -> None:
         self.rung = min(max(round(-2 * math.log2(wanted)), 0), n_cuts(self._d) - 1)
@@ -685,23 +689,47 @@ class Descent:
         )
 
     @property
+    def last(self) -> bool:
+        """Whether the next gradient is the last: there are no more, or more would change little."""
+        return len(self.points) >= self.n_rounds - 1 or self._settled
+
+    @property
+    def done(self) -> bool:
+        """Whether there was a last one."""
+        return self._done
+
+    @property
     def scale(self) -> float:
-        """The noise of a gradient that a row moves by one."""
-        return self.gradient_scale * math.sqrt(self.n_rounds) * ROUND_UP
+        """The noise of the next gradient that a row moves by one; the last has all that is left."""
+        left = self.n_rounds - len(self.points) if self.last else 1
+        return self.gradient_scale * math.sqrt(self.n_rounds / left) * ROUND_UP
 
     def learn(self, gradient: FloatArray) -> None:
         """A noisy clipped gradient, as a sum of z r^T: all that is known of it here, and a step."""
-        bend = self.curvature
+        bend, self._done = self.curvature, self.last
         along = np.vstack([bend.vectors.T @ gradient[:-1], gradient[-1:]])
         along = along / bend.widths[:, None]
+        self.variances = np.append(self.variances, (self.scale * self.clip) ** 2)
         self.points = np.concatenate([self.points, self.theta[None]])
         self.gradients = np.concatenate([self.gradients, along[None]])
-        self.variances = np.append(self.variances, (self.scale * self.clip) ** 2)
         here, variance = self.known(self.theta)
         sampling = self.dispersion / self._K * bend.values[:, None]
         self.theta = bend.step(
             self.theta, here, variance + sampling, self._unit, self.label_square / self._K
         )
+        enough = self._many and len(self.points) >= self.settling
+        self._settled = enough and self._quiet and self._step_is_short
+
+    @property
+    def _quiet(self) -> bool:
+        """Whether noise of all gradients together is small beside sampling: clips make it so."""
+        return (self.gradient_scale * self.clip) ** 2 * self._K < 2 * _NEGLIGIBLE * self.dispersion
+
+    @property
+    def _step_is_short(self) -> bool:
+        """Whether the last step was within what sampling does to the coefficients."""
+        moved = (self.theta - self.points[-1]) / self.curvature.widths[:, None]
+        return float(np.sum(moved**2)) < _SETTLED * self.dispersion * len(moved)
 
     def read_spread(self, spread: FloatArray, cuts: tuple[float, float]) -> None:
         """Noisy second moments in the metric, of rows and of rows times each residual."""
@@ -728,16 +756,16 @@ class Descent:
         center = center_of(released["center"], noise.center) if setting.intercept else 0.0
         descent = cls(setting, noise, released["norms"], center)
         descent.bend(released["hessian"])
-        for t in range(descent.n_rounds):
-            descent.repeat(released, t)
+        while not descent.done:
+            descent.repeat(released)
         return descent
 
-    def repeat(self, released: Mapping[str, FloatArray], t: int) -> None:
+    def repeat(self, released: Mapping[str, FloatArray]) -> None:
         """A round again, from a release."""
-        cuts = self.cuts
+        t, cuts = len(self.points), self.cuts
         if t in self.looks:
             self.look(released["products"][self.looks.index(t)])
-        if self.spreads and t == self.n_rounds - 1:
+        if self.spreads and self.last:
             self.read_spread(released["spread"], cuts)
         self.learn(released["gradients"][t])
 
@@ -809,8 +837,8 @@ def draw(
     cut = moments_of(table, studied, descent.rung, center)
     released["hessian"] = cut_gram(descent, cut, rng)
     descent.bend(released["hessian"])
-    for t in range(descent.n_rounds):
-        draw_round(table, descent, released, t, rng)
+    while not descent.done:
+        draw_round(table, descent, released, rng)
     return descent, released
 
 
@@ -818,18 +846,23 @@ def draw_round(
     table: Table,
     descent: Descent,
     released: dict[str, FloatArray],
-    t: int,
     rng: np.random.Generator,
 ) -> None:
     """A round: everything that is released in it, and what is learned from that."""
-    looking, rung, K = t in descent.looks, 0, descent.theta.shape[1]
+    t, rung, K = len(descent.points), 0, descent.theta.shape[1]
+    looking = t in descent.looks
     products, gradients = released["products"], released["gradients"]
-    pulls = gradients_of(descent, looking)
-    spreading, cuts = descent.spreads and t == descent.n_rounds - 1, descent.cuts
-    both = Together((pulls, spread_of(descent, pulls.pull))) if spreading else pulls
+    spreading, cuts = descent.spreads and descent.last, descent.cuts
+    spread = spread_of(descent, descent.pull()) if spreading else None
+    index = descent.looks.index(t) if looking else 0
+    if looking and table.here:  # a further pass costs less than a ladder of gradients
+        counts = table.sum(PullCounts(descent.pull(), descent.top), what="Reading for a clip")
+        products[index] = add_noise(counts["products"], descent.noise.look(), rng)
+        descent.look(products[index])
+    pulls = gradients_of(descent, looking and not table.here)
+    both = pulls if spread is None else Together((pulls, spread))
     sums = table.sum(both, what="Reading for a gradient")
-    if looking:
-        index = descent.looks.index(t)
+    if looking and not table.here:
         products[index] = add_noise(sums["products"], descent.noise.look(), rng)
         rung = descent.look(products[index])
     total = sums["gradient"][:, rung * K : (rung + 1) * K]
