@@ -77,6 +77,8 @@ CASES += [
         _with(levels={"ward": "private"}, max_levels=5),
         lambda: (_table(),),
         lambda: (_table(1),),
-        exceptions={"target": "A failure probability is a share of delta, which a risk does not have."},
+        exceptions={
+            "target": "A failure probability is a share of delta, which a risk does not have."
+        },
     ),
 ]
