@@ -98,8 +98,8 @@ def linear_regression() -> None:
     for options, tables in peer("diffprivlib", "linear_regression").items():
         outputs = {name: iter(rows) for name, rows in tables.items()}
         verdict = audit_samples(
-            lambda name, _, outputs=outputs: next(outputs[name]), "first", "second", 1.0,
-            claimed_delta=0.0, n_samples=len(tables["first"]), confidence=0.999,
+            lambda name, _, outputs=outputs: next(outputs[name]), "first", "second", (1.0, 0.0),
+            n_samples=len(tables["first"]), confidence=0.999,
             classifier=HistGradientBoostingClassifier(random_state=0),
         )  # fmt: skip
         print(f"   {options}: {verdict.outcome}, delta >= {verdict.lower_bound:.3f} "

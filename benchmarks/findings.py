@@ -50,7 +50,7 @@ def boosted_adassp(source: Path | None) -> None:
         model = module.BoostedAdaSSP(num_iterations=rounds, random_state=state)
         return float(model.fit(rows[kept], labels[kept]).ensemble_theta[0])
 
-    verdict = audit_samples(coefficient, slice(0, 20), slice(1, 20), EPSILON, claimed_delta=DELTA)
+    verdict = audit_samples(coefficient, slice(0, 20), slice(1, 20), (EPSILON, DELTA))
     print(f"   run as it is on 20 rows, and without one: {verdict}")
     print(f"   {verdict.searched[0]}")
 
@@ -103,8 +103,8 @@ def tukey(source: Path | None) -> None:
             distances[left] = getattr(module, check)(volumes, EPSILON / 2, DELTA, 100, -1, 99)
         left = next(k for k in distances if distances[k] == 26 and distances[k + 1] == 27)
         verdict = audit_samples(
-            partial(_passed, getattr(module, run)), tables[left], tables[left + 1], EPSILON,
-            claimed_delta=DELTA,
+            partial(_passed, getattr(module, run)), tables[left], tables[left + 1],
+            (EPSILON, DELTA),
         )  # fmt: skip
         print(f"   {package} run as it is on 400 models, {left} or {left + 1} of them 0 and the "
               f"others 1 (distances 26 and 27): {verdict}")  # fmt: skip

@@ -17,7 +17,7 @@ def noisy_sum(scale: float):  # type: ignore[no-untyped-def]
 
 def run(scale: float, seed: int, confidence: float = 0.9) -> Verdict:
     return audit_samples(
-        noisy_sum(scale), [1, 1], [1], EPSILON, claimed_delta=TRUE,
+        noisy_sum(scale), [1, 1], [1], (EPSILON, TRUE),
         n_samples=1000, confidence=confidence, low_bits=False, random_state=seed,
     )  # fmt: skip
 
@@ -87,7 +87,7 @@ def test_another_classifier_may_propose_the_sets() -> None:
     from sklearn.linear_model import LogisticRegression
 
     verdict = audit_samples(
-        noisy_sum(0.3), [1, 1], [1], EPSILON, claimed_delta=TRUE, n_samples=600,
+        noisy_sum(0.3), [1, 1], [1], (EPSILON, TRUE), n_samples=600,
         classifier=LogisticRegression(),
     )  # fmt: skip
     assert verdict.refuted
@@ -97,7 +97,7 @@ def test_another_classifier_may_propose_the_sets() -> None:
 def test_outputs_of_two_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match="tells the data sets apart"):
         audit_samples(lambda data, rng: np.zeros(len(data)) + rng.standard_normal(len(data)),
-                      [1, 1], [1], EPSILON, claimed_delta=0.1, n_samples=200)  # fmt: skip
+                      [1, 1], [1], claim=(EPSILON, 0.1), n_samples=200)  # fmt: skip
 
 
 def test_samples_are_as_many_of_either_data_set() -> None:
@@ -105,3 +105,32 @@ def test_samples_are_as_many_of_either_data_set() -> None:
         sampled_curve(np.zeros(100), np.zeros(100), [1.0])
     with pytest.raises(ValueError, match="as many outputs"):
         sampled_curve(np.zeros(200), np.zeros(300), [1.0])
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        lambda data: sum(data) + 0.2 * np.random.default_rng().standard_normal(),
+        lambda data, scale=0.2: sum(data) + scale * np.random.default_rng().standard_normal(),
+        lambda data, rng=None: sum(data) + 0.2 * rng.standard_normal(),
+        lambda *given: sum(given[0]) + 0.2 * given[1].standard_normal(),
+    ],
+)
+def test_a_mechanism_gets_a_generator_only_if_it_takes_one(mechanism) -> None:
+    assert audit_samples(mechanism, [1, 1], [1], claim=(1.0, 1e-6), low_bits=False).refuted
+
+
+def test_outputs_that_are_no_numbers_are_one_sentence() -> None:
+    with pytest.raises(TypeError, match="Expected a mechanism that returns numbers"):
+        audit_samples(lambda data: "yes", [1], [1, 1], claim=(1.0, 0.0))
+    with pytest.raises(ValueError, match="Expected outputs of one size, got sizes 1 to 2"):
+        audit_samples(lambda d, rng: np.ones(rng.integers(1, 3)), [1], [1, 1], claim=(1.0, 0.0))
+
+
+def test_what_decided_is_said() -> None:
+    """The low bits of Laplace noise in floating point, or the values of too little noise."""
+    laplace = audit_samples(lambda d, rng: sum(d) + rng.laplace(), [1, 1], [1], claim=(1.0, 0.0))
+    assert laplace.refuted
+    assert "by the low bits of its outputs: their values alone refute nothing" in str(laplace)
+    little = audit_samples(lambda d, rng: sum(d) + 0.1 * rng.laplace(), [1, 1], [1], (1.0, 0.0))
+    assert "by its values alone" in str(little)

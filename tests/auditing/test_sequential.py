@@ -98,10 +98,10 @@ def test_the_low_bits_of_doubles_are_seen() -> None:
     """The Laplace mechanism at its right scale, in naive floating point (Mironov, 2012)."""
     rng = np.random.default_rng(5)
     first, second = rng.laplace(size=(2, 1000))
-    naive = audit_outputs(first, second + 1.0, 1.0, claimed_delta=0.0)
+    naive = audit_outputs(first, second + 1.0, claim=(1.0, 0.0))
     assert naive.refuted
     assert "low bits" in naive.searched[0]
-    ideal = audit_outputs(first[:200], second[:200] + 1.0, 1.0, claimed_delta=0.0, low_bits=False)
+    ideal = audit_outputs(first[:200], second[:200] + 1.0, (1.0, 0.0), low_bits=False)
     assert not ideal.refuted
 
 
@@ -123,11 +123,11 @@ def test_a_claim_of_delta_zero_is_refuted_by_what_one_law_never_gives() -> None:
     rng = np.random.default_rng(4)
     first = np.where(rng.random(3000) < 0.2, 7.0, rng.integers(0, 3, 3000))
     second = rng.integers(0, 3, 3000).astype(float)
-    verdict = audit_outputs(first, second, 1.0, claimed_delta=0.0)
+    verdict = audit_outputs(first, second, claim=(1.0, 0.0))
     assert verdict.refuted
     assert "samples of each" in verdict.searched[0]
 
 
 def test_outputs_must_be_paired() -> None:
     with pytest.raises(ValueError, match="as many outputs of either"):
-        audit_outputs(np.zeros(300), np.zeros(299), 1.0, claimed_delta=0.1)
+        audit_outputs(np.zeros(300), np.zeros(299), claim=(1.0, 0.1))

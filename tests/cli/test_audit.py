@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from commands import PROMISE, call
+from commands import call
 from ndis import GaussianMechanism, PrivateGraph, Release
 from ndis.auditing import neighbours
 from ndis.cli.console import ExitCode
@@ -190,12 +190,12 @@ def test_two_files_of_samples(header: str, capsys: pytest.CaptureFixture[str]) -
     for name, shift in (("one.csv", 1.0), ("two.csv", 0.0)):
         lines = "\n".join(f"{a + shift},{b}" for a, b in rng.standard_normal((600, 2)))
         Path(name).write_text(header + lines)
-    words = ("audit", "samples", "one.csv", "two.csv", "--epsilon", "0.2")
-    assert call(capsys, *words, "--delta", "0.05")[0] == 1
-    assert call(capsys, *words, "--delta", "0.9")[0] == 0
+    words = ("audit", "samples", "one.csv", "two.csv", "--claim")
+    assert call(capsys, *words, "0.2,0.05")[0] == 1
+    assert call(capsys, *words, "0.2,0.9")[0] == 0
     Path("two.csv").write_text("a,b\nc,d\n")
-    code, _, err = call(capsys, *words, "--delta", "0.05")
-    assert (code, "Expected numbers separated by commas" in err) == (2, True)
+    code, _, err = call(capsys, *words, "0.2,0.05")
+    assert (code, "got something else in line 2" in err) == (2, True)
 
 
 def test_a_page_to_share_is_the_same_for_neighbours(
@@ -223,7 +223,7 @@ def test_outputs_beyond_the_caps_are_refused_at_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("wide.csv").write_text(",".join(["1"] * 51) + "\n")
-    words = ("audit", "samples", "wide.csv", "wide.csv", "--epsilon", "1", "--delta", "1e-3")
+    words = ("audit", "samples", "wide.csv", "wide.csv", "--claim", "1,1e-3")
     code, _, err = call(capsys, *words)
     assert (code, err.count("\n")) == (2, 1)
     assert "at most 50 numbers in a row" in err
@@ -240,7 +240,7 @@ def test_outputs_beyond_the_caps_are_refused_at_once(
 def test_compressed_outputs_are_not_unpacked(capsys: pytest.CaptureFixture[str]) -> None:
     """Two megabytes of them took gigabytes."""
     Path("bomb.csv.gz").write_bytes(gzip.compress(b"1,1\n" * 2**20))
-    words = ("audit", "samples", "bomb.csv.gz", "bomb.csv.gz", "--epsilon", "1", "--delta", "1e-3")
+    words = ("audit", "samples", "bomb.csv.gz", "bomb.csv.gz", "--claim", "1,1e-3")
     code, _, err = call(capsys, *words)
     assert (code, err.count("\n")) == (2, 1)
     assert "Expected text in bomb.csv.gz, got something else; unpack or convert it." in err
@@ -271,7 +271,62 @@ def test_low_bits_that_decide_are_named_and_can_be_left_out(
     rng = np.random.default_rng(0)
     for name, value in (("d", 1.0), ("e", 0.0)):
         np.savetxt(tmp_path / name, value + rng.laplace(0.0, 1.0, 1200), fmt="%.17g")
-    words = ("audit", "samples", str(tmp_path / "d"), str(tmp_path / "e"), *PROMISE)
-    code, _, err = call(capsys, *words)
-    assert (code, "the low bits alone decided" in err) == (ExitCode.CHECK_FAILED, True)
+    words = ("audit", "samples", str(tmp_path / "d"), str(tmp_path / "e"), "--claim", "1,1e-6")
+    code, out, _ = call(capsys, *words)
+    assert (code, "by the low bits of its outputs" in out) == (ExitCode.CHECK_FAILED, True)
     assert call(capsys, *words, "--no-low-bits")[0] == ExitCode.DONE
+
+
+CODE = """
+import numpy as np
+
+D, D_prime = [1.0, 1.0], [1.0]
+
+
+def mechanism(data, rng):
+    return sum(data) + SCALE * rng.standard_normal()
+
+
+def alone(data):
+    return np.random.default_rng().standard_normal(2) * SCALE + sum(data)
+
+
+def words(data):
+    return "yes"
+"""
+
+
+@pytest.mark.parametrize("name", ["mechanism", "alone"])
+def test_a_function_in_a_file_is_run_on_two_neighbours(
+    capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    for scale, code in (("0.2", ExitCode.CHECK_FAILED), ("9.0", ExitCode.DONE)):
+        Path("code.py").write_text(CODE.replace("SCALE", scale))
+        words = ("audit", f"code.py:{name}", "--claim", "1,1e-6", "--n-samples", "400")
+        assert call(capsys, *words, "--no-low-bits")[0] == code
+    Path("t.csv").write_text("a\n" + "0.5\n" * 20 + "1.5\n")
+    Path("code.py").write_text(CODE.replace("SCALE", "0.2").replace("sum(data)", "np.sum(data)"))
+    code, out, _ = call(capsys, "audit", f"code.py:{name}", "t.csv", "--claim", "1,1e-6")
+    assert (code, "REFUTED" in out) == (ExitCode.CHECK_FAILED, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    {
+        "code.py:mechanism": "Expected --claim, got none",
+        "code.py:mechanism --claim 1": "write two numbers such as 1,1e-6",
+        "code.py:mechanisms --claim 1,0": "did you mean mechanism?",
+        "code.py:words --claim 1,0": "Expected a mechanism that returns numbers",
+        "none.py:words --claim 1,0": "is not there; check the path",
+        "bare.py:f --claim 1,0": "D and D_prime, in bare.py, got none; define them",
+        "code.py:mechanism few.csv --claim 1,0": "at least two rows",
+    }.items(),
+)
+def test_a_function_that_cannot_be_audited(
+    capsys: pytest.CaptureFixture[str], words: str, said: str
+) -> None:
+    Path("code.py").write_text(CODE.replace("SCALE", "1.0"))
+    Path("bare.py").write_text("def f(data):\n    return 1.0\n")
+    Path("few.csv").write_text("a\n1\n")
+    code, out, err = call(capsys, "audit", *words.split())
+    assert (code, out, said in err) == (ExitCode.WRONG_CALL, "", True), err

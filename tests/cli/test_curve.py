@@ -76,7 +76,7 @@ REFUSED[json.dumps({"P": WIDE, "Q": WIDE})] = "Expected laws of at most 500 dime
 REFUSED["long"] = "Expected at most 4194304 bytes in pair.json, got more"
 
 
-@pytest.mark.parametrize("command", ["curve --pair", "audit pair --epsilon 1 --delta .1"])
+@pytest.mark.parametrize("command", ["curve --pair", "audit pair --claim 1,.1"])
 @pytest.mark.parametrize("text", REFUSED, ids=[key[:6] for key in REFUSED])
 def test_laws_in_a_strangers_file(command: str, text: str, capsys, folder: Path) -> None:
     with Path("pair.json").open("w", encoding="ascii") as file:

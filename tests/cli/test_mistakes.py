@@ -369,8 +369,7 @@ def test_a_wrong_call_is_one_sentence(
         "verify": "Expected RELEASE, got none; see ndis verify --help.",
         "ledger init b --delta 1e-6": "Expected --epsilon and --relation, got neither; see ndis "
         "ledger init --help.",
-        "audit pair laws.json --delta 0.1": "Expected --epsilon, got none; see ndis audit pair "
-        "--help.",
+        "audit pair laws.json": "Expected --claim, got none; see ndis audit pair --help.",
         "curve --shift one": "Expected a number for --shift, got 'one'; correct it.",
         "curve --n-components=2.5": "Expected a whole number for --n-components, got '2.5'; "
         "correct it.",
@@ -387,8 +386,10 @@ def test_a_misspelt_call_is_one_sentence_with_the_nearest_word(
 def test_too_many_words_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = call(capsys, "curve", "more")
     assert (code, out, err.count("\n")) == (ExitCode.WRONG_CALL, "", 1)
-    assert err.startswith("ndis: Got unexpected extra argument")
-    assert err.endswith("; see ndis curve --help.\n")
+    assert err.startswith("ndis: Expected options only after ndis curve, which reads no file, got ")
+    code, out, err = call(capsys, "show", "a.npz", "b.npz")
+    assert (code, out, err.count("\n")) == (ExitCode.WRONG_CALL, "", 1)
+    assert "Expected RELEASE after ndis show and nothing more, got 'b.npz' as well" in err
 
 
 # -- what new users typed (../shared/wrong_calls.md, third part) ---------------------------------

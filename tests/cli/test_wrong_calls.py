@@ -285,16 +285,16 @@ CALLS = [
             "verify broken.npz",
         ),
         *(
-            "audit samples t.csv t.csv --epsilon 1 --delta 1e-6",
-            "audit pair t.csv --epsilon 1 --delta 0.1",
+            "audit samples t.csv t.csv --claim 1,1e-6",
+            "audit pair t.csv --claim 1,0.1",
         ),
         *(
-            "audit samples few.csv few.csv --epsilon 1 --delta 1e-6",
+            "audit samples few.csv few.csv --claim 1,1e-6",
             "audit no.npz t.csv",
             "audit g.npz t.csv",
         ),
         *(
-            "audit samples no.csv no.csv --epsilon 1 --delta 1e-6",
+            "audit samples no.csv no.csv --claim 1,1e-6",
             "audit broken.npz t.csv",
             "party show t.csv",
         ),

@@ -165,14 +165,17 @@ def test_wrong_calls_are_told_before_any_search(
     assert said.err.count("\n") == 1
 
 
+CLAIM, PLAN = ["--claim", "1,0.1"], [*NORM, "--epsilon", "1", "--delta", "0.1"]
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "content", "words", "told"),
     [
-        ("pair", "a.json", "not json", [], "got something else"),
-        ("pair", "none.json", None, [], "No such file"),
-        ("projection", "none.csv", None, NORM, "is not there"),
-        ("projection", "a.csv", "x,y\n", NORM, "no rows"),
-        ("samples", "a.csv", "1,2\n", ["none.csv"], "No such file"),
+        ("pair", "a.json", "not json", CLAIM, "got something else"),
+        ("pair", "none.json", None, CLAIM, "No such file"),
+        ("projection", "none.csv", None, PLAN, "is not there"),
+        ("projection", "a.csv", "x,y\n", PLAN, "no rows"),
+        ("samples", "a.csv", "1,2\n", ["none.csv", *CLAIM], "No such file"),
     ],
 )
 def test_wrong_files_are_told(
@@ -187,7 +190,7 @@ def test_wrong_files_are_told(
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises(SystemExit) as left:
-        main(["audit", kind, str(tmp_path / name), "--epsilon", "1", "--delta", "0.1", *words])
+        main(["audit", kind, str(tmp_path / name), *words])
     assert left.value.code == 2
     assert told in capsys.readouterr().err
 
@@ -196,22 +199,10 @@ def test_a_pair_from_json(tmp_path: Path) -> None:
     path = tmp_path / "pair.json"
     law = {"mean": [0.0], "cov": [[1.0]]}
     path.write_text(json.dumps({"P": law, "Q": {"mean": [1.0], "cov": [[1.0]]}}))
-    assert (
-        CliRunner()
-        .invoke(app, ["audit", "pair", str(path), "--epsilon", "1", "--delta", "0.1"])
-        .exit_code
-        == 1
-    )
-    assert (
-        CliRunner()
-        .invoke(app, ["audit", "pair", str(path), "--epsilon", "1", "--delta", "0.2"])
-        .exit_code
-        == 0
-    )
+    assert CliRunner().invoke(app, ["audit", "pair", str(path), "--claim", "1,0.1"]).exit_code == 1
+    assert CliRunner().invoke(app, ["audit", "pair", str(path), "--claim", "1,0.2"]).exit_code == 0
     path.write_text(json.dumps({"P": law}))
-    result = CliRunner().invoke(
-        app, ["audit", "pair", str(path), "--epsilon", "1", "--delta", "0.1"]
-    )
+    result = CliRunner().invoke(app, ["audit", "pair", str(path), "--claim", "1,0.1"])
     assert isinstance(result.exception, ValueError)
 
 
@@ -220,8 +211,7 @@ def test_samples_have_no_curve(tmp_path: Path) -> None:
         lambda data, rng: data + rng.standard_normal(),
         0.0,
         1.0,
-        1.0,
-        claimed_delta=0.5,
+        claim=(1.0, 0.5),
         n_samples=400,
     )
     assert "only samples" in write_audit(verdict, tmp_path / "s.html", subject="noise").read_text()

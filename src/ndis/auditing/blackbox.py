@@ -9,6 +9,7 @@ measured in both directions, make the result a band with the confidence asked fo
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -30,6 +31,13 @@ _THRESHOLDS = 24
 _LARGEST = 100.0
 # Outputs of either data set, at least.
 _FEWEST = 200
+# What a mechanism's generator is called, where it has a default.
+_CHANCE = ("rng", "generator", "random_state", "random", "seed")
+# What decided where values alone did not.
+_BY_BITS = (
+    ", by the low bits of its outputs: their values alone refute nothing so far. Noise that is "
+    "added in floating point leaks there; without low bits the claim may hold"
+)
 
 
 @dataclass(frozen=True)
@@ -50,12 +58,11 @@ class SampledCurve:
 
 
 def audit_samples(
-    mechanism: Callable[[Any, np.random.Generator], ArrayLike],
+    mechanism: Callable[..., ArrayLike],
     D: Any,
     D_prime: Any,
-    epsilon: float,
+    claim: Any,
     *,
-    claimed_delta: float,
     n_samples: int = 20_000,
     confidence: float = 0.99,
     classifier: Any = None,
@@ -70,12 +77,12 @@ def audit_samples(
     Parameters
     ----------
     mechanism : callable
-        `mechanism(data, rng)` returns one output: any array, of one shape.
+        `mechanism(data, rng)`, or `mechanism(data)` if it draws its noise elsewhere, returns one
+        output: a number or an array, of one shape.
     D, D_prime : data sets
         Two neighbours.
-    epsilon : float
-    claimed_delta : float
-        The delta claimed at that epsilon.
+    claim : (epsilon, delta) or Guarantee
+        What is claimed.
     n_samples : int
         Outputs drawn from each data set, at most.
     confidence : float
@@ -85,10 +92,10 @@ def audit_samples(
         right for Gaussian outputs, beside boosted trees.
     low_bits : bool
         Look at the low bits of outputs too: noise that is added in floating point leaks there,
-        whatever its scale, and a claim about such code is false. With False the claim is judged
-        as if arithmetic were exact.
+        whatever its scale, and a claim about such code is false. The verdict says whether they
+        alone decided. With False the claim is judged as if arithmetic were exact.
     random_state : int, Generator or None
-        For the draws; an audit is repeatable unless None.
+        For the draws; the audit of a mechanism that takes `rng` is repeatable unless None.
 
     Returns
     -------
@@ -99,28 +106,24 @@ def audit_samples(
     >>> from ndis import audit_samples
     >>> def noisy_sum(data, rng):
     ...     return sum(data) + rng.standard_normal()
-    >>> audit_samples(noisy_sum, [1, 1], [1], 0.5, claimed_delta=0.05).outcome
+    >>> audit_samples(noisy_sum, [1, 1], [1], claim=(0.5, 0.05)).outcome
     'refuted'
     """
-    test, asked = _test(epsilon, claimed_delta, confidence, classifier, low_bits)
-    most, rng = _validate.count("n_samples", n_samples, _FEWEST), generator(random_state)
-    for size in track(_batches(most), "Running on both data sets", most, size=int):
-        first, second = (
-            _outputs("outputs", [np.ravel(mechanism(data, rng)) for _ in range(size)])
-            for data in (D, D_prime)
-        )
-        test.run(*_paired(first, second))
-        if test.refuted:
-            break
-    return _decided(test, asked, confidence)
+    draw, rng = _drawing(mechanism), generator(random_state)
+    most = _validate.count("n_samples", n_samples, _FEWEST)
+
+    def drawn(start: int, size: int) -> tuple[FloatArray, FloatArray]:
+        first, second = ([draw(data, rng) for _ in range(size)] for data in (D, D_prime))
+        return _paired(_outputs("outputs", first), _outputs("outputs", second))
+
+    return _tested(drawn, most, claim, confidence, classifier, low_bits)
 
 
 def audit_outputs(
     first: ArrayLike,
     second: ArrayLike,
-    epsilon: float,
+    claim: Any,
     *,
-    claimed_delta: float,
     confidence: float = 0.99,
     classifier: Any = None,
     low_bits: bool = True,
@@ -131,8 +134,8 @@ def audit_outputs(
     ----------
     first, second : array_like of shape (n,) or (n, k)
         Independent outputs on two neighbours, one in each row, as many of either.
-    epsilon, claimed_delta : float
-        The claim.
+    claim : (epsilon, delta) or Guarantee
+        What is claimed.
     confidence, classifier, low_bits
         As in `audit_samples`.
 
@@ -146,25 +149,71 @@ def audit_outputs(
     >>> from ndis.auditing import audit_outputs
     >>> rng = np.random.default_rng(0)
     >>> first, second = 2.0 + rng.standard_normal(500), rng.standard_normal(500)
-    >>> audit_outputs(first, second, 0.5, claimed_delta=0.05).outcome
+    >>> audit_outputs(first, second, claim=(0.5, 0.05)).outcome
     'refuted'
     """
-    test, asked = _test(epsilon, claimed_delta, confidence, classifier, low_bits)
-    test.run(*_paired(_outputs("first", first), _outputs("second", second), _FEWEST))
-    return _decided(test, asked, confidence)
+    outputs, others = _paired(_outputs("first", first), _outputs("second", second), _FEWEST)
+
+    def drawn(start: int, size: int) -> tuple[FloatArray, FloatArray]:
+        return outputs[start : start + size], others[start : start + size]
+
+    return _tested(drawn, len(outputs), claim, confidence, classifier, low_bits)
 
 
-def _test(
-    epsilon: float, claimed_delta: float, confidence: float, classifier: Any, low_bits: bool
-) -> tuple[SequentialTest, Claim]:
-    asked = Claim.of((epsilon, claimed_delta))
+def _drawing(mechanism: Callable[..., Any]) -> Callable[[Any, np.random.Generator], FloatArray]:
+    """A mechanism that is given a generator only if it takes one; its outputs are numbers."""
+    try:
+        known = inspect.signature(mechanism).parameters.values()
+    except (TypeError, ValueError):  # of a function that is not written in Python
+        own = True
+    else:
+        asked = [p for p in known if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        given = any(p.kind is p.VAR_POSITIONAL for p in known)
+        second = asked[1] if len(asked) > 1 else None
+        wants = second is not None and (second.default is second.empty or second.name in _CHANCE)
+        own = not (wants or given)
+
+    def draw(data: Any, rng: np.random.Generator) -> FloatArray:
+        output = np.ravel(np.asarray(mechanism(data) if own else mechanism(data, rng)))
+        if output.dtype.kind not in "biuf":
+            raise TypeError(
+                f"Expected a mechanism that returns numbers, got {output.dtype.name}; return "
+                "numbers, such as the place of a word in a list of all words."
+            )
+        return output.astype(np.float64)
+
+    return draw
+
+
+def _tested(
+    drawn: Callable[[int, int], tuple[FloatArray, FloatArray]],
+    most: int,
+    claim: Any,
+    confidence: float,
+    classifier: Any,
+    low_bits: bool,
+) -> Verdict:
+    """Test a claim on pairs of outputs, drawn as they are needed."""
+    asked = Claim.of(claim)
     if asked.epsilon > _LARGEST:
         raise ValueError(
             f"Expected epsilon of at most {_LARGEST:g}, got {asked.epsilon:g}; no number of "
             "samples can refute more."
         )
     risk = 1.0 - _validate.probability("confidence", confidence)
-    return SequentialTest(asked.epsilon, asked.delta, risk, classifier, low_bits), asked
+    test = SequentialTest(asked.epsilon, asked.delta, risk, classifier, low_bits)
+    seen: list[tuple[FloatArray, FloatArray]] = []
+    for size in track(_batches(most), "Looking at outputs on both data sets", most, size=int):
+        seen.append(drawn(sum(len(part) for part, _ in seen), size))
+        test.run(*seen[-1])
+        if test.refuted:
+            break
+    decided = ""
+    if test.refuted and low_bits and classifier is None:
+        alone = SequentialTest(asked.epsilon, asked.delta, risk, low_bits=False)
+        alone.run(*map(np.concatenate, zip(*seen, strict=True)))
+        decided = ", by its values alone" if alone.refuted else _BY_BITS
+    return _decided(test, asked, confidence, decided)
 
 
 def _batches(most: int) -> Iterator[int]:
@@ -176,7 +225,7 @@ def _batches(most: int) -> Iterator[int]:
         done += size
 
 
-def _decided(test: SequentialTest, asked: Claim, confidence: float) -> Verdict:
+def _decided(test: SequentialTest, asked: Claim, confidence: float, decided: str = "") -> Verdict:
     searched = f"one pair of data sets, {test.n_pairs} samples of each, scored by {test.describe()}"
     missed = "other neighbours, and sets of outputs that these scores do not tell apart"
     with np.errstate(divide="ignore"):
@@ -186,7 +235,7 @@ def _decided(test: SequentialTest, asked: Claim, confidence: float) -> Verdict:
         asked,
         found,
         bound,
-        "the pair of data sets given",
+        f"the pair of data sets given{decided}",
         (searched,),
         (missed,),
         basis=f"with confidence {confidence:g}",
@@ -237,7 +286,13 @@ def sampled_curve(
     return _curve(*scores, grid, 1.0 - level)
 
 
-def _outputs(name: str, values: ArrayLike) -> FloatArray:
+def _outputs(name: str, values: Any) -> FloatArray:
+    sizes = {np.size(each) for each in values} if isinstance(values, list) else set()
+    if len(sizes) > 1:
+        raise ValueError(
+            f"Expected outputs of one size, got sizes {min(sizes)} to {max(sizes)}; pad them with "
+            "zeros to one length."
+        )
     array = np.asarray(values, dtype=np.float64)
     return _validate.floats(name, array.reshape(len(array), -1), (None, None))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 import shlex
 import sys
 from collections import ChainMap
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -30,7 +32,8 @@ _MOST_BYTES, _MOST_ROWS, _MOST_COLUMNS = 2**25, 2**16, 50
 _NOISE = {"noise_scale": NOISE("The noise that was added; by default what ndis would add.")}
 _SAID = (
     "Refute a privacy claim with a witness and a proof, or report the largest delta found. "
-    "`ndis audit FILE.npz TABLE` takes everything from a release. "
+    "`ndis audit FILE.npz TABLE` takes everything from a release, "
+    "`ndis audit FILE.py:NAME --claim 1,1e-6` runs a function. "
     "Exit code 1 if the claim is refuted. A search never proves a claim."
 )
 
@@ -184,8 +187,7 @@ def samples(
     first: Path,
     second: Path,
     *,
-    epsilon: float,
-    delta: float,
+    claim: str,
     confidence: float = 0.99,
     low_bits: bool = True,
     owner_report: Path | None = None,
@@ -198,10 +200,8 @@ def samples(
         Outputs, one in each row.
     second : SECOND
         Outputs on a neighbour.
-    epsilon : float
-        The epsilon that is claimed.
-    delta : float
-        The delta that is claimed.
+    claim : EPSILON,DELTA
+        What is claimed.
     confidence : float
         With which a claim is refuted, at least.
     low_bits : bool
@@ -209,15 +209,83 @@ def samples(
     """
     from ndis.auditing import audit_outputs
 
-    told = _Pages("Outputs on two data sets.", owner_report=owner_report)
+    told, asked = _Pages("Outputs on two data sets.", owner_report=owner_report), _claim(claim)
     outputs = _numbers(first), _numbers(second)
-    how = {"claimed_delta": delta, "confidence": confidence}
-    verdict = audit_outputs(*outputs, epsilon, low_bits=low_bits, **how)
-    if low_bits and verdict.refuted:
-        values = audit_outputs(*outputs, epsilon, low_bits=False, **how)
-        if not values.refuted:
-            say("the low bits alone decided; with --no-low-bits the claim is not refuted.")
-    return told.tell(verdict)
+    return told.tell(audit_outputs(*outputs, asked, confidence=confidence, low_bits=low_bits))
+
+
+def _claim(words: str) -> tuple[float, float]:
+    """Epsilon and delta with a comma between them."""
+    try:
+        epsilon, delta = map(float, words.split(","))
+    except ValueError:
+        raise ValueError(
+            f"Expected --claim EPSILON,DELTA, got {words!r}; write two numbers such as 1,1e-6."
+        ) from None
+    return epsilon, delta
+
+
+def _code(
+    place: str,
+    table: str | None = None,
+    *,
+    claim: str,
+    n_samples: int = 20_000,
+    confidence: float = 0.99,
+    low_bits: bool = True,
+    owner_report: Path | None = None,
+) -> Reply:
+    """Audit a function in a Python file by running it on two neighbours.
+
+    It is called as NAME(data) or NAME(data, rng) and returns numbers. The neighbours are D and
+    D_prime in the same file; or TABLE, and TABLE without the row that is furthest from the others.
+    The file is run: audit nobody's code that you would not run.
+
+    Parameters
+    ----------
+    table : TABLE
+        A table of numbers; without it the file defines D and D_prime.
+    claim : EPSILON,DELTA
+        What is claimed.
+    n_samples : int
+        How often the function is run on either data set, at most.
+    confidence : float
+        With which a claim is refuted, at least.
+    low_bits : bool
+        Look at the low bits of outputs, too, where noise that is added in floating point leaks.
+    """
+    from ndis.auditing import audit_samples
+
+    told, asked = _Pages(f"The function {place}.", owner_report=owner_report), _claim(claim)
+    path, _, name = place.rpartition(":")
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"File {path!r} is not there; check the path.")
+    known = runpy.run_path(path)
+    if not callable(known.get(name)):
+        near = get_close_matches(name, [n for n, v in known.items() if callable(v)], 1)
+        advice = f"did you mean {near[0]}?" if near else "write FILE.py:NAME."
+        raise ValueError(f"Expected a function in {path}, got {name!r}; {advice}")
+    if table is None and not {"D", "D_prime"} <= known.keys():
+        raise ValueError(
+            f"Expected two neighbouring data sets, D and D_prime, in {path}, got none; define them "
+            "there, or name a table of numbers after the function."
+        )
+    pair = (known["D"], known["D_prime"]) if table is None else _neighbours(table)
+    how: dict[str, Any] = {"confidence": confidence, "low_bits": low_bits, "n_samples": n_samples}
+    return told.tell(audit_samples(known[name], *pair, asked, **how))
+
+
+def _neighbours(source: str) -> tuple[FloatArray, FloatArray]:
+    """A table of numbers, and the same without the row that is furthest from the others."""
+    import numpy as np
+
+    with tables.opened(source, tables.with_header(source, Settings())) as table:
+        rows = tables.numbers(table)
+    if len(rows) < 2:
+        raise ValueError(f"Expected at least two rows in {source}, got {len(rows)}; add some.")
+    spread = rows.std(axis=0)
+    far = np.linalg.norm((rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0), axis=1)
+    return rows, np.delete(rows, int(np.argmax(far)), axis=0)
 
 
 def _numbers(path: Path) -> FloatArray:
@@ -235,20 +303,32 @@ def _numbers(path: Path) -> FloatArray:
                 f"Expected at most {most} {what} in {path}, got {found}; audit a part of the "
                 "outputs, or a statistic of them."
             )
-    for rows in (lines, lines[1:]):
-        with suppress(ValueError):
-            if rows:
-                return np.loadtxt(rows, delimiter=",", ndmin=2, comments=None)
-    raise ValueError(
-        f"Expected numbers separated by commas in {path}, got something else; correct it."
-    )
+    names = int(bool(lines) and not _are_numbers(lines[0]))
+    odd = next((k for k, line in enumerate(lines[names:], names) if not _are_numbers(line)), None)
+    if odd is not None or len(lines) == names:
+        where = "no line of numbers" if odd is None else f"something else in line {odd + 1}"
+        raise ValueError(
+            f"Expected outputs in {path}, a line of numbers with commas for each, got {where}; "
+            "write the outputs of the mechanism, not its data."
+        )
+    if len({line.count(",") for line in lines[names:]}) > 1:
+        raise ValueError(
+            f"Expected as many numbers in each line of {path}, got more in some; pad the others."
+        )
+    return np.loadtxt(lines[names:], delimiter=",", ndmin=2, comments=None)
+
+
+def _are_numbers(line: str) -> bool:
+    try:
+        return all(float(word) is not None for word in line.split(","))
+    except ValueError:
+        return False
 
 
 def pair(
     laws: Path,
     *,
-    epsilon: float,
-    delta: float,
+    claim: str,
     report: Path | None = None,
 ) -> Reply:
     """Audit a claim about two Gaussian laws, given by their means and covariances.
@@ -257,16 +337,13 @@ def pair(
     ----------
     laws : LAWS
         {"P": {"mean": [...], "cov": [[...]]}, "Q": {...}} in JSON.
-    epsilon : float
-        The epsilon that is claimed.
-    delta : float
-        The delta that is claimed.
+    claim : EPSILON,DELTA
+        What is claimed.
     """
     from ndis.auditing import audit_pair
 
-    told = _Pages("Two laws, given by their means and covariances.", report)
-    P, Q = read_pair(laws)
-    verdict = audit_pair(P, Q, (epsilon, delta))
+    told, asked = _Pages("Two laws, given by their means and covariances.", report), _claim(claim)
+    verdict = audit_pair(*read_pair(laws), asked)
     if report is not None:
         told.write(report, verdict)
     return told.tell(verdict)
@@ -281,6 +358,8 @@ def _command(child: Any) -> Any:
     if isinstance(child, Kind):
         options, needed = child.reading | _NOISE, child.needed("INPUT", data=True)
         return as_command(own, f"audit {child.name}", options, child.summary, needed)
+    if isinstance(child, str):
+        return as_command(partial(_code, child), f"audit {child}")
     if isinstance(child, Path):
         return as_command(own, f"audit {child.name}", tables.OPTIONS, needed=["INPUT"])
     return as_command(child, f"audit {child.__name__}")
@@ -294,8 +373,10 @@ class Audits(Commands):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A release file is a command of its own: what was done stands in it."""
-        is_file = cmd_name.endswith(".npz")
-        return _command(Path(cmd_name)) if is_file else super().get_command(ctx, cmd_name)
+        if cmd_name.endswith(".npz"):
+            return _command(Path(cmd_name))
+        is_code = re.fullmatch(r".+\.py:\w+", cmd_name) is not None
+        return _command(cmd_name) if is_code else super().get_command(ctx, cmd_name)
 
 
 AUDITS = Audits(name="audit", help=_SAID, no_args_is_help=True)

@@ -122,8 +122,9 @@ class SeenColumn:
 
         from ndis.tables.values import list_width
 
-        numbers = self.values.flatten() if list_width(self.values.type) else self.values
-        if not len(numbers):
+        listed = list_width(self.values.type)
+        numbers = self.values.flatten() if listed else self.values
+        if not len(numbers) or (listed is None and _is_nested(self.values.type)):
             return "", ""
         found = pc.min_max(numbers).as_py()
         return _short(found["min"]), _short(found["max"])
@@ -208,11 +209,25 @@ def _tell_next(source: str, seen: list[SeenColumn], settings: Settings) -> None:
     )
 
 
+def _is_nested(kind: Any) -> bool:
+    """Whether a value is several: of such columns only lists of one size are read."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_nested(kind))
+
+
 def _doubts(name: str, whole: Any, settings: Settings) -> Iterator[str]:
     """What the owner may not have meant."""
     import numpy as np
 
-    from ndis.tables.values import level_positions, numbers
+    from ndis.tables.values import level_positions, list_width, numbers
+
+    if _is_nested(whole.type) and list_width(whole.type) is None:
+        yield (
+            f"{name} holds {whole.type}, which no release reads: make lists of one fixed size of "
+            "it, or a column of each number."
+        )
+        return
 
     known = settings.get("levels", {}).get(name)
     if known is not None and len(whole):

@@ -145,8 +145,8 @@ class Kind:
         """The estimator for a plan and, where the plan wants to know it, the label."""
         label = settings.get("label")
         told = "label" in inspect.signature(self.estimator.plan).parameters
-        if told and isinstance(settings.get("limits"), Mapping):  # of which columns, if not named?
-            settings.need(f"ndis release {self.name}", "label")
+        if told and label is None and isinstance(settings.get("limits"), Mapping):
+            raise ValueError("Expected --label, got none; name the column to explain.")
         if label is None or told:
             return self.make(settings), {} if label is None else {"label": label}
         known = Settings(settings)

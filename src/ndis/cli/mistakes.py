@@ -1,5 +1,6 @@
 """A wrong call in one sentence: what was expected, what was given, and the nearest right word."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -91,7 +92,21 @@ def sentence(error: Any) -> str:
         return f"Expected an option of {call}, got {error.option_name}; {advice}"
     if kind == "BadOptionUsage":
         return f"Expected a value after {error.option_name}, got none; write one."
-    return f"{' '.join(error.format_message().split()).rstrip('.')}; {_see(call)}"
+    text = error.format_message()
+    if beyond := re.match(r"Got unexpected extra argument\w*(?:\(s\))? \((.*)\)", text):
+        return _beyond(beyond[1], context, call)
+    return f"{' '.join(text.split()).rstrip('.')}; {_see(call)}"
+
+
+def _beyond(words: str, context: Any, call: str) -> str:
+    """What somebody is told who wrote a word too many, such as a file where none is read."""
+    takes = [str(p.metavar) for p in context.command.params if p.param_type_name == "argument"]
+    if takes:
+        return (
+            f"Expected {' and '.join(takes)} after {call} and nothing more, got {words!r} as well; "
+            "leave it out, and put names with spaces in quotation marks."
+        )
+    return f"Expected options only after {call}, which reads no file, got {words!r}; leave it out."
 
 
 def missing(names: Sequence[str], call: str) -> str:

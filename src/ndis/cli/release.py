@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import shlex
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ndis.answer import ESTIMATE, Answer
 from ndis.cli import tables
 from ndis.cli.answers import answers_of, describe, draw_curve, estimates_of, shown, values
-from ndis.cli.console import Reply, after_payment, open_ledger, warn_paid
+from ndis.cli.console import Reply, after_payment, open_ledger, say, warn_paid
 from ndis.cli.kinds import Kind
 from ndis.cli.settings import Settings
 
@@ -76,8 +80,10 @@ def release(
         if made is None or file.written is None:
             raise
         warn_paid(error, _written(file))
-    if plot is not None:
-        with after_payment(_written(file)):
+    answers = answers_of(made, estimates)
+    with after_payment(_written(file)):
+        _tell_unknown(answers, source, settings)
+        if plot is not None:
             draw_curve(made, plot)
     document: dict[str, Any] = {
         "file": str(file.written),
@@ -91,11 +97,40 @@ def release(
     return Reply(
         document,
         *([describe(made)] if verbose else []),
-        *shown(answers_of(made, estimates)),
+        *shown(answers),
         f"{made.guarantee}\nWritten to {file.written}, SHA-256 {made.digest}",
         *([] if left is None else [f"Left of the budget: {left} {_SLOWLY}"]),
         paid=_written(file),
     )
+
+
+def _tell_unknown(answers: Sequence[Answer], source: str, settings: Settings) -> None:
+    """Name levels of which the release says nothing, with what may be wrong and how to find out."""
+    low, high = _label_limits(settings)
+    levels = tuple(f"{column}=" for column in settings.get("levels", {}))
+    unknown = [
+        name
+        for _, headings, rows, *_ in answers
+        if ESTIMATE[1] in headings
+        for name, row in rows
+        if name.startswith(levels) and not row[headings.index(ESTIMATE[1])] <= high - low
+    ]
+    if unknown and levels:
+        say(
+            f"the release says next to nothing of {', '.join(dict.fromkeys(unknown))}: no row has "
+            "these levels, or all levels of a column are listed beside an intercept, or rows are "
+            f"few; `ndis check {shlex.quote(source)}` with the same options shows you which."
+        )
+
+
+def _label_limits(settings: Settings) -> tuple[float, float]:
+    """The declared limits of a label that is a number."""
+    limits, label = settings.get("limits"), settings.get("label")
+    own = limits.get(label) if isinstance(limits, Mapping) else None
+    pair = settings.get("label_limits", own)
+    if not isinstance(pair, Sequence) or any(isinstance(end, str) for end in pair):
+        return -math.inf, math.inf
+    return float(pair[0]), float(pair[1])
 
 
 def _written(file: NewFile) -> str:

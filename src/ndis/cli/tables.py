@@ -35,6 +35,8 @@ OPTIONS = {
     "drop_missing": SWITCH("Leave out rows with missing or infinite values."),
 }
 COLUMNS = {"columns": WORDS("Columns to read; all by default.")}
+# Of more columns than this the first are named.
+_MOST_NAMED = 60
 _MASTERS = ("local", "spark://", "yarn", "k8s://")
 
 
@@ -118,7 +120,8 @@ def opened(
                 **form,
             )
             names = [*data.columns]
-        say(f"columns read: {', '.join(names)}")
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        say(f"columns read: {', '.join(names[:_MOST_NAMED])}{more}")
         yield data
 
 

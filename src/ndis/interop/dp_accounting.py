@@ -366,6 +366,11 @@ def from_opacus(accountant: Any) -> Profile:
     >>> f"{from_opacus(seen).delta(1.0):.6f}"
     '0.126937'
     """
+    if not hasattr(accountant, "history"):
+        raise TypeError(
+            f"Expected an accountant of Opacus, got {type(accountant).__name__}; pass the "
+            "accountant itself, such as privacy_engine.accountant."
+        )
     book = LossAccountant()
     for noise, rate, steps in accountant.history:
         event: Any = google.GaussianDpEvent(_validate.positive("noise multiplier", noise))

@@ -206,9 +206,10 @@ class Columns:
         wanted = {name: None for name in self.columns if name not in self.levels}
         missing = [name for name in wanted if name not in limits]
         if missing:
-            raise wrong("limits")(
+            raise wrong("limits", "levels")(
                 f"Expected limits of every column, got none for {_listed(missing)}; "
-                "add their least and largest values, or leave these columns out."
+                "give numbers their least and largest values in limits, list the levels of text in "
+                "levels, or leave these columns out."
             )
         for name in limits:
             if name not in wanted:

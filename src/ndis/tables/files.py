@@ -510,9 +510,10 @@ def _explain(
         io.TextIOWrapper(stream(), encoding=written.encoding, errors="replace", newline=""),
         delimiter=delimiter,
     )
-    width, first = None, ""
+    width, first, read = None, "", 0
     column = re.search(r"In CSV column #(\d+)", said)
     for line in lines:
+        read, began = lines.line_num, read + 1
         if not line:
             continue
         if width is None:
@@ -520,6 +521,11 @@ def _explain(
         if column is None and len(line) != width:
             if width == 1 and (other := re.search(r"[;\t|]", first)):
                 return _one_column(handle, other[0])
+            if began < lines.line_num:  # which only a quotation mark can make of several lines
+                return ValueError(
+                    f"Line {began} of {name} opens a quotation mark that is not closed there; "
+                    "close it, or leave it out."
+                )
             return wrong("delimiter")(
                 f"Line {lines.line_num} of {name} has {len(line)} values where the first has "
                 f"{width}; mend that line, or pass the delimiter that separates values."

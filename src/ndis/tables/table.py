@@ -625,7 +625,7 @@ def _require_one(source: Source, name: str) -> None:
         more = ", ..." if len(source.names) > _MOST_NAMED else ""
         alike = {other.casefold(): other for other in source.names if other != name}
         near = get_close_matches(name.casefold(), alike, 1)
-        advice = f"did you mean {alike[near[0]]!r}?" if near else "name the columns to read."
+        advice = f"did you mean {alike[near[0]]!r}?" if near else "name one of these."
         raise ValueError(
             f"Expected the table to have one column {name!r}, got columns {listed}{more}; {advice}"
         )
