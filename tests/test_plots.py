@@ -111,3 +111,13 @@ def test_compare_leaves_a_gap_where_a_way_is_not_available() -> None:
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), [2.0, np.nan])
     assert axes.get_ylabel() == "cost"
     assert axes.get_yscale() == "log"
+
+
+def test_the_axis_of_delta_ends_where_anybody_cares() -> None:
+    loss, grid = QuadraticLoss.from_shift(0.5), np.linspace(0.0, 20.0, 50)
+    (axes,) = plots.curve(loss, grid).axes
+    assert axes.get_ylim()[0] == -12.0
+    (axes,) = plots.curve(loss, grid, marked=[6.0]).axes  # whose delta is smaller
+    assert -math.inf < axes.get_ylim()[0] < np.log10(float(loss.delta(6.0))) < -12.0
+    (axes,) = plots.curve(loss, [0.0, 0.5]).axes
+    assert axes.get_ylim()[0] > -3.0

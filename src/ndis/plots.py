@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["burn_down", "compare", "curve", "figure", "intervals", "style", "tradeoff"]
 
 
+# Nobody cares about a smaller delta: its logarithm to base ten.
+_LEAST = -12.0
+
+
 @contextmanager
 def style() -> "Iterator[None]":
     """Use the style of the library inside a ``with`` block, and nowhere else."""
@@ -91,7 +95,17 @@ def curve(
             if points.size:
                 axes.plot(points, _heights(loss, points), "o", color=line.get_color())
         axes.yaxis.set_major_formatter(lambda height, _: f"$10^{{{height:g}}}$")
+        _end_where_it_matters(axes)
     return new
+
+
+def _end_where_it_matters(axes: "Axes") -> None:
+    """End the axis of delta at 1e-12, or a little below the least mark where that is lower."""
+    low, high = axes.get_ylim()
+    marks = [line.get_ydata() for line in axes.lines if line.get_linestyle() == "None"]
+    least = np.nanmin(np.concatenate([[_LEAST], *marks]))
+    if low < least < high:
+        axes.set_ylim(least if least == _LEAST else least - 1.0, high)
 
 
 def _heights(loss: "PrivacyLoss", epsilons: Any) -> Any:

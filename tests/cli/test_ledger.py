@@ -1,13 +1,15 @@
 import json
+import re
 import shutil
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from ndis import Guarantee, Ledger, Profile, QuadraticLoss
+from ndis import GaussianMechanism, Guarantee, Ledger, Profile, QuadraticLoss
 from ndis.cli import main
 from ndis.cli.console import ExitCode
+from ndis.ledger import BudgetExceeded
 from postgresql_server import Server
 
 
@@ -49,7 +51,7 @@ def test_show_tells_what_is_left(capsys: pytest.CaptureFixture[str], path: str) 
     assert (answer["releases"], answer["completed"], answer["mode"]) == (2, 1, "adaptive")
     assert answer["remaining_epsilon"] == Ledger(path).remaining().epsilon
     _, out, _ = call(capsys, "ledger", "show", path)
-    assert "2, 1 with an output" in out
+    assert "2 releases, 1 with an output" in " ".join(out.split())
     assert "(1, 1e-06)-differentially private" in " ".join(out.split())
     assert f"epsilon {answer['remaining_epsilon']:.4g} at delta 1e-06" in out
 
@@ -263,3 +265,46 @@ def test_a_missing_ledger_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) ->
     assert code == ExitCode.WRONG_CALL
     assert "make one with `ndis ledger init`" in err
     assert not Path("nowhere").exists()
+
+
+@pytest.mark.parametrize("mode", ["adaptive", "plan"])
+def test_a_number_is_a_plan_of_equal_releases(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, mode: str
+) -> None:
+    """As many as were asked for fit, and no further one."""
+    place = str(tmp_path / "budget")
+    with Ledger.create(place, 2.0, 1e-5, "replace", mode=mode, accept=["declared"]) as ledger:
+        code, out, _ = call(capsys, "ledger", "plan", place, "12", "--json")
+        assert code == ExitCode.DONE
+        epsilon = json.loads(out)["each"][1]["epsilon"]
+        said = {"delta": 1e-6, "sensitivity": 1, "relation": "replace"}
+        each = GaussianMechanism(epsilon=epsilon * (1 - 1e-6), **said).plan(1).guarantee
+        if mode == "plan":
+            ledger.plan([each] * 12)
+        for _ in range(12):
+            ledger.spend(each, "a month")
+        with pytest.raises(BudgetExceeded):
+            ledger.spend(each, "one more")
+    code, out, _ = call(capsys, "ledger", "plan", place, "12")
+    assert "Nothing is fixed by this." in out
+
+
+def test_the_ledger_in_plain_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """1 + 0.5 + 1 from 3 leaves more than 0.5, and it says why; what is promised is the budget."""
+    place = str(tmp_path / "budget")
+    with Ledger.create(place, 3.0, 1e-5, "replace", accept=["declared"]) as ledger:
+        assert ledger.summary()["spent so far"] == "nothing yet"
+        for epsilon in (1.0, 0.5, 1.0):
+            said = {"delta": 1e-6, "sensitivity": 1, "relation": "replace"}
+            ledger.spend(GaussianMechanism(epsilon=epsilon, **said).plan(1).guarantee, "one")
+        spent, left = ledger.total().epsilon(1e-5), ledger.remaining().epsilon
+    code, out, _ = call(capsys, "ledger", "show", place)
+    words = " ".join(out.split())
+    assert code == ExitCode.DONE
+    assert "spent so far 3 releases" in words
+    found = re.search(r"would come to epsilon (\S+) at delta 1e-05", words)
+    assert found is not None
+    assert spent <= float(found[1]) < spent + 2e-4
+    assert f"left epsilon {left:.4g} at delta 1e-05" in words
+    assert "their squares that add up, so that 1 + 0.5 + 1 comes to about 1.5" in words
+    assert "when all is spent Suppose" in words

@@ -317,3 +317,14 @@ def test_nothing_is_below_the_engine_nor_above_it_by_a_hundredth(
                         assert value <= text <= 1.01 * value, (name, shown)
                 positions += 1
     assert question != "covariance" or positions >= 100
+
+
+def test_any_epsilon_may_be_typed(window: Browser, page: Path) -> None:
+    """The step at or below it is shown, and how to have it exactly."""
+    window.open(page)
+    window.run("$('typed').value = '0.777'; $('typed').onchange()")
+    assert 0.5 < float(window.run("return $('epsilon-out').textContent")) <= 0.777
+    hint = window.run("return $('hint').textContent")
+    assert "nearest step at or below epsilon 0.777" in hint
+    window.run("$('typed').value = '1e-9'; $('typed').onchange()")
+    assert "This page begins at epsilon" in window.run("return $('hint').textContent")

@@ -288,7 +288,9 @@ def _table(
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 0) if tight else (0, 1))
+    table = Table(
+        box=box.SIMPLE_HEAD, show_header=any(headings), padding=(0, 0) if tight else (0, 1)
+    )
     for place, heading in enumerate(headings):
         folds = wrap or (place == 0 and first is not None)
         table.add_column(

@@ -69,6 +69,7 @@ def demo(*, out: Path | None = None) -> Reply:
     return Reply(
         document,
         Shown(title, ["", *estimates], _coefficient_rows(estimates)),
+        "± is one standard error: 95% intervals are about twice as wide to either side.\n",
         *(f"The {name}: {sentence}\n" for name, sentence in promises.items()),
         f"Budget: epsilon {BUDGET['epsilon']:g} at delta {BUDGET['delta']:g}; "
         f"left for one more Gaussian release: epsilon {left:.3f}.",
@@ -205,7 +206,8 @@ def _report(
             section(
                 "What it is good for",
                 "<p>Arrival delay in minutes, explained by departure delay (minutes) and distance "
-                "(miles).</p>",
+                "(miles); ± is one standard error, and 95% intervals are about twice as wide to "
+                "either side.</p>",
                 table(["", *estimates], _coefficient_rows(estimates)),
             ),
             section("The privacy curve", figures[0]),

@@ -1,6 +1,7 @@
 """``ndis ledger``: start a privacy budget, plan, see what is left of it, check it."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,20 +45,45 @@ def init(
 
 
 def plan(place: str, releases: list[str]) -> Reply:
-    """Fix all releases of a ledger of mode plan, in one call; it cannot be changed later.
+    """Say what each of so many equal releases may take; or fix all releases of a plan.
+
+    A number, such as 12 for a release a month, changes nothing. Files fix the releases of a ledger
+    of mode plan, in one call; they cannot be changed later.
 
     Parameters
     ----------
-    releases : FILE[:TIMES]...
-        What `ndis calibrate ... --json` printed, or a release with the same settings (of a made-up
-        table, say); and how often it will be made.
+    releases : PLAN...
+        A number of equal releases. Or FILE[:TIMES]...: what `ndis calibrate ... --json` printed, or
+        a release with the same settings (of a made-up table, say), and how often it will be made.
     """
+    if len(releases) == 1 and releases[0].isdigit():
+        return _equal(place, int(releases[0]))
     planned = [guarantee for words in releases for guarantee in _planned(words)]
     with open_ledger(place) as ledger:
         ledger.plan(planned)
         left = ledger.remaining()
     document = {"releases": len(planned), "epsilon": left.epsilon, "delta": left.delta}
     return Reply(document, f"{len(planned)} releases are planned: {left} in all.")
+
+
+def _equal(place: str, times: int) -> Reply:
+    """What each of so many equal releases may take of what is left."""
+    with open_ledger(place) as ledger:
+        left, relation = ledger.remaining(), ledger.relation
+    each = [left.shared(times, left.delta / part) for part in (1, 10, 100, 1000)]
+    # Rounded down, so that as many as these fit.
+    rows = [[f"{one.delta:g}", f"{math.floor(1e4 * one.epsilon) / 1e4:g}"] for one in each]
+    document = {
+        "times": times,
+        "left": left.epsilon,
+        "each": [{"delta": one.delta, "epsilon": one.epsilon} for one in each],
+    }
+    return Reply(
+        document,
+        Shown(f"Each of {times} equal releases", ["with --delta", "at most --epsilon"], rows),
+        f"Of what is left, {left}, for neighbours by {relation}; of releases with Gaussian noise, "
+        "decided one after the other or planned. Nothing is fixed by this.",
+    )
 
 
 def _planned(words: str) -> "list[Guarantee]":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -534,15 +535,28 @@ class Ledger:
     def summary(self) -> dict[str, str]:
         """The budget, what was spent and what is left, in words."""
         (releases, made), left = self.counts(), self.remaining()
+        so_far = "nothing yet"
+        if releases:
+            spent = float(self.total().epsilon(self.delta))
+            so_far = f"{releases} release{'s' * (releases > 1)}, {made} with an output"
+            if math.isfinite(spent):
+                so_far += (
+                    "; had all been planned beforehand, they would come to epsilon "
+                    f"{math.ceil(1e4 * spent) / 1e4:g} at delta {self.delta:g}"
+                )
         return {
-            "budget": f"epsilon {self.epsilon:g} at delta {self.delta:g}",
-            "relation": str(self.relation),
+            "budget": f"epsilon {self.epsilon:g} at delta {self.delta:g}, for all releases",
+            "neighbours": str(self.relation),
             "mode": self.mode,
             "accepts": ", ".join(self.accept) or "proven promises only",
-            "releases": f"{releases}, {made} with an output",
-            "left": str(left),
+            "spent so far": so_far,
+            "left": f"{left}: the largest release with Gaussian noise that is still admitted",
+            "how it adds up": (
+                "to less than the sum of the epsilons: with Gaussian noise it is nearly their "
+                "squares that add up, so that 1 + 0.5 + 1 comes to about 1.5"
+            ),
+            "when all is spent": str(self.guarantee()),
             "latest hash": self.latest_hash(),
-            "all releases together": str(self.guarantee()),
         }
 
     def counts(self) -> tuple[int, int]:

@@ -81,6 +81,24 @@ class Remaining:
         told = f"epsilon {self.epsilon:.4g} at delta {self.delta:g}"
         return f"{told} ({self.reason})" if self.reason else told
 
+    def shared(self, times: int, delta: float | None = None) -> Remaining:
+        """What each of so many equal releases may take, at a delta of its own if one is named.
+
+        Squared shifts add up, in a plan and in the filter alike.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from ndis import Ledger
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Ledger.create(pathlib.Path(folder) / "budget", 2.0, 1e-5, "replace") as ledger:
+        ...         f"{ledger.remaining().shared(12, 1e-6).epsilon:.3f}"
+        '0.564'
+        """
+        shift = self.shift / math.sqrt(_validate.count("times", times)) * (1.0 - 1e-9)
+        at = self.delta if delta is None else _validate.probability("delta", delta)
+        return Remaining(float(QuadraticLoss.from_shift(shift).epsilon(at)), at, shift)
+
 
 @dataclass(frozen=True)
 class _Rules(ABC):

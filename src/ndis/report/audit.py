@@ -125,6 +125,7 @@ def _curve(verdict: Verdict) -> list[str]:
         if claim.delta > 0:
             height = math.log10(claim.delta)
             axes.plot([claim.epsilon], [height], "X", color="black", markersize=9)
+            axes.set_ylim(bottom=min(axes.get_ylim()[0], height - 1.0))
             axes.annotate("claim", (claim.epsilon, height), (6, 6), textcoords="offset points")
     alternative = "delta against epsilon for the worst pair found, with the claim marked"
     return [
