@@ -129,9 +129,9 @@ def test_the_cost_of_a_release_is_found_once(
 def test_a_notebook_shows_the_budget(ledger: Ledger) -> None:
     ledger.complete(ledger.spend(shift(0.1), "first"), "abc")
     page = ledger._repr_html_()
-    assert "<th>budget</th><td>epsilon 1 at delta 1e-06</td>" in page
-    assert "<td>1, 1 with an output</td>" in page
-    assert f"<td>{ledger.remaining()}</td>" in page
+    assert "<th>budget</th><td>epsilon 1 at delta 1e-06, for all releases</td>" in page
+    assert "<td>1 release, 1 with an output; had all been planned beforehand" in page
+    assert f"<td>{ledger.remaining()}: the largest release" in page
 
 
 # -- what is not counted -----------------------------------------------------------------------
