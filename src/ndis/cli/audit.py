@@ -270,9 +270,9 @@ def _code(
             f"Expected two neighbouring data sets, D and D_prime, in {path}, got none; define them "
             "there, or name a table of numbers after the function."
         )
-    pair = (known["D"], known["D_prime"]) if table is None else _neighbours(table)
+    D, D_prime = (known["D"], known["D_prime"]) if table is None else _neighbours(table)
     how: dict[str, Any] = {"confidence": confidence, "low_bits": low_bits, "n_samples": n_samples}
-    return told.tell(audit_samples(known[name], *pair, asked, **how))
+    return told.tell(audit_samples(known[name], D, D_prime, asked, **how))
 
 
 def _neighbours(source: str) -> tuple[FloatArray, FloatArray]:
@@ -343,7 +343,8 @@ def pair(
     from ndis.auditing import audit_pair
 
     told, asked = _Pages("Two laws, given by their means and covariances.", report), _claim(claim)
-    verdict = audit_pair(*read_pair(laws), asked)
+    P, Q = read_pair(laws)
+    verdict = audit_pair(P, Q, asked)
     if report is not None:
         told.write(report, verdict)
     return told.tell(verdict)
