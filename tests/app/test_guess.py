@@ -24,6 +24,9 @@ def test_an_ugly_file_is_recognised(tmp_path: Path) -> None:
         ("a\tb\n1\t2\n", {"delimiter": "\t"}),
         ("a;b\n1.234,50 EUR;x\n", {"delimiter": ";", "units": ["EUR"]}),
         ("day\n2024-12-31\n", {}),
+        ('pay,id\n"1,234",P001\n"12,500",P002\n', {"thousands": ","}),
+        ("pay;id\n1,234;P001\n12,500;P002\n", {"delimiter": ";", "decimal": ","}),
+        ("share|day\n5,5 %|1/2/2024\n", {"units": ["%"], "dates": {"day": "%d/%m/%Y"}}),
         ("", {}),
     ],
 )

@@ -35,6 +35,7 @@ def test_dates(values: list[str], formats: list[str]) -> None:
     [
         (["6.171,34 EUR", "12,5 EUR", "1.000 EUR"], "--decimal , --thousands . --units EUR"),
         (["1,234.5", "12"], "--thousands ,"),
+        (["1,234", "12,500"], "--thousands ,"),  # between commas, a group of three is a thousand
         (["$1200", "$3"], "--units '$'"),
         (["12,5 %"], "--decimal , --units %"),
         (["1'234.50 CHF"], f"--thousands {shlex.quote(chr(39))} --units CHF"),
@@ -53,7 +54,15 @@ def test_several_columns_are_declared_together() -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [["low", "high"], ["A1", "B2", "C3", "D4", "E5"], ["", "x 5 y 3"]]
+    "values",
+    [
+        ["low", "high"],
+        ["A1", "B2", "C3", "D4", "E5"],
+        ["", "x 5 y 3"],
+        ["P0012", "P0013"],
+        ["Ward 1"],
+        ["5a"],
+    ],
 )
 def test_words_are_words(values: list[str]) -> None:
     assert told(ward=values) == []

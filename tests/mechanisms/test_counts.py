@@ -136,6 +136,16 @@ def test_forecasts_fall_with_rows_and_know_the_family() -> None:
         assert many < few
 
 
+@pytest.mark.parametrize(
+    "people", [{"person": "who"}, {"person": "who", "rows_per_person": 3, "sample_weight": None}]
+)
+def test_people_with_several_rows_can_be_forecast(people: dict) -> None:
+    model = PrivatePoissonRegression(
+        limits={"age": (0, 9)}, label_limits=(0, 20), epsilon=1.0, delta=1e-6, **people
+    )
+    assert model.forecast(n_rows=1000, label="visits").errors["explained deviance lost"][1] > 0.0
+
+
 def test_levels_become_indicators() -> None:
     rng = np.random.default_rng(3)
     sick = rng.choice(["no", "yes"], 4_000)

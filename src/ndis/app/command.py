@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import threading
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ndis._validate import installed
-from ndis.cli.console import echo
+from ndis.cli.console import echo, open_ledger
 
 
 def app(
@@ -38,8 +39,17 @@ def app(
         from ndis.app.server import make
     from ndis.app.desk import Desk
 
-    if source and folder == Path():
-        folder, source = Path(source).parent, Path(source).name
+    if not folder.is_dir():
+        raise FileNotFoundError(f"Folder {str(folder)!r} is not there; check --folder.")
+    if source:
+        if not Path(source).is_file():
+            raise FileNotFoundError(f"File {source!r} is not there; check its name.")
+        folder = Path(source).parent if folder == Path() else folder
+        source = os.path.relpath(Path(source).resolve(), folder.resolve())
+    if not 0 <= port < 2**16:
+        raise ValueError(f"Expected --port between 0 and 65535, got {port}; correct it.")
+    if ledger:
+        open_ledger(ledger).close()
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
@@ -55,9 +65,13 @@ def app(
             if browser:
                 import webbrowser
 
-                webbrowser.open(address)
+                webbrowser.open(desk.door(address))
             config = uvicorn.Config(
-                make(desk, number), log_level="critical", access_log=False, server_header=False
+                make(desk, number),
+                log_level="critical",
+                access_log=False,
+                server_header=False,
+                ws="none",
             )
             signal.signal(signal.SIGHUP, signal.default_int_handler)
             uvicorn.Server(config).run([listening])

@@ -59,6 +59,11 @@ class ReleaseCall:
                 words += [word for one in each for word in (flag_name(name), one)]
         return words, rest
 
+    def rest(self) -> str:
+        """What flags cannot say, as the content of a file of settings; nothing if they say all."""
+        rest = self.flags()[1]
+        return json.dumps(rest, ensure_ascii=False) if rest else ""
+
     @property
     def config(self) -> str:
         """The name of the file for settings that flags cannot say."""
@@ -77,9 +82,8 @@ class ReleaseCall:
 
     def command(self) -> str:
         """The same for a shell."""
-        rest = self.flags()[1]
-        text = json.dumps(rest, ensure_ascii=False)
-        first = f"printf %s {shlex.quote(text)} > {shlex.quote(self.config)}\n" if rest else ""
+        text, file = self.rest(), shlex.quote(self.config)
+        first = f"printf %s {shlex.quote(text)} > {file}\n" if text else ""
         return f"{first}{shlex.join(['ndis', *self.words()])}\n"
 
     def script(self) -> str:
@@ -113,6 +117,21 @@ class ReleaseCall:
             f"    model.finish(run, run.release(file=file{paid}))\n"
             "print(model.release_.guarantee)\n"
         )
+
+    def notebook(self) -> str:
+        """The script as a Jupyter notebook, which has not been run."""
+        cells: list[dict[str, Any]] = [
+            {"cell_type": "markdown", "source": [f"# {self.out}\n", "Each run is paid again."]},
+            {"cell_type": "code", "source": self.script().splitlines(True)},
+            {"cell_type": "code", "source": ["model.answers()"]},
+        ]
+        for number, cell in enumerate(cells):
+            cell |= {"id": f"cell-{number}", "metadata": {}}
+            if cell["cell_type"] == "code":
+                cell |= {"execution_count": None, "outputs": []}
+        kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+        book = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
+        return json.dumps(book, indent=1, ensure_ascii=False) + "\n"
 
 
 def _typed(value: Any) -> Any:

@@ -6,6 +6,8 @@ import os
 import secrets
 import shutil
 import tempfile
+import threading
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,8 +22,10 @@ from ndis.cli.settings import Settings, read_settings
 
 _BINS = 24
 _FILES = (".csv", ".tsv", ".tab", ".csv.gz", ".tsv.gz", ".parquet", ".pq", ".arrow", ".xlsx")
-# Values of a column of text that are shown to its owner.
-_MOST_LEVELS = 50
+# Values of a column of text that are shown to its owner, and those with a bar of their own.
+_MOST_LEVELS, _MOST_BARS = 50, 8
+# A larger file is not held in memory to be looked at.
+MOST_BYTES = 2**31
 
 
 class Picture(NamedTuple):
@@ -32,8 +36,9 @@ class Picture(NamedTuple):
     missing: int
     least: str
     largest: str
-    bars: list[float]
+    bars: list[tuple[str, float]]
     levels: list[str]
+    n_levels: int
     dated: bool
     changed: int | None
     doubts: list[str]
@@ -59,11 +64,17 @@ class Desk:
         self, folder: Path, source: str = "", ledger: str = "", seed: int | None = None
     ) -> None:
         self.folder, self.ledger, self.seed = folder.resolve(), ledger, seed
+        if ledger and "://" not in ledger:
+            path = Path(ledger).resolve()
+            within = path.is_relative_to(self.folder)
+            self.ledger = str(path.relative_to(self.folder) if within else path)
         self.first = source
         self.token = secrets.token_urlsafe(32)
         self.scratch = Path(tempfile.mkdtemp(prefix="ndis-app-"))  # for its owner alone
         self.drafts: dict[str, Draft] = {}
         self._read: tuple[Any, Any] = (None, None)
+        self._door: Path | None = None
+        self._reading = threading.Lock()
 
     def close(self) -> None:
         """Stop what is not paid yet, and remove uploads."""
@@ -71,7 +82,22 @@ class Desk:
             if draft.job is not None and draft.job.process.poll() is None:
                 draft.job.stop()
                 draft.job.process.wait()
+        self.forget_door()
         shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def door(self, address: str) -> str:
+        """A file that leads a browser to the address, which no list of processes shows then."""
+        if self._door is None:
+            self._door = self.folder / f"ndis-app-{secrets.token_hex(8)}.html"
+            opened = os.open(self._door, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(opened, "w", encoding="utf8") as file:
+                file.write(f'<meta http-equiv="refresh" content="0;url={address}">\n')
+        return self._door.as_uri()
+
+    def forget_door(self) -> None:
+        """Remove that file, once it has led somebody here."""
+        if self._door is not None:
+            self._door.unlink(missing_ok=True)
 
     def new(self) -> Draft:
         """An empty draft."""
@@ -103,7 +129,9 @@ class Desk:
         names = [
             str(file.relative_to(self.folder))
             for file in found
-            if file.name.lower().endswith(_FILES) and file.is_file()
+            if file.name.lower().endswith(_FILES)
+            and file.is_file()
+            and file.resolve().is_relative_to(self.folder)
         ]
         return sorted(name for name in names if not name.startswith("."))[:500]
 
@@ -112,29 +140,47 @@ class Desk:
         path = Path(words) if name else self.inside(words)
         if not path.is_file():
             raise FileNotFoundError(f"No file {words!r} is in the folder; check its name.")
+        _require_small(path.stat().st_size)
         source = str(path) if name else str(path.relative_to(self.folder))
         text = path.name.lower().split(".")[1:2] in (["csv"], ["tsv"], ["tab"])
         written = guess(str(path)) if text else {}
         draft.source, draft.name, draft.written = source, name or path.name, written
-        draft.columns, draft.public, draft.person, draft.by, draft.label = [], {}, "", [], ""
-        draft.out = ""
+        draft.columns, draft.unused, draft.by, draft.public = [], [], [], {}
+        draft.person = draft.label = draft.out = ""
 
     async def upload(self, draft: Draft, name: str, content: Any) -> None:
         """Write what is sent into the scratch folder, readable for its owner alone."""
         safe = Path(name.replace("\\", "/")).name or "table.csv"
         place = self.scratch / secrets.token_hex(8)
         place.mkdir(mode=0o700)
-        opened = os.open(place / safe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(opened, "wb") as file:
-            async for part in content:
-                file.write(part)
-        self.choose(draft, str(place / safe), safe)
+        try:
+            opened = os.open(place / safe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(opened, "wb") as file:
+                async for part in content:
+                    file.write(part)
+                    _require_small(file.tell())
+            self.choose(draft, str(place / safe), safe)
+        except BaseException:  # what is not whole is not kept
+            shutil.rmtree(place, ignore_errors=True)
+            raise
 
     def free_name(self, draft: Draft) -> str:
         """A name for the release that is not taken."""
         stem = f"{Path(draft.name).name.split('.')[0]}-{draft.kind}"
         names = (f"{stem}{'' if n == 1 else f'-{n}'}.npz" for n in range(1, 10_000))
-        return next(name for name in names if not os.path.lexists(self.folder / name))
+        return next(name for name in names if self.is_free(name, draft))
+
+    def ledger_place(self, ledger: str) -> str:
+        """Where a ledger is."""
+        return ledger if "://" in ledger else str(self.folder / ledger)
+
+    def is_free(self, name: str, draft: Draft) -> bool:
+        """Whether a release may have this name: no file has it, and no other draft."""
+        call = replace(draft, out=name).call()
+        paths = (self.folder / name, self.folder / call.config)
+        return not any(map(os.path.lexists, paths)) and all(
+            other is draft or other.out != name for other in [*self.drafts.values()]
+        )
 
     # -- the owner's table ---------------------------------------------------------------------
 
@@ -145,19 +191,20 @@ class Desk:
         from ndis.tables import Table
 
         path = self.folder / draft.source
-        status = path.stat()
         settings = read_settings(draft.written, tables.OPTIONS, None)
         written = tables.written(settings)
-        state = (str(path), status.st_mtime_ns, status.st_size, repr(written))
-        if self._read[0] != state:
-            opened = Table.open(str(path), **written)
-            self._read = state, pa.Table.from_batches(list(opened.records()))
-        return Table.open(self._read[1])
+        with self._reading:  # two tabs may look at two tables
+            status = path.stat()
+            _require_small(status.st_size)
+            state = (str(path), status.st_mtime_ns, status.st_size, repr(written))
+            if self._read[0] != state:
+                opened = Table.open(str(path), **written)
+                self._read = state, pa.Table.from_batches(list(opened.records()))
+            return Table.open(self._read[1])
 
     def n_rows(self, draft: Draft) -> int:
         """How many rows the file has; for its owner."""
-        self.table(draft)
-        return int(self._read[1].num_rows)
+        return sum(batch.num_rows for batch in self.table(draft).records())
 
     def pictures(self, draft: Draft, public: bool = False) -> tuple[int, int, list[Picture]]:
         """How many rows there are, how many without gaps, and each column in a picture."""
@@ -177,7 +224,11 @@ class Desk:
         settings = Settings(read_settings(draft.written, tables.OPTIONS, None))
         if draft.person:
             settings["person"] = draft.person
-        return look_for_people(self.table(draft), settings)
+        n_people, told = look_for_people(self.table(draft), settings)
+        return n_people, {
+            name: said.replace(f"pass --person {name}", "choose it here")
+            for name, said in told.items()
+        }
 
 
 def _picture(seen: SeenColumn, declared: bool) -> Picture:
@@ -188,19 +239,29 @@ def _picture(seen: SeenColumn, declared: bool) -> Picture:
 
     kind, levels, whole = seen.values.type, seen.levels, seen.values
     dated = declared or pa.types.is_temporal(kind)
-    least, largest, bars = "", "", list[float]()
+    least, largest, bars, doubts = "", "", list[tuple[str, float]](), [*seen.doubts]
     if levels is not None:
-        counts = pc.value_counts(whole).to_pylist()
-        often = sorted((each["counts"] for each in counts), reverse=True)[:_BINS]
-        bars = [count / max(often, default=1) for count in often]
+        counts = {each["values"]: each["counts"] for each in pc.value_counts(whole).to_pylist()}
+        often = sorted(counts, key=counts.__getitem__, reverse=True)[:_MOST_BARS]
+        bars = [(level, counts[level] / counts[often[0]]) for level in often]
         told = f"text, {len(levels)} different values"
+        if len(levels) > _MOST_LEVELS:
+            doubts.append(
+                f"{seen.name} has {len(levels)} different values. Names, ids and free text cannot "
+                "be published, not even as levels: leave such a column out."
+            )
     elif len(whole) and not list_width(kind):
         found = np.asarray(numbers(seen.name, whole), dtype=np.float64)
         finite = found[np.isfinite(found)]
         heights = np.histogram(finite, _BINS)[0] if finite.size else np.zeros(1)
-        bars = [float(height) for height in heights / max(heights.max(), 1)]
+        bars = [("", float(height)) for height in heights / max(heights.max(), 1)]
         least, largest = _day(finite, dated) if finite.size else ("", "")
         told = "date" if dated else "number"
+        whole_numbers = finite.size > _MOST_LEVELS and not np.any(np.mod(finite, 1.0))
+        if whole_numbers and not dated and np.unique(finite).size == finite.size:
+            doubts.append(
+                f"Every value of {seen.name} is another whole number: if it is an id, leave it out."
+            )
     else:
         told = str(kind)
     return Picture(
@@ -211,11 +272,21 @@ def _picture(seen: SeenColumn, declared: bool) -> Picture:
         largest,
         bars,
         (levels or [])[:_MOST_LEVELS],
+        len(levels or []),
         dated,
         seen.changed,
-        [*seen.doubts],
+        doubts,
         len(whole),
     )
+
+
+def _require_small(size: int) -> None:
+    """Refuse what would fill the memory, before it is read."""
+    if size > MOST_BYTES:
+        raise ValueError(
+            f"Expected a file of at most {MOST_BYTES >> 30} GiB to look at, got a larger one; "
+            "publish it with `ndis release`, which reads it in parts."
+        )
 
 
 def _day(found: Any, dated: bool) -> tuple[str, str]:

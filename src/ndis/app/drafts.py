@@ -34,7 +34,7 @@ _PLACED = {
     *("classes", "person", "drop_missing", "label_limits", *tables.OPTIONS),
 }
 # Of these, what is asked beside the question and not further down.
-FIRST = ("n_components", "quantiles")
+FIRST = {"summary": "quantiles", "pca": "n_components", "projection": "n_components"}
 
 
 @dataclass
@@ -53,6 +53,8 @@ class Draft:
         How a text file is written.
     columns : list of str
         Those that matter.
+    unused : list of str
+        Of these, those that the question leaves out.
     public : dict of str to object
         What everybody may know of each: a pair, a list of levels, or "private".
     more : dict of str to str
@@ -66,6 +68,7 @@ class Draft:
     name: str = ""
     written: dict[str, Any] = field(default_factory=dict)
     columns: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
     drop_missing: bool = True
     person: str = ""
     public: dict[str, Any] = field(default_factory=dict)
@@ -101,11 +104,10 @@ class Draft:
     def values(self) -> dict[str, Any]:
         """All settings of the release, as a file of settings would hold them."""
         kind, known = self.question, self.question.parameters
-        used = [name for name in self.columns if name != self.person]
         limits: dict[str, Any] = {}
         levels: dict[str, list[str]] = {}
         unknown, values = list[str](), dict[str, Any](self.written)
-        for name in used:
+        for name in self.used:
             said = self.public.get(name)
             if name == self.label and "classes" in known:
                 continue
@@ -120,8 +122,8 @@ class Draft:
             levels = {name: known_levels[1:] for name, known_levels in levels.items()}
             if "classes" in known:
                 said = self.public.get(self.label)
-                listed = [word.strip() for word in self.classes.split(",")]
-                values["classes"] = said if isinstance(said, list) else listed
+                listed = [word.strip() for word in self.classes.split(",") if word.strip()]
+                values |= {"classes": said if isinstance(said, list) else listed or None}
         values |= {"limits": limits} if limits else {}
         values |= {"levels": levels} if levels else {}
         values |= {"private_levels": unknown} if unknown else {}
@@ -131,6 +133,12 @@ class Draft:
         values |= {name: text for name, text in self.more.items() if name in self.options and text}
         values |= {"epsilon": self.epsilon} if not self.risk else {"target": self.target()}
         return values | {"delta": self.delta}
+
+    @property
+    def used(self) -> list[str]:
+        """The columns of the question."""
+        unused = {*self.unused, self.person} - {self.label}
+        return [name for name in self.columns if name not in unused]
 
     def target(self) -> str:
         """The risk that was asked for, so many right guesses of 100, as an advantage."""
@@ -146,8 +154,18 @@ class Draft:
 
     def settings(self) -> Settings:
         """The same, read as the command line reads it."""
-        settings = read_settings(self.values(), self.question.reading, None)
-        settings.need("a release", *self.question.needed(data=True))
+        values, kind = self.values(), self.question
+        for name, what in (("levels", "levels"), ("private_levels", "unknown levels")):
+            if name in values and name not in kind.parameters:
+                raise ValueError(
+                    f"Expected a question that takes columns with {what}, got another; leave out "
+                    f"{' and '.join(values[name])} in the third step, or ask another question."
+                )
+        settings = read_settings(values, kind.reading, None)
+        for either in kind.needed(data=True):
+            names = [name for name in either.split("|") if name in kind.reading]
+            if settings.keys().isdisjoint(names):
+                raise ValueError(f"Expected --{names[0].replace('_', '-')}, got none; fill it in.")
         return tables.name_columns(settings)
 
     def call(self) -> ReleaseCall:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import codecs
 import csv
-import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from ndis.cli.guesses import date_formats, number_format, units_of
 
 _SAMPLE = 2**18
 _DELIMITERS = ",;\t|"
-_DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%d.%m.%y")
 _GAPS = {"", "na", "n/a", "nan", "null", "#n/a"}
-_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+")
-# A letter that touches digits is no unit but a part of a name: P0012.
-_UNIT = re.compile(
-    r"(?:([^\W\d]{1,4}(?=\s)|[€$£])\s?)?[+-]?\d[\d.,]*(?:\s?([^\W\d]{2,4}|(?<=\s)[^\W\d]|[€$£%]))?"
-)
 
 
 def guess(path: str) -> dict[str, Any]:
@@ -40,6 +35,8 @@ def guess(path: str) -> dict[str, Any]:
     """
     import pyarrow as pa
 
+    from ndis.tables.text import TextFormat
+
     with pa.input_stream(path) as stream:  # which unpacks .gz and the like
         raw = stream.read(_SAMPLE)
     encoding = "utf8"
@@ -53,27 +50,28 @@ def guess(path: str) -> dict[str, Any]:
     delimiter = max(_DELIMITERS, key=lambda mark: _fields(lines, mark))
     rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
     names, rest = (rows[0], rows[1:]) if rows else ([], [])
-    columns = [[row[k].strip() for row in rest if k < len(row)] for k in range(len(names))]
-    filled = [[cell for cell in each if cell.lower() not in _GAPS] for each in columns]
-    comma = delimiter != "," and any(_mostly(_COMMA.fullmatch, each) for each in filled)
-    decimal = "," if comma else "."
-    mark = "." if comma else ","
-    grouped = re.compile(rf"[+-]?\d{{1,3}}(\{mark}\d{{3}})+(\{decimal}\d+)?")
-    dates = {name: form for name, each in zip(names, filled, strict=True) if (form := _date(each))}
+    columns = {
+        name: [row[k].strip() for row in rest if k < len(row)] for k, name in enumerate(names)
+    }
+    filled = {
+        name: pa.array([cell for cell in cells if cell.lower() not in _GAPS], pa.string())
+        for name, cells in columns.items()
+    }
+    dates = {name: form for name, cells in filled.items() for form in date_formats(cells)[:1]}
     found: dict[str, Any] = {"header": True}
     if delimiter != ",":
         found["delimiter"] = delimiter
     if encoding != "utf8":
         found["encoding"] = encoding
-    if comma:
-        found["decimal"] = decimal
-    if any(grouped.fullmatch(cell) for each in filled if not _date(each) for cell in each):
-        found["thousands"] = mark
-    if units := sorted({unit for each in filled for unit in _units(each)}):
-        found["units"] = units
-    if dates:
-        found["dates"] = dates
-    return found
+    numbers = [
+        cells
+        for name, cells in filled.items()
+        if name not in dates and len(cells) and units_of(cells) is not None
+    ]
+    how = number_format(numbers, TextFormat(delimiter=delimiter)) or {}
+    plain = TextFormat()
+    found |= {name: said for name, said in how.items() if said and said != getattr(plain, name)}
+    return found | ({"dates": dates} if dates else {})
 
 
 def _fields(lines: Sequence[str], mark: str) -> float:
@@ -81,31 +79,3 @@ def _fields(lines: Sequence[str], mark: str) -> float:
     counts = Counter(len(row) for row in csv.reader(lines[:50], delimiter=mark))
     ((most, often),) = counts.most_common(1) or [(0, 0)]
     return (most - 1) * often / max(len(lines[:50]), 1)
-
-
-def _mostly(fits: Any, cells: Iterable[str]) -> bool:
-    found = [bool(fits(cell)) for cell in cells]
-    return bool(found) and sum(found) >= 0.5 * len(found)
-
-
-def _date(cells: Sequence[str]) -> str | None:
-    """The first format in which all cells are dates; None of ISO dates, which need none."""
-    from datetime import datetime
-
-    if not cells or not re.fullmatch(r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}", cells[0]):
-        return None
-    for form in _DATES:
-        try:
-            for cell in cells:
-                datetime.strptime(cell, form)
-        except ValueError:
-            continue
-        return form
-    return None
-
-
-def _units(cells: Sequence[str]) -> set[str]:
-    """What stands beside most numbers of a column."""
-    found = [match for cell in cells if (match := _UNIT.fullmatch(cell))]
-    beside = [m[1] or m[2] for m in found if bool(m[1]) != bool(m[2])]
-    return set(beside) if 0 < len(cells) == len(found) and len(set(beside)) == 1 else set()

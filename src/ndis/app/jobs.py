@@ -15,7 +15,6 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ndis.app.copies import ReleaseCall
 
@@ -47,11 +46,12 @@ class Job:
     """
 
     def __init__(self, call: ReleaseCall, folder: Path, scratch: Path, key: str) -> None:
-        self.call, self.folder, self.key = call, folder, key
-        rest = call.flags()[1]
-        if rest:
-            text = json.dumps(rest, ensure_ascii=False)
-            (folder / call.config).write_text(text, encoding="utf8")
+        self.call, self.folder, self.key, self.stopped = call, folder, key, False
+        self._fresh = not os.path.lexists(folder / call.out)
+        self._left: tuple[str, str] | None = None
+        if text := call.rest():
+            with open(folder / call.config, "x", encoding="utf8") as config:
+                config.write(text)
         self.said = scratch / f"{key}.err"
         self.told = scratch / f"{key}.out"
         with self.said.open("wb") as said, self.told.open("wb") as told:
@@ -68,13 +68,14 @@ class Job:
     def stop(self) -> None:
         """Interrupt it: before the payment it ends, afterwards it finishes first."""
         if self.process.poll() is None:
+            self.stopped = True
             with suppress(ProcessLookupError):
                 self.process.send_signal(signal.SIGINT)
 
     def outcome(self) -> JobState:
         """How far it is."""
-        lines = self.said.read_text(encoding="utf8", errors="replace").splitlines()
-        steps = [line[1:] for line in lines if line.startswith(_MARK)]
+        lines = self.said.read_text(encoding="utf8", errors="replace").split("\n")
+        steps = [line[1:] for line in lines[:-1] if line.startswith(_MARK)]  # the last may be cut
         words = [line for line in lines if line and not line.startswith(_MARK)]
         if self.process.poll() is None:
             what, share = json.loads(steps[-1]) if steps else ("Starting", None)
@@ -82,21 +83,33 @@ class Job:
         if self.process.returncode == 0:
             document = json.loads(self.told.read_text(encoding="utf8"))
             return JobState("done", file=str(document["file"]))
+        if self._left is None:
+            self._left = self._made()
+            if self._left[0] == "failed":
+                self._forget()
+        state, file = self._left
+        if self.stopped and state != "done":
+            return JobState(state, "You stopped it.")
         last = words[-1].removeprefix("ndis: ") if words else "The release ended without a word."
-        return JobState("paid" if self._paid() else "failed", last)
+        return JobState(state, last, file=file)
 
-    def _paid(self) -> bool:
-        """Whether the ledger has an entry of this job; what has none was not paid."""
+    def _made(self) -> tuple[str, str]:
+        """What a release that did not end well has left: a file, a payment, or nothing."""
         from ndis.ledger import Ledger
 
-        if not self.call.ledger:
-            return False
-        with Ledger(_place(self.folder, self.call.ledger)) as book:
-            return any(entry.note.endswith(f"[{self.key}]") for entry in book.history())
+        if ledger := self.call.ledger:
+            with Ledger(ledger if "://" in ledger else self.folder / ledger) as book:
+                paid = any(entry.note.endswith(f"[{self.key}]") for entry in book.history())
+            if not paid:
+                return "failed", ""
+        if self._fresh and (self.folder / self.call.out).exists():  # whole, as `NewFile` writes it
+            return "done", self.call.out
+        return ("paid" if ledger else "failed"), ""
 
-
-def _place(folder: Path, ledger: str) -> Any:
-    return ledger if "://" in ledger else folder / ledger
+    def _forget(self) -> None:
+        """Remove what was written for a release that was not made."""
+        if self.call.rest():
+            (self.folder / self.call.config).unlink(missing_ok=True)
 
 
 def main() -> None:

@@ -12,9 +12,9 @@ from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -36,7 +36,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-_STATIC = {"app.css": "text/css", "app.js": "text/javascript"}
+_STATIC = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _MOST_FORM = 2**22
 
 
@@ -68,16 +68,19 @@ class Guard:
         headers: dict[str, str] = {}
         for name, value in scope["headers"]:
             known = name.decode("latin-1")
-            if known in ("host", "origin") and known in headers:
+            if known in ("host", "origin", "sec-fetch-site") and known in headers:
                 return "Two hosts or origins."
             headers[known] = value.decode("latin-1")
         host, origin = headers.get("host", ""), headers.get("origin")
-        token = scope["path"].split("/")[1]
+        token = scope["path"].lstrip("/").partition("/")[0]
         if host not in self.hosts:
             return "Wrong host."
         if origin != f"http://{host}" and (origin is not None or scope["method"] != "GET"):
             return "Wrong origin."
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        # The file that opens the browser leads here, too; without the token nothing is answered.
+        led = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
+        led = led and headers.get("sec-fetch-dest") == "document"
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not led:
             return "Wrong site."
         if not secrets.compare_digest(token.encode(), self.token.encode()):
             return "Open the address that `ndis app` printed: it holds a secret."
@@ -89,9 +92,6 @@ class Pages:
 
     def __init__(self, desk: Desk) -> None:
         self.desk, self.base = desk, f"/{desk.token}"
-        self.templates = Environment(
-            loader=PackageLoader("ndis.app"), autoescape=True, undefined=StrictUndefined
-        )
         draft = "/draft/{key}"
         self.routes = [
             Route("/", self.first),
@@ -110,7 +110,7 @@ class Pages:
 
     def html(self, template: str, status: int = 200, **content: Any) -> Response:
         """A page, in which everything is escaped."""
-        text = self.templates.get_template(template).render(
+        text = steps.TEMPLATES.get_template(template).render(
             base=self.base, steps=steps.STEPS, seed=self.desk.seed, **content
         )
         return Response(text, status, media_type="text/html")
@@ -136,6 +136,7 @@ class Pages:
 
     async def first(self, request: Request) -> Response:
         """A new draft."""
+        self.desk.forget_door()
         return self.go(await run_in_threadpool(self.desk.new), "table")
 
     async def static(self, request: Request) -> Response:
@@ -228,7 +229,7 @@ class Pages:
         draft = self.found(request)
         if draft is None or draft.job is None:
             return _nothing()
-        draft.job.stop()
+        await run_in_threadpool(draft.job.stop)
         await run_in_threadpool(draft.job.process.wait)
         return self.go(draft, "answer")
 
@@ -258,8 +259,7 @@ class Pages:
     async def save(self, request: Request) -> Response:
         """A file to keep."""
         draft, what = self.found(request), request.path_params["what"]
-        kinds = ("release", "certificate", "csv", "page", "command", "script")
-        if draft is None or draft.job is None or what not in kinds:
+        if draft is None or draft.job is None or what not in {"release", *steps.SAVED}:
             return _nothing()
         if (await self._state(draft)) != "done":
             return _nothing()
@@ -274,7 +274,7 @@ async def _form(request: Request) -> dict[str, list[str]]:
     async for part in request.stream():
         content += part
         if len(content) > _MOST_FORM:
-            return {}
+            raise HTTPException(413, "Expected a form of at most 4 MiB, got a longer one.")
     return parse_qs(bytes(content).decode("utf8", "replace"), keep_blank_values=True)
 
 
@@ -282,6 +282,12 @@ def _nothing() -> Response:
     return PlainTextResponse("There is no such page; open the app's first page again.", 404)
 
 
+async def _trouble(request: Request, error: Exception) -> Response:
+    """Whatever goes wrong is told to the owner, who alone sees it, and is written nowhere."""
+    return PlainTextResponse(f"This did not work: {steps.sentence(error)}", 500)
+
+
 def make(desk: Desk, port: int) -> ASGIApp:
     """The app, guarded."""
-    return Guard(Starlette(routes=Pages(desk).routes), desk.token, port)
+    app = Starlette(routes=Pages(desk).routes, exception_handlers={Exception: _trouble})
+    return Guard(app, desk.token, port)

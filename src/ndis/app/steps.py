@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ndis.answer import ESTIMATE
 from ndis.app.desk import Desk
@@ -12,7 +16,7 @@ from ndis.app.drafts import FIRST, QUESTIONS, Draft
 from ndis.app.jobs import Job, JobState
 from ndis.cli import answers as told
 from ndis.cli import ledger as ledgers
-from ndis.cli.console import open_ledger
+from ndis.cli.console import in_words, open_ledger
 from ndis.cli.settings import SWITCH, Settings
 
 STEPS = {
@@ -23,6 +27,12 @@ STEPS = {
     "publish": "Publish",
 }
 Form = Mapping[str, list[str]]
+# Everything that stands in a page is escaped.
+TEMPLATES = Environment(
+    loader=PackageLoader("ndis.app"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+)
+# Rows of an answer that a page shows.
+_MOST_ROWS = 200
 
 
 def _one(form: Form, name: str) -> str:
@@ -44,7 +54,8 @@ def show_table(desk: Desk, draft: Draft) -> dict[str, Any]:
         "columns": columns,
         "ids": ids,
         "n_people": n_people,
-        "chosen": draft.columns or [each.name for each in columns if each.name not in ids],
+        "chosen": draft.columns
+        or [each.name for each in columns if not each.doubts and each.name not in ids],
         "text": "header" in draft.written,
     }
 
@@ -75,7 +86,8 @@ def save_table(desk: Desk, draft: Draft, form: Form) -> str:
             draft.written = old
             raise
     names = desk.table(draft).columns
-    draft.columns = [names[int(k)] for k in form.get("column", []) if int(k) < len(names)]
+    ticked = form.get("column", [])
+    draft.columns = [name for k, name in enumerate(names) if str(k) in ticked]
     draft.person = _one(form, "person") if _one(form, "person") in names else ""
     draft.drop_missing = "drop_missing" in form
     if "again" in form:
@@ -101,7 +113,8 @@ def save_public(desk: Desk, draft: Draft, form: Form) -> str:
     said: dict[str, Any] = {}
     for k, name in enumerate(names):
         low, high = _one(form, f"low-{k}"), _one(form, f"high-{k}")
-        lines = [line.strip() for line in _one(form, f"levels-{k}").splitlines() if line.strip()]
+        typed = form.get(f"levels-{k}", [""])[0].splitlines()  # a blank may be part of a level
+        lines = [line for line in typed if line.strip()]
         if f"unknown-{k}" in form:
             said[name] = "private levels" if f"levels-{k}" in form else "private"
         elif low and high:
@@ -126,17 +139,18 @@ def save_public(desk: Desk, draft: Draft, form: Form) -> str:
 
 def show_question(desk: Desk, draft: Draft) -> dict[str, Any]:
     """The questions, and what each of them wants to know."""
-    used = [name for name in draft.columns if name != draft.person]
-    levels = [name for name in used if _has_levels(draft, name)]
+    columns = [name for name in draft.columns if name != draft.person]
+    first = FIRST.get(draft.kind)
     options = [(name, option, option.read is SWITCH.read) for name, option in draft.options.items()]
     return {
         "questions": QUESTIONS,
-        "used": used,
-        "levels": levels,
-        "first": [each for each in options if each[0] in FIRST],
-        "more": [each for each in options if each[0] not in FIRST],
+        "used": draft.used,
+        "usable": columns,
+        "levels": [name for name in columns if _has_levels(draft, name)],
+        "first": [each for each in options if each[0] == first],
+        "more": [each for each in options if each[0] != first],
         "labelled": draft.question.label,
-        "needs": draft.question.needed(data=True),
+        "classified": "classes" in draft.question.parameters,
     }
 
 
@@ -155,16 +169,17 @@ def save_question(desk: Desk, draft: Draft, form: Form) -> str:
         draft.out = ""
     if "again" in form or changed:
         return "question"
-    used = [name for name in draft.columns if name != draft.person]
+    usable = [name for name in draft.columns if name != draft.person]
     label = _one(form, "label")
-    draft.label = label if label in used and draft.question.label else ""
-    draft.by = [name for name in form.get("by", []) if name in used]
+    draft.label = label if label in usable and draft.question.label else ""
+    draft.unused = [name for name in usable if name not in form.get("use", [])]
+    draft.by = [name for name in form.get("by", []) if name in usable]
+    draft.unused = [name for name in draft.unused if name not in draft.by]
     draft.classes = _one(form, "classes")
     more = {name: _one(form, f"more-{name}") for name in draft.options}
     switches = {"yes": True, "no": False}
     draft.more = {n: switches.get(v, v) for n, v in more.items() if v}  # type: ignore[misc]
-    draft.settings()  # which refuses what does not fit together
-    draft.question.plan(draft.settings())
+    draft.question.plan(draft.settings())  # which refuses what does not fit together
     return "privacy"
 
 
@@ -189,23 +204,28 @@ def save_privacy(desk: Desk, draft: Draft, form: Form) -> str:
     elif choice == "new":
         path = desk.inside(name)
         promise = draft.question.plan(draft.settings()).guarantee
-        budget = float(_one(form, "budget")), float(_one(form, "budget_delta"))
-        accept = [] if desk.seed is None else ["seeded"]
         ledgers.init(
             str(path),
-            epsilon=budget[0],
-            delta=budget[1],
+            epsilon=_number(form, "budget"),
+            delta=_number(form, "budget_delta"),
             relation=str(promise.relation),
-            accept=accept,
+            accept=[] if desk.seed is None else ["seeded"],
         )
         draft.ledger = str(path.relative_to(desk.folder))
-        return "privacy"
-    elif choice == "open" and name != desk.ledger:
-        path = desk.inside(name)
-        with open_ledger(str(path)):
-            draft.ledger = str(path.relative_to(desk.folder))
+    elif choice == "open":
+        known = name == desk.ledger
+        with open_ledger(desk.ledger_place(name) if known else str(desk.inside(name))):
+            draft.ledger = name if known else str(desk.inside(name).relative_to(desk.folder))
     forecast(desk, draft)
     return "privacy" if "again" in form else "publish"
+
+
+def _number(form: Form, name: str) -> float:
+    try:
+        return float(_one(form, name))
+    except ValueError:
+        said = f"Expected a number for the new budget, got {_one(form, name)!r}; correct it."
+        raise ValueError(said) from None
 
 
 def take_privacy(draft: Draft, form: Form) -> None:
@@ -243,8 +263,9 @@ def _budget(desk: Desk, draft: Draft, promise: Any) -> dict[str, Any] | None:
     from dataclasses import replace
 
     honest = replace(promise, private=desk.seed is None)
-    with open_ledger(_place(desk, draft)) as book:
-        before, releases = book.remaining().epsilon, book.counts()[0]
+    with open_ledger(desk.ledger_place(draft.ledger)) as book:
+        left, releases = book.remaining(), book.counts()[0]
+        before = left.epsilon
         try:
             after, refused = book.preview(honest).epsilon, ""
         except ValueError as error:
@@ -256,6 +277,7 @@ def _budget(desk: Desk, draft: Draft, promise: Any) -> dict[str, Any] | None:
             "epsilon": book.epsilon,
             "delta": book.delta,
             "before": before,
+            "reason": left.reason,
             "after": after,
             "spent_share": 100.0 * (1.0 - before / whole),
             "cost_share": 100.0 * (before - after) / whole,
@@ -264,21 +286,18 @@ def _budget(desk: Desk, draft: Draft, promise: Any) -> dict[str, Any] | None:
         }
 
 
-def _place(desk: Desk, draft: Draft) -> str:
-    return draft.ledger if "://" in draft.ledger else str(desk.folder / draft.ledger)
-
-
 # -- 5: publish ---------------------------------------------------------------------------------
 
 
 def show_publish(desk: Desk, draft: Draft) -> dict[str, Any]:
     """What exactly will be published, and what it costs."""
     draft.out = draft.out or desk.free_name(draft)
-    plan = draft.question.plan(draft.settings())
+    plan, known = draft.question.plan(draft.settings()), draft.question.parameters
     call = draft.call()
     return {
         "shapes": {name: " x ".join(map(str, shape)) for name, shape in plan.shapes.items()},
-        "values": [(name, _told(value)) for name, value in draft.values().items()],
+        "n_numbers": sum(math.prod(shape) for shape in plan.shapes.values()),
+        "values": [(n, _told(value)) for n, value in draft.values().items() if n in known],
         "sentences": plan.guarantee.sentences(),
         "budget": _budget(desk, draft, plan.guarantee),
         "command": call.command(),
@@ -287,6 +306,8 @@ def show_publish(desk: Desk, draft: Draft) -> dict[str, Any]:
 
 
 def _told(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, Mapping):
         return "; ".join(f"{name}: {_told(content)}" for name, content in value.items())
     if isinstance(value, tuple):
@@ -311,6 +332,9 @@ def start(desk: Desk, draft: Draft, form: Form) -> None:
                 "Expected what this page shows, but another tab has changed the draft; look at it "
                 "again before you publish."
             )
+        if not desk.is_free(draft.out, draft):
+            draft.out = ""
+            raise ValueError("Expected a new name for the release, but it was taken; look again.")
         draft.job = Job(draft.call(), desk.folder, desk.scratch, draft.key)
 
 
@@ -318,7 +342,7 @@ def save_publish(desk: Desk, draft: Draft, form: Form) -> str:
     """Take the name of the file and the note for the ledger."""
     name = _one(form, "out")
     path = desk.inside(name)
-    if path.parent != desk.folder or path.suffix != ".npz" or path.exists():
+    if path.parent != desk.folder or path.suffix != ".npz" or not desk.is_free(path.name, draft):
         raise ValueError(f"Expected a new name that ends in .npz, got {name!r}; choose another.")
     draft.out, draft.note = path.name, " ".join(_one(form, "note").split())
     return "publish"
@@ -335,7 +359,7 @@ def answer(desk: Desk, draft: Draft) -> dict[str, Any]:
     release = _released(desk, found)
     with_ledger = {}
     if draft.ledger:
-        with_ledger = {"ledger": open_ledger(_place(desk, draft))}
+        with_ledger = {"ledger": open_ledger(desk.ledger_place(draft.ledger))}
     verdict = certificates.verify(release, **with_ledger)
     left = None
     for book in with_ledger.values():
@@ -344,9 +368,7 @@ def answer(desk: Desk, draft: Draft) -> dict[str, Any]:
     call = draft.call()
     return {
         "outcome": found,
-        "answers": [_drawn(each) for each in told.answers_of(release, told.estimates_of(release))],
-        "sentences": release.guarantee.sentences(),
-        "digest": release.digest,
+        **published(release),
         "verdict": verdict.outcome,
         "checks": [(each.what, each.outcome, each.why) for each in verdict.checks],
         "left": left,
@@ -372,85 +394,125 @@ def _released(desk: Desk, found: JobState) -> Any:
 
 def _drawn(each: Any) -> dict[str, Any]:
     """An answer with bars from lower to upper ends, in hundredths of the picture's width."""
-    rows = []
-    bars = [row for _, row in each.rows if len(row) >= 4 and all(map(math.isfinite, row[:4]))]
-    has = bool(bars) and tuple(each.headings[:2]) == ESTIMATE
-    low = min((row[2] for row in bars), default=0.0)
-    high = max((row[3] for row in bars), default=1.0)
+    has = tuple(each.headings[:2]) == ESTIMATE
+    ends = [_ends(each.headings, row) if has else None for _, row in each.rows]
+    known = [found for found in ends if found is not None]
+    low, high = min((e[0] for e in known), default=0.0), max((e[2] for e in known), default=0.0)
     low, high = min(low, 0.0) if low < high / 4 else low, max(high, 0.0)
     width = (high - low) or 1.0
-    for name, row in each.rows:
-        fits = has and len(row) >= 4 and all(map(math.isfinite, row[:4]))
-        ends = [100.0 * (row[k] - low) / width for k in (2, 0, 3)] if fits else None
-        cells = ["unknown" if math.isnan(value) else f"{value:.5g}" for value in row]
-        rows.append((name, cells, ends))
+    rows = [
+        (
+            name,
+            [told.as_cell(*cell) for cell in zip(row, each.headings, strict=False)],
+            None if found is None else [100.0 * (end - low) / width for end in found],
+        )
+        for (name, row), found in zip(each.rows, ends, strict=True)
+    ]
     return {
         "title": each.title,
         "headings": each.headings,
-        "rows": rows[:200],
-        "bars": has,
+        "rows": rows[:_MOST_ROWS],
+        "bars": bool(known),
+        "scale": (f"{low:.4g}", f"{high:.4g}"),
+        "curve": _curve(rows),
         "note": each.note,
-        "hidden": max(len(rows) - 200, 0),
+        "hidden": max(len(rows) - _MOST_ROWS, 0),
+    }
+
+
+def _ends(headings: Sequence[str], row: Sequence[float]) -> tuple[float, float, float] | None:
+    """The lower end, the estimate and the upper end; without an interval, two standard errors."""
+    if headings[2:4] and headings[2].endswith("interval from"):
+        found = (row[2], row[0], row[3]) if len(row) >= 4 else ()
+    else:
+        found = (row[0] - 2 * row[1], row[0], row[0] + 2 * row[1]) if len(row) >= 2 else ()
+    return found if found and all(map(math.isfinite, found)) else None
+
+
+def _curve(rows: Sequence[tuple[str, Any, Any]]) -> dict[str, Any] | None:
+    """A line with a band through rows that are named by numbers."""
+    try:
+        places = [float(name) for name, _, ends in rows if ends is not None]
+    except ValueError:
+        return None
+    if len(places) < 3 or len(places) < len(rows) or places != sorted(set(places)):
+        return None
+    across = [100.0 * (x - places[0]) / (places[-1] - places[0]) for x in places]
+    low, line, high = (
+        [f"{x:.2f},{50.0 - ends[k] / 2:.2f}" for x, (_, _, ends) in zip(across, rows, strict=True)]
+        for k in range(3)
+    )
+    return {
+        "line": " ".join(line),
+        "band": " ".join(low + high[::-1]),
+        "ends": (rows[0][0], rows[-1][0]),
     }
 
 
 def save(desk: Desk, draft: Draft, what: str) -> tuple[bytes, str, str]:
     """A file to keep: its content, type and name; all of it follows from the release alone."""
-    import json
-
     assert draft.job is not None
     found = draft.job.outcome()
-    release, stem = _released(desk, found), found.file.removesuffix(".npz")
     if what == "release":
         return (desk.folder / found.file).read_bytes(), "application/octet-stream", found.file
-    texts: dict[str, tuple[Callable[[], str], str, str]] = {
-        "certificate": (
-            lambda: json.dumps(release.certificate(), indent=2),
-            "application/json",
-            ".certificate.json",
-        ),
-        "csv": (lambda: _forms(release, "as_csv"), "text/csv", ".csv"),
-        "page": (lambda: _page(release, stem), "text/html", ".html"),
-        "command": (lambda: shown_call(draft).command(), "text/plain", ".sh"),
-        "script": (lambda: shown_call(draft).script(), "text/x-python", ".py"),
-    }
-    text, kind, ending = texts[what]
-    return text().encode(), kind, stem + ending
+    make, kind, ending = SAVED[what]
+    text = make(_released(desk, found), draft)
+    return text.encode(), kind, found.file.removesuffix(".npz") + ending
 
 
-def _forms(release: Any, form: str) -> str:
-    """What `ndis show` prints in a form."""
+def _csv(release: Any) -> str:
+    """What `ndis show --csv` prints."""
     import contextlib
     import io
 
     answers = told.answers_of(release, told.estimates_of(release))
-    parts = (told.describe(release), *told.shown(answers), str(release.guarantee))
-    reply = told.Answers({}, *parts, answers=answers)
     with contextlib.redirect_stdout(io.StringIO()) as text:
-        reply.tell(False, **{form: True})
+        told.Answers.of(*answers).tell(False, as_csv=True)
     return text.getvalue()
 
 
-def _page(release: Any, title: str) -> str:
+def published(release: Any) -> dict[str, Any]:
+    """What a page says about a release, from the release alone."""
+    found = told.answers_of(release, told.estimates_of(release))
+    return {
+        "answers": [_drawn(each) for each in found],
+        "sentences": release.guarantee.sentences(),
+        "digest": release.digest,
+    }
+
+
+SAVED: dict[str, tuple[Callable[[Any, Draft], str], str, str]] = {
+    "certificate": (
+        lambda release, draft: json.dumps(release.certificate(), indent=2),
+        "application/json",
+        ".certificate.json",
+    ),
+    "csv": (lambda release, draft: _csv(release), "text/csv", ".csv"),
+    "page": (lambda release, draft: page(release, draft.out), "text/html", ".html"),
+    "command": (lambda release, draft: shown_call(draft).command(), "text/plain", ".sh"),
+    "script": (lambda release, draft: shown_call(draft).script(), "text/x-python", ".py"),
+    "notebook": (
+        lambda release, draft: shown_call(draft).notebook(),
+        "application/x-ipynb+json",
+        ".ipynb",
+    ),
+}
+
+
+def page(release: Any, name: str) -> str:
     """The answers as a page to share, from the release alone."""
-    from html import escape
     from importlib import resources
 
-    style = resources.files("ndis.report").joinpath("page.css").read_text()
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{style}</style></head>"
-        f"<body><h1>{escape(title)}</h1>{_forms(release, 'as_html')}"
-        f"<p>SHA-256 {escape(release.digest)}</p></body></html>\n"
-    )
+    style = resources.files("ndis.app").joinpath("static", "app.css").read_text(encoding="utf8")
+    title = name.removesuffix(".npz")
+    shared = TEMPLATES.get_template("shared.html")
+    return shared.render(title=title, style=style, **published(release))
 
 
 def sentence(error: Exception) -> str:
-    """What an error says, as the command line says it."""
-    from ndis.cli.console import _told as words
-
-    return words(error)
+    """What an error says; options have the names that they have on the pages."""
+    text = re.sub(r"; see [^;]* --help\.$", "; fill it in.", in_words(error))
+    return re.sub(r"(?<![\w-])--([a-z][a-z-]+)", lambda m: f"“{m[1].replace('-', ' ')}”", text)
 
 
 SHOW: dict[str, Callable[[Desk, Draft], dict[str, Any]]] = {

@@ -36,7 +36,7 @@ def shown(answers: Sequence[Answer]) -> Iterator[str | Shown]:
             yield f"{title}: {len(rows)} x {len(headings)} numbers, see --csv or --json"
         else:
             numbers = [
-                [name, *(_number(*each) for each in zip(row, headings, strict=False))]
+                [name, *(as_cell(*each) for each in zip(row, headings, strict=False))]
                 for name, row in rows
             ]
             yield Shown(title, ["", *headings], numbers)
@@ -45,7 +45,8 @@ def shown(answers: Sequence[Answer]) -> Iterator[str | Shown]:
             yield from [f"No information at this budget: {hidden}."] if hidden else []
 
 
-def _number(value: float, heading: str) -> str:
+def as_cell(value: float, heading: str) -> str:
+    """A number as people read it below a heading."""
     if heading == P_VALUE and value < _TINY:
         return f"<{_TINY:g}"
     return "unknown" if math.isnan(value) else f"{value:{'.3g' if heading == P_VALUE else '.5g'}}"

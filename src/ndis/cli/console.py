@@ -83,14 +83,14 @@ def complain(error: Exception) -> ExitCode:
     if isinstance(error, ClickException):
         return _say(sentence(error), ExitCode.WRONG_CALL)
     if isinstance(error, BudgetExceeded):
-        return _say(_told(error), ExitCode.NO_BUDGET)
+        return _say(in_words(error), ExitCode.NO_BUDGET)
     if isinstance(error, _FORESEEN):
-        return _say(_told(error), ExitCode.WRONG_CALL)
+        return _say(in_words(error), ExitCode.WRONG_CALL)
     hint = f"({type(error).__name__}; run again with --debug for its origin)"
-    return _say(f"{_told(error)} {hint}", ExitCode.FAULT)
+    return _say(f"{in_words(error)} {hint}", ExitCode.FAULT)
 
 
-def _told(error: Exception) -> str:
+def in_words(error: Exception) -> str:
     """What an error says, in one line; Python's own are turned into sentences."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.strerror}: {error.filename}; check the path."
@@ -245,7 +245,7 @@ def after_payment(paid: str) -> Iterator[None]:
 def warn_paid(error: Exception, paid: str) -> None:
     """Tell a fault that came after the payment, where anybody can still hear it."""
     with suppress(OSError):
-        say(f"{paid}; after that: {_told(error)}")
+        say(f"{paid}; after that: {in_words(error)}")
 
 
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:

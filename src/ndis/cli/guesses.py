@@ -17,9 +17,12 @@ _DATES = (
 )
 # Decimal and thousands marks, in the order in which they are tried.
 _MARKS = (".", ""), (",", ""), (".", ","), (",", "."), (".", "'"), (",", " "), (".", " ")
-# More signs beside numbers than this are words.
+# More signs beside numbers than this are words; so is what is longer, or what a name begins with.
 _MOST_UNITS = 4
-_BESIDE = re.compile(r"^([^\d.,+-]*)[+-]?[\d.,].*?([^\d.,]*)$", re.DOTALL)
+_BESIDE = re.compile(
+    r"^([^\W\d_]{1,3}\s+|[^\w.,+-]*)[+-]?[\d.,].*?(\s*[^\w.,]+|\s*[^\W\d_][^\s\d.,]+|\s+[^\W\d_]|)$",
+    re.DOTALL,
+)
 
 
 def date_formats(values: Any) -> list[str]:
@@ -81,7 +84,13 @@ def number_format(columns: Iterable[Any], written: TextFormat) -> dict[str, Any]
     columns = list(columns)
     units = sorted({unit for each in columns for unit in units_of(each) or ()} | {*written.units})
     declared = (written.decimal, written.thousands)
-    for decimal, thousands in _MARKS if declared == (".", "") else (declared,):
+    # 1,234 is a thousand in a file with commas between values; elsewhere it may be 1.234.
+    marks = (
+        _MARKS
+        if written.delimiter not in (None, ",")
+        else (_MARKS[0], _MARKS[2], _MARKS[1], *_MARKS[3:])
+    )
+    for decimal, thousands in marks if declared == (".", "") else (declared,):
         try:
             tried = TextFormat(decimal=decimal, thousands=thousands, units=units)
             for each in columns:

@@ -160,6 +160,10 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
             label_limits=ends,
         )
         plan = model.plan(d).with_noise(n / n_all)
+        # Imagined people have one row each; the plan has the noise for more.
+        model = model.set_params(
+            person=None, rows_per_person=1, sample_weight=None, max_weight=None
+        )
         rng, lost = np.random.default_rng(0), []
         for mean, spread in itertools.product(_MEANS, _SPREADS):
             X, eta = imagined(d, 1, n, 0.5, spread, 0.0, 1.0, rng)

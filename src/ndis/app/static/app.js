@@ -5,6 +5,7 @@ const find = (id) => document.getElementById(id);
 const drop = find("drop");
 if (drop) {
   const send = async (file) => {
+    if (!file) return;
     find("dropped").textContent = `Reading ${file.name} …`;
     const headers = { "X-Name": encodeURIComponent(file.name) };
     const answer = await (await fetch(drop.dataset.to, { method: "POST", body: file, headers })).json();
@@ -35,7 +36,6 @@ if (question)
 // The forecast moves along.
 const privacy = find("privacy");
 if (privacy) {
-  const slide = find("slide"), epsilon = find("epsilon");
   let waiting = 0, asked = 0;
   const renew = async () => {
     const own = ++asked;
@@ -44,18 +44,20 @@ if (privacy) {
     if (own !== asked) return;
     const page = new DOMParser().parseFromString(text, "text/html");
     find("forecast").replaceChildren(...page.body.childNodes);
+    find("heard").textContent = find("forecast").querySelector("p").textContent;
   };
-  const place = () => { slide.value = Math.log10(epsilon.value) || 0; };
-  slide.addEventListener("input", () => {
-    epsilon.value = Number(10 ** slide.value).toPrecision(2) / 1;
-    privacy.querySelector("[name=measure][value=epsilon]").checked = true;
-  });
-  epsilon.addEventListener("input", place);
-  privacy.querySelector("[name=risk]").addEventListener("input", () => {
-    privacy.querySelector("[name=measure][value=risk]").checked = true;
-  });
+  // A slider and a box say the same thing, and whichever moves is meant.
+  const pair = (slide, box, measure, toBox, toSlide) => {
+    const choose = () => { privacy.querySelector(`[name=measure][value=${measure}]`).checked = true; };
+    const place = () => { slide.value = toSlide(box.value); };
+    slide.addEventListener("input", () => { box.value = toBox(slide.value); choose(); });
+    box.addEventListener("input", () => { place(); choose(); });
+    place();
+  };
+  pair(find("slide"), find("epsilon"), "epsilon",
+    (value) => Number(10 ** value).toPrecision(2) / 1, (value) => Math.log10(value) || 0);
+  pair(find("slide-risk"), find("risk"), "risk", (value) => value, (value) => value);
   privacy.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(renew, 150); });
-  place();
 }
 
 // How far a release is.
