@@ -69,18 +69,17 @@ class Client:
         return self.headers["location"].rpartition("/")[2]
 
     def prepare(self, draft: str, kind: str = "summary", **question: object) -> None:
-        """All steps to the button, with a ledger."""
+        """All steps to the button, with a ledger; the question uses the columns in `use`."""
         self.step(draft, "table", column=["1", "2", "3"], person="Patient", drop_missing="1")
         public = {"levels-1": "Süd\nNord\nWest", "low-2": 18, "high-2": 90}
         self.step(draft, "public", **public, **{"low-3": 0, "high-3": 3000})
-        self.step(draft, "question", kind=kind)
-        self.step(draft, "question", kind=kind, **question)
+        self.step(draft, "question", kind=kind, again="1")
+        used = {"use": ["Station", "Alter", "Kosten"]}
+        self.step(draft, "question", kind=kind, **(used | question))
         ledger = {"ledger": "budget.ndis", "budget": "50", "budget_delta": "1e-5"}
         new = {"measure": "epsilon", "epsilon": "1", "delta": "1e-6"}
-        known = "open" if (self.folder / "budget.ndis").exists() else "new"
-        self.step(draft, "privacy", ledger_choice=known, **new, **ledger)
-        if known == "new":
-            self.step(draft, "privacy", ledger_choice="open", **new, **ledger)
+        choice = "open" if (self.folder / "budget.ndis").exists() else "new"
+        self.step(draft, "privacy", ledger_choice=choice, **new, **ledger)
 
     def mark(self, draft: str) -> str:
         """What the page with the button shows, in short."""
@@ -105,12 +104,12 @@ class Client:
 @contextmanager
 def served(folder: Path, *words: str) -> Iterator[Client]:
     """The app in a process of its own, ended as by Ctrl-C."""
-    call = [sys.executable, "-m", "ndis.app.command", "--no-browser", "--folder", str(folder)]
-    process = subprocess.Popen([*call, *words], stdout=subprocess.PIPE, text=True)
+    call = [sys.executable, "-m", "ndis.app.command", "--no-browser", *words]
+    process = subprocess.Popen(call, stdout=subprocess.PIPE, text=True, cwd=folder)
     assert process.stdout is not None
-    client = Client(process.stdout.readline().split()[1], process)
-    client.folder = folder
     try:
+        client = Client(process.stdout.readline().split()[1], process)
+        client.folder = folder
         yield client
     finally:
         process.send_signal(signal.SIGINT)

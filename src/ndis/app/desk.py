@@ -243,7 +243,11 @@ def _picture(seen: SeenColumn, declared: bool) -> Picture:
     if levels is not None:
         counts = {each["values"]: each["counts"] for each in pc.value_counts(whole).to_pylist()}
         often = sorted(counts, key=counts.__getitem__, reverse=True)[:_MOST_BARS]
-        bars = [(level, counts[level] / counts[often[0]]) for level in often]
+        bars = [
+            (level, counts[level] / counts[often[0]])
+            for level in often
+            if len(counts) <= _MOST_LEVELS
+        ]
         told = f"text, {len(levels)} different values"
         if len(levels) > _MOST_LEVELS:
             doubts.append(

@@ -175,6 +175,8 @@ def save_question(desk: Desk, draft: Draft, form: Form) -> str:
     draft.unused = [name for name in usable if name not in form.get("use", [])]
     draft.by = [name for name in form.get("by", []) if name in usable]
     draft.unused = [name for name in draft.unused if name not in draft.by]
+    if not draft.used:
+        raise ValueError("Expected a column that the question uses, got none; tick some.")
     draft.classes = _one(form, "classes")
     more = {name: _one(form, f"more-{name}") for name in draft.options}
     switches = {"yes": True, "no": False}
