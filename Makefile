@@ -4,10 +4,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Python compiles what is imported when it is first imported: a fraction of what is installed.
+export PIP_NO_COMPILE := 1
 INSTALL_SELF = $(PIP) install --no-deps --no-build-isolation --editable . --editable papers
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types docs doctest slow bench evidence bench-regression release-check test-oldest smoke-oldest lock clean
+.PHONY: help run test check lint types docs doctest slow bench evidence bench-regression release-check test-oldest oldest smoke-oldest lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -111,6 +113,8 @@ test-oldest: .venv-oldest/.stamp  ## the tests with the oldest supported depende
 SMOKE := tests/interop tests/tables tests/test_plots.py \
     $(addprefix tests/cli/test_, $(addsuffix .py, program console curve files kinds planning release settings show tables verify)) \
     $(addprefix tests/ledger/test_, $(addsuffix .py, book chain composition modes storage))
+
+oldest: .venv-oldest/.stamp  ## an environment with those
 
 smoke-oldest: .venv-oldest/.stamp  ## the part of it that CI runs
 	.venv-oldest/bin/pytest -n 2 -m "not slow and not evidence and not spark" $(SMOKE)

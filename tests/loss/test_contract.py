@@ -341,13 +341,10 @@ def test_the_mixture_is_that_of_its_gaussian_pairs(backwards: bool) -> None:
         low, high = chi2.ppf(1e-14, r - d + 1), chi2.isf(1e-14, r - d + 1)
         g = 0.5 * (high - low) * (nodes + 1) + low
         density = 0.5 * (high - low) * weights * chi2.pdf(g, r - d + 1)
+        each = removal_loss(s, np.full(g.shape, p), d, g)
+        each = each.reversed() if backwards else each
         for epsilon in (0.0, 0.4, 0.9):
-            each = [
-                removal_loss(s, p, d, float(value)) if not backwards else
-                removal_loss(s, p, d, float(value)).reversed()
-                for value in g
-            ]  # fmt: skip
-            truth = float(density @ [float(one.delta(epsilon)) for one in each])
+            truth = float(density @ each.delta(epsilon))
             ours = math.exp(float(loss._log_deltas(pair, np.array([epsilon]))[0]))
             assert ours == pytest.approx(truth, rel=1e-6)
 
