@@ -286,7 +286,7 @@ def test_the_worst_member_of_least_squares_lies_on_the_edge(backwards: bool) -> 
 
 @pytest.mark.slow
 def test_many_epsilons_and_levels_at_once_agree_with_one_by_one() -> None:
-    deltas = np.geomspace(1e-14, 0.3, 60)
+    deltas = np.geomspace(1e-14, 0.3, 13)
     for loss in (SHIFT, SKETCH, MIXED, Profile.both(SKETCH)):
         each = np.array([float(loss.epsilon(delta)) for delta in deltas])
         np.testing.assert_allclose(loss.epsilon(deltas), each, rtol=1e-9)

@@ -63,13 +63,14 @@ def test_without_leverage_in_the_features_it_is_a_projection_with_d_components()
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [LeastSquaresLoss, SketchAndSolveLoss])
 @pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize("n_losses", [2, pytest.param(8, marks=pytest.mark.evidence)])
+@pytest.mark.parametrize(
+    ("n_losses", "n"), [(2, 12), pytest.param(8, 40, marks=pytest.mark.evidence)]
+)
 def test_cells_are_bounded_from_above(
-    kind: type[TriangleLoss], backwards: bool, n_losses: int
+    kind: type[TriangleLoss], backwards: bool, n_losses: int, n: int
 ) -> None:
     rng = np.random.default_rng(0)
     for _ in range(n_losses):
-        n = 40
         s = rng.choice([1e-3, 0.01, 0.1, 0.5, 0.9])
         d = int(rng.choice([1, 2, 5]))
         r = int(rng.choice([5, 50, 1000]))
@@ -189,9 +190,16 @@ def test_fewer_components_than_features_is_one_sentence() -> None:
 # -- a bound on the leverage among the features ----------------------------------------------------
 
 
+# Each size and each share once; `make evidence` runs the others.
+REGIONS = [
+    pytest.param(*size, share, marks=[pytest.mark.evidence] * (place != other))
+    for place, size in enumerate([(1, 30), (3, 200), (8, 12)])
+    for other, share in enumerate([0.05, 0.5, 0.8])
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("d", "r"), [(1, 30), (3, 200), (8, 12)])
-@pytest.mark.parametrize("share", [0.05, 0.5, 0.8])
+@pytest.mark.parametrize(("d", "r", "share"), REGIONS)
 def test_no_pair_of_the_region_exceeds_the_certified_border(d, r, share):
     """Rows with p <= t and q <= s, in both directions."""
     s = 0.05
