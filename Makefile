@@ -101,20 +101,25 @@ release-check: $(STAMPS)/dev  ## what a release uploads: built twice, installed 
 	cd / && $(WHEEL)/ndis claims --paper multi-party --check && $(WHEEL)/ndis reproduce
 	rm -rf .venv-wheel
 
+# What users can ask for, and what tests need. Spark, a third of it all, is added for all tests.
+OLDEST := plots,sign,postgresql,dask,arrays,xlsx,remote,formula,app,interop,data,flights,tests
+OLDEST_PIP := .venv-oldest/bin/python -m pip --disable-pip-version-check --quiet install -c constraints/oldest.txt
+
 .venv-oldest/.stamp: constraints/oldest.txt pyproject.toml papers/pyproject.toml
 	$(PYTHON) -m venv --clear .venv-oldest
-	.venv-oldest/bin/python -m pip --disable-pip-version-check --quiet install -c constraints/oldest.txt -e '.[dev]' -e papers
+	$(OLDEST_PIP) -e '.[$(OLDEST)]' -e papers
 	touch $@
 
-test-oldest: .venv-oldest/.stamp  ## the tests with the oldest supported dependencies (the lock has the newest)
+oldest: .venv-oldest/.stamp  ## an environment with the oldest supported dependencies (the lock has the newest)
+
+test-oldest: .venv-oldest/.stamp  ## the tests with those
+	$(OLDEST_PIP) -e '.[$(OLDEST),spark,docs]'
 	.venv-oldest/bin/pytest -n 2 --dist loadgroup -m "not slow and not evidence"
 
 # What touches other packages most: command line, tables, plots, dp-accounting and OpenDP, the ledger's database.
 SMOKE := tests/interop tests/tables tests/test_plots.py \
     $(addprefix tests/cli/test_, $(addsuffix .py, program console curve files kinds planning release settings show tables verify)) \
     $(addprefix tests/ledger/test_, $(addsuffix .py, book chain composition modes storage))
-
-oldest: .venv-oldest/.stamp  ## an environment with those
 
 smoke-oldest: .venv-oldest/.stamp  ## the part of it that CI runs
 	.venv-oldest/bin/pytest -n 2 -m "not slow and not evidence and not spark" $(SMOKE)

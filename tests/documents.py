@@ -4,18 +4,20 @@ Three kinds of fenced block are run, in order, one namespace and one directory a
 
 * ``python`` with ``>>>``: a doctest, the output is compared;
 * ``python`` without: executed, it must not raise;
-* ``console`` with ``$ ndis ...``: the command is run and its output compared.
+* ``console`` with ``$ ndis ...``: the command is run and its output compared, in this process
+  (tests/cli/test_program.py starts some of its own).
 """
 
 import doctest
-import os
+import io
 import re
 import shlex
-import subprocess
-import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+
+from ndis.cli import main
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -37,13 +39,10 @@ def run_console(text: str, page: str, line: int) -> None:
         words = shlex.split(command)
         if words[0] != "ndis":
             continue
-        done = subprocess.run(
-            [sys.executable, "-m", *words],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
-        )
-        printed = done.stdout + done.stderr
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit):
+            main(words[1:])
+        printed = out.getvalue() + err.getvalue()
         check = doctest.OutputChecker()
         assert check.check_output(expected, printed, OPTIONS), (
             f"{page}:{line}: $ {command}\nexpected\n{expected}\ngot\n{printed}"
@@ -53,6 +52,8 @@ def run_console(text: str, page: str, line: int) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("NO_COLOR", "1")
     name, text = str(page.relative_to(ROOT)), page.read_text()
     names: dict = {"__name__": "__main__"}
     for fence in FENCE.finditer(text):

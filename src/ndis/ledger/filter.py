@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,7 @@ class Filter:
     weights: tuple[float, ...]
 
     @classmethod
+    @lru_cache(maxsize=64)
     def design(cls, epsilon: float, delta: float) -> Filter:
         """The filter for a budget, with orders around the best one for mean shifts."""
         noise = least_noise(
