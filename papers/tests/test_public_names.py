@@ -1,6 +1,7 @@
 """The papers' package uses the library through its public names only."""
 
 import ast
+import functools
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,14 +15,17 @@ import ndis_papers
 SOURCE = Path(ndis_papers.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
-# Functions of the library that begin with an underscore.
-PRIVATE = {
-    node.name
-    for file in Path(ndis.__file__).parent.rglob("*.py")
-    for node in ast.walk(ast.parse(file.read_text()))
-    if isinstance(node, ast.FunctionDef) and node.name.startswith("_")
-    if not node.name.startswith("__")
-}
+
+@functools.cache
+def private() -> set[str]:
+    """Functions of the library that begin with an underscore."""
+    return {
+        node.name
+        for file in Path(ndis.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("_")
+        if not node.name.startswith("__")
+    }
 
 
 def is_module(name: str) -> bool:
@@ -55,7 +59,7 @@ def private_uses(text: str) -> Iterator[str]:
                     yield f"{node.lineno}: {node.module}.{alias.name}"
         elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
             own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-            if node.attr in PRIVATE - defined and not own:
+            if node.attr in private() - defined and not own:
                 yield f"{node.lineno}: .{node.attr}"
         elif isinstance(node, ast.Import):
             for alias in node.names:

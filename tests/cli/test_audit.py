@@ -50,6 +50,8 @@ AUDITS: dict[str, tuple[str, ...]] = {
     "noise": ("answers.csv", *ANSWERS),
     "matrix": ("answers.csv", *ANSWERS),
 }
+# papers/tests/test_cli.py audits these from the shell too, and tests/auditing without one.
+TWICE = ("regression als", "projection ptr")
 DEAR = ("logistic", "regression als", "regression gaussian", "projection ptr", "process posterior")
 
 
@@ -79,7 +81,17 @@ def test_every_kind_is_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[SLOW] * name.startswith(DEAR)) for name in AUDITS]
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=[
+                *[SLOW] * name.startswith(DEAR),
+                *[pytest.mark.evidence] * (name in TWICE),
+            ],
+        )
+        for name in AUDITS
+    ],
 )
 def test_a_promise_is_kept_and_its_noise_sold_for_more_is_refuted(
     name: str, capsys: pytest.CaptureFixture[str]

@@ -12,7 +12,7 @@ from ndis.cli import main
 from ndis.cli.console import ExitCode
 from ndis.mechanisms.multiparty import Agreement, release_party
 
-FILES = 300
+FILES = 150
 ALLOWED = (ExitCode.DONE, ExitCode.CHECK_FAILED, ExitCode.WRONG_CALL, ExitCode.NOT_CHECKABLE)
 
 

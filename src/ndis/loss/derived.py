@@ -7,6 +7,7 @@ the formula.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -28,6 +29,7 @@ _POINTS = (512, 2048, 25)
 _TAIL = 1e-12
 
 
+@functools.lru_cache(maxsize=64)
 def with_failure(loss: PrivacyLoss, failure: float, epsilon: float, delta: float) -> Profile:
     """The loss of a release that is as good as `loss` but for an event of small probability.
 
