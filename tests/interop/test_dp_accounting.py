@@ -68,13 +68,12 @@ def random_loss(rng: np.random.Generator) -> QuadraticLoss:
 
 
 @pytest.mark.slow
-# A table of step 1e-4 takes 17 s; one is looked at here, the others by `make evidence`.
+# A table of step 1e-4 takes 17 s: `make evidence` looks at these.
 @pytest.mark.parametrize(
     ("seed", "step"),
     [
         *((seed, step) for seed in range(6) for step in (1e-2, 2.0**-8, 1e-3)),
-        (0, 1e-4),
-        *(pytest.param(seed, 1e-4, marks=pytest.mark.evidence) for seed in range(1, 6)),
+        *(pytest.param(seed, 1e-4, marks=pytest.mark.evidence) for seed in range(6)),
     ],
 )
 def test_no_step_puts_the_table_below_the_curve(step: float, seed: int) -> None:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 
 from ndis import Profile, QuadraticLoss
 from pairs import epsilons, losses
@@ -19,6 +19,7 @@ def test_epsilon_of_a_profile_is_the_largest_of_its_directions() -> None:
 
 
 @pytest.mark.slow
+@settings(max_examples=40)
 @given(losses(), losses(), epsilons)
 def test_profiles_compose_direction_by_direction(
     one: QuadraticLoss, two: QuadraticLoss, eps: float
