@@ -43,3 +43,18 @@ def test_few_atoms_are_a_binomial_law() -> None:
 def test_a_window_that_is_too_long_is_left_to_others() -> None:
     points = np.array([-1.0, 1.0])
     assert powers.power(points, points * 1e9, np.log([0.3, 0.7]), 1e-9, 10) is None
+
+
+def test_what_is_left_out_of_the_spectrum_is_counted() -> None:
+    """A lattice of period 2 keeps all of the spectrum, a wide law next to none: both from above."""
+    from scipy import stats
+
+    places = np.arange(-60, 61)
+    logs = np.log(stats.binom(120, 0.5).pmf(places + 60))
+    found = powers.power(0.01 * places, places.astype(float), logs, 0.01, 500)
+    assert found is not None
+    start, mass, *_ = found
+    truth = stats.binom(60_000, 0.5).pmf(np.arange(start, start + mass.size) + 30_000)
+    assert np.all(mass >= truth)
+    near = truth > 1e-12
+    assert np.all(mass[near] <= truth[near] * (1 + 1e-4))

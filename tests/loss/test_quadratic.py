@@ -264,3 +264,12 @@ def test_a_sum_of_many_losses_is_joined_once(monkeypatch: pytest.MonkeyPatch) ->
     batch = QuadraticLoss.from_leverage([0.1, 0.2], 3) + parts[0]
     assert batch.batch_shape == (2,)
     assert batch[1] == QuadraticLoss.from_leverage(0.2, 3) + parts[0]
+
+
+def test_nothing_beside_a_loss_is_that_loss() -> None:
+    """A sum that begins with nothing stays quick; what moves little is not nothing."""
+    nothing, sampled = QuadraticLoss(0.0, 0.0, 0.0), QuadraticLoss.from_shift(1.0).subsampled(0.1)
+    assert nothing + sampled is sampled
+    assert sampled + nothing is sampled
+    assert QuadraticLoss.from_shift(1e-9) + sampled is not sampled
+    assert QuadraticLoss(0.0, 0.0, 1.0, shift_error=1e-9) + sampled is not sampled

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
+from ndis.loss import Profile, QuadraticLoss
 from ndis.tables import track
 from ndis_papers import _validate
 from ndis_papers._validate import FloatArray
-from ndis_papers.subsampling import sampled_deltas
 
 # Gradients of the rows whose indices are given, one a line: an array of numpy, or of torch where
 # they are to be clipped and added up on the device that holds them.
@@ -161,13 +160,6 @@ def of_torch(model: Any, loss: Any, inputs: Any, targets: Any) -> tuple[Gradient
 
 def descent_loss(multiplier: float, rate: float, steps: int) -> Profile:
     """The loss of all steps with normal noise, for a row that is there or not."""
-    loss = QuadraticLoss.from_shift(1.0 / multiplier)
-    step = 2.0**-10 if steps > 100 else 2.0**-8
-    total: Profile = steps * sampled(loss.delta, rate, step, 8.0)
+    step = Profile.both(QuadraticLoss.from_shift(1.0 / multiplier))
+    total: Profile = steps * step.subsampled(rate)
     return total
-
-
-def sampled(delta: Callable[[FloatArray], Any], rate: float, step: float, high: float) -> Profile:
-    """The loss of one step on a Poisson sample, for a pair that is its own reverse."""
-    present, absent = sampled_deltas(delta, delta, rate)
-    return Profile.both(TabulatedLoss.from_profile(present, absent, step=step, high=high))

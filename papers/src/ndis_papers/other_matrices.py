@@ -30,7 +30,6 @@ from flint import arb, ctx
 from ndis.loss import Profile, QuadraticLoss, TabulatedLoss
 from ndis_papers import _validate
 from ndis_papers._validate import FloatArray
-from ndis_papers.subsampling import sampled_deltas
 
 # Cells to a unit of x; bits beside those that the alternating sums of splines cancel, for each row.
 _CELLS, _BITS, _BITS_A_ROW = 64, 96, 4
@@ -105,8 +104,8 @@ def _law(rows: Sequence[Fraction], entries: Mapping[int, Fraction]) -> dict[Frac
     return law
 
 
-def sparse_loss(leverage: float, rate: float, step: float = 2.0**-10, high: float = 8.0) -> Profile:
-    """One component of a sparse Gaussian sketch beside dense Gaussian noise, rounded up.
+def sparse_loss(leverage: float, rate: float) -> Profile:
+    """One component of a sparse Gaussian sketch beside dense Gaussian noise, exactly.
 
     Each entry of the matrix is normal with probability `rate` and else 0; the ridge is added as
     dense noise. The largest leverage of a row beside that noise dominates: it is a Poisson sample
@@ -119,13 +118,8 @@ def sparse_loss(leverage: float, rate: float, step: float = 2.0**-10, high: floa
     >>> bool(tenth.delta(0.5) < whole.delta(0.5))
     True
     """
-    pair = QuadraticLoss.from_leverage(leverage)
-    present, absent = sampled_deltas(
-        lambda eps: np.exp(pair.upper_log_delta(eps)),
-        lambda eps: np.exp(pair.reversed().upper_log_delta(eps)),
-        _validate.probability("rate", rate),
-    )
-    return Profile.both(TabulatedLoss.from_profile(present, absent, step=step, high=high))
+    pair = Profile.both(QuadraticLoss.from_leverage(leverage))
+    return Profile(pair.subsampled(_validate.probability("rate", rate)).directions())
 
 
 def uniform_loss(weight: float, n_ridge: int, step: float = 2.0**-12, high: float = 4.0) -> Profile:

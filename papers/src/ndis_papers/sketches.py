@@ -10,12 +10,12 @@ import functools
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ndis.calibration import least_noise, meets, noise_multiplier
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss
 from ndis_papers import _validate
 from ndis_papers._validate import FloatArray
-from ndis_papers.subsampling import inner_epsilon, subsampled
 
 
 def sketch_loss(ratio: float, n_components: int) -> QuadraticLoss:
@@ -157,40 +157,18 @@ def spectral_error(norm: float, n_features: int, n_components: int, failure: flo
     return norm * (2.0 * a + a * a)
 
 
-def sampled_ratio(
-    epsilon: float, delta: float, n_components: int, rate: float
-) -> tuple[float, PrivacyLoss]:
-    """The noise of a sketch of a secret Poisson sample of the rows, by amplification; its loss.
+def inner_epsilon(epsilon: ArrayLike, rate: float) -> FloatArray:
+    """The epsilon at which a release of a Poisson subsample must be private for `epsilon` overall.
+
+    That is ln(1 + (e^epsilon - 1)/rate), in a form that neither cancels nor overflows.
 
     Examples
     --------
-    >>> from ndis_papers.sketches import sampled_ratio
-    >>> ratio, loss = sampled_ratio(1.0, 1 / 327_346, 1269, 0.1)
-    >>> f"{ratio**2:.1f}", bool(loss.delta(1.0) <= 1 / 327_346)
-    ('35.3', True)
+    >>> from ndis_papers.sketches import inner_epsilon
+    >>> f"{inner_epsilon(1.0, 0.1):.6f}"
+    '2.900477'
     """
-    q = _validate.probability("rate", rate)
-    # A little less than what is asked for, for the rounding of the formula and of the table.
-    inner_delta = delta * (1.0 - 1e-9) / q
-    if inner_delta >= 1:
-        raise ValueError(
-            f"Expected rate > delta, got rate={q} and delta={delta}; sample more rows."
-        )
-    ratio = least_ratio(float(inner_epsilon(epsilon, q)), inner_delta, n_components)
-    return ratio, subsampled(sketch_loss(ratio, n_components), q, epsilon, delta)
-
-
-def sampled_sketch(
-    rows: FloatArray, ratio: float, n_components: int, rate: float, rng: np.random.Generator
-) -> FloatArray:
-    """A sketch of a Poisson sample of rows of norm at most 1; M M^T / r estimates rate times G.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ndis_papers.sketches import sampled_sketch
-    >>> sampled_sketch(np.ones((9, 2)) / 2, 3.0, 5, 0.1, np.random.default_rng(0)).shape
-    (2, 5)
-    """
-    kept = rows[rng.random(len(rows)) < rate]
-    return draw_sketch(kept.T @ kept, ratio**2, n_components, rng)
+    eps = np.asarray(epsilon, dtype=np.float64)
+    small = np.log1p(np.expm1(np.minimum(eps, 1.0)) / rate)
+    large = eps - math.log(rate) + np.log1p(-(1.0 - rate) * np.exp(-np.maximum(eps, 1.0)))
+    return np.asarray(np.where(eps < 1.0, small, large))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndis._validate import FloatArray
 
@@ -23,6 +24,8 @@ _MARGIN, _LOOSE = 1e-12, 1e-3
 _EPS = float(np.finfo(np.float64).eps)
 # ln of the tail that a tilt is to be sharp for.
 _RARE = -27.0
+# ln of a value of the spectrum that does not count, as a power k - 1.
+_UNSEEN = -80.0
 # The longest window.
 MOST = 1 << 22
 
@@ -62,15 +65,19 @@ def power(
     # Orders that look at P's tail, both bodies, and Q's tail.
     orders = np.array([_sharp(s, ahead), 0.0, -1.0, -1.0 - _sharp(s, under_q)])
     widest, longest = float(np.abs(points).max()), step * max(abs(first), abs(last))
-    found = []
+    window = np.arange(first, last + 1)
+    found = np.full(window.size, np.inf)
     for order, size in zip(orders.tolist(), cumulants(orders).tolist(), strict=True):
         tilted = logs + order * points - size
-        sums = _tilted(tilted, places, first, last, times) + times * size
+        sums = _tilted(tilted, places, window, times)
         # Exponents are rounded: k times those of one loss, and those of the sum.
         far = times * (abs(order) * widest + abs(size) + float(np.abs(logs).max()))
         doubt = 8.0 * _EPS * (far + abs(order) * longest)
-        found.append(sums - order * step * np.arange(first, last + 1) + doubt)
-    mass = np.exp(np.min(found, axis=0) + _MARGIN)
+        sums += times * size + doubt
+        if order:
+            sums -= (order * step) * window
+        np.minimum(found, sums, out=found)
+    mass = np.exp(found + _MARGIN)
     above = math.exp(min(float((ahead - s * (step * last)).min()), 0.0) + _LOOSE)
     below = math.exp(min(float((under_q + s * (step * first)).min()), 0.0) + _LOOSE)
     # P's mass below is moved up onto the first point.
@@ -86,13 +93,20 @@ def _sharp(orders: FloatArray, values: FloatArray) -> float:
     return float(orders[int(np.argmax(rare)) if rare.any() else -1])
 
 
-def _tilted(logs: FloatArray, places: FloatArray, first: int, last: int, times: int) -> FloatArray:
+def _tilted(
+    logs: FloatArray, places: FloatArray, window: NDArray[np.int_], times: int
+) -> FloatArray:
     """Upper bounds on ln of the masses of the sum, for masses that add up to 1."""
     from scipy.fft import irfft, next_fast_len, rfft
 
-    size = next_fast_len(last - first + 1, real=True)
+    size = next_fast_len(window.size, real=True)
     masses = np.bincount(np.mod(places, size).astype(np.intp), np.exp(logs), size)
-    spectrum = base = rfft(masses)
+    spectrum = rfft(masses)
+    unit, norm = 16.0 * _EPS * math.log2(size), math.sqrt(float((masses**2).sum()))
+    largest = np.abs(spectrum) + unit * math.sqrt(size) * norm
+    # Powers below e^-80 are left out: that is what all of them together add to an entry at most.
+    seen = np.flatnonzero(largest > math.exp(_UNSEEN / (times - 1)))
+    base, largest = spectrum[seen], largest[seen]
     total, left = None, times
     while left:
         if left & 1:
@@ -100,13 +114,14 @@ def _tilted(logs: FloatArray, places: FloatArray, first: int, last: int, times: 
         left >>= 1
         if left:
             base = base * base
-    found = irfft(total, size)
+    spectrum[:] = 0.0
+    spectrum[seen] = total
+    found = irfft(spectrum, size)
     # Errors of the transform, k times; of the powers, 4k roundings; of the inverse: all relative
     # to `length`, a bound on the Euclidean norm of the (k-1)-fold sum.
-    unit, norm = 16.0 * _EPS * math.log2(size), math.sqrt(float((masses**2).sum()))
-    largest = np.abs(spectrum) + unit * math.sqrt(size) * norm
-    length = math.sqrt(2.0 * float((largest ** (2.0 * (times - 1))).sum()) / size) * (1.0 + 1e-6)
-    error = length * (unit * (times * norm + 1.0) + 4.0 * times * _EPS)
-    window = np.mod(np.arange(first, last + 1), size)
-    result: FloatArray = np.log(np.maximum(found[window], 0.0) + error)
+    squares = 2.0 * float((largest ** (2.0 * (times - 1))).sum()) / size
+    length = math.sqrt(squares + math.exp(2.0 * _UNSEEN)) * (1.0 + 1e-6)
+    error = length * (unit * (times * norm + 1.0) + 4.0 * times * _EPS) + math.exp(_UNSEEN)
+    found = np.roll(found, -(int(window[0]) % size))[: window.size]
+    result: FloatArray = np.log(np.maximum(found, 0.0) + error)
     return result

@@ -216,17 +216,25 @@ class QuadraticLoss(PrivacyLoss):
         """The loss of the pair (Q, P)."""
         return QuadraticLoss(-self.excess, *self.parts()[1:])
 
-    def _plus(self, other: PrivacyLoss) -> QuadraticLoss | None:
+    def _plus(self, other: PrivacyLoss) -> PrivacyLoss | None:
         """Independent composition of two Gaussian releases: two lists, one after the other.
 
         They are joined when somebody looks: a sum of many losses takes time in proportion.
         """
         if not isinstance(other, QuadraticLoss):
-            return None
+            return other if self._says_nothing else None
         total = object.__new__(QuadraticLoss)
         total._summands = self, other
         total._batch_shape = np.broadcast_shapes(self.batch_shape, other.batch_shape)
         return total
+
+    @property
+    def _says_nothing(self) -> bool:
+        """Whether both laws are the same, as where a sum of losses begins."""
+        if self.batch_shape:
+            return False
+        x, h, n, *errors = self.parts()
+        return not (np.any(x * n) or np.any(h) or any(np.any(error) for error in errors))
 
     def __getattr__(self, name: str) -> Any:
         """The arrays of a sum, joined now."""

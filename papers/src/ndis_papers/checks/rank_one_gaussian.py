@@ -15,7 +15,7 @@ from ndis_papers.checks.quantities import shift_delta
 from ndis_papers.checks.registry import CONFIRMED, CORRECTED, LOOSE, REFUTED, Evidence, Paper
 from ndis_papers.radial import RadialLoss
 from ndis_papers.rank_one import published_spread, singular_spread, true_spread
-from ndis_papers.subsampling import inner_epsilon
+from ndis_papers.sketches import inner_epsilon
 
 PAPER = Paper(
     "rank-one-gaussian",

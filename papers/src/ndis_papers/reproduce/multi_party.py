@@ -473,7 +473,7 @@ def draw_figure_3(rows: Sequence[Row], folder: str | Path) -> Path:
                 some = [r for r in rows if (r["data"], r["method"]) == (name, method)]
                 x, y = ([r[key] for r in some] for key in ("least_eigenvalue", "error"))
                 ax.loglog(x, y, mark, color=color, markersize=4, alpha=0.6, label=method)
-            ax.set_title(name)
+            ax.set_title(name.replace(" (", "\n("), fontsize=10)
             ax.set_xlabel("least absolute eigenvalue of the Hessian")
             ax.legend()
             ax.set_ylabel("|w - w*|")

@@ -217,6 +217,8 @@ def run(folder: str | Path, quick: bool = False, swarm: str | Path | None = None
     data = "handwritten digits (scikit-learn)" if swarm is None else Path(swarm).name
     scored = min(n_rank_one, SCORED)
     drawn = f"means of {n_draws} draws, of {n_rank_one} (right: {scored}) for rank-one"
+    if n_rank_one == 1:
+        drawn = "one draw each"
     _draw(folder, rows, baseline, f"Figure 6: {data}, {n:,} x {dimension}; {drawn}")
     return write_rows(folder, "figure_6", rows)
 
