@@ -17,8 +17,6 @@ from ndis._validate import FloatArray
 from ndis.mechanisms.regression_methods.newton import Curvature, Descent, cleaned
 from ndis.tables import GRID_NORM, Columns, few_threads
 
-# An eigenvalue is known if it exceeds the largest that noise alone has by this factor.
-_KNOWN = 1.5
 # Newton steps without shrinkage.
 _STEPS = 2
 # Rows that others stand in for may vary less than equal variances say, but hardly by more than
@@ -201,8 +199,8 @@ def _hidden(left: FloatArray, values: FloatArray, unknown: FloatArray, most: flo
 def _by_hessian(found: Any) -> Known:
     """Along the eigenvectors of the noisy Hessian, and for residuals of equal variances."""
     bend = found.curvature
-    edge = bend.scale * math.sqrt(2 * len(bend.mean))
-    resolved = np.append(bend.noisy_values > _KNOWN * edge, True)[:, None]
+    pairs = np.full((len(bend.mean),) * 2, bend.scale**2)
+    resolved = np.append(bend.noisy_values > _above_noise(pairs), True)[:, None]
     # Where it is not known, curvature may be half of what is seen.
     values = np.where(resolved[:, 0], bend.values, np.maximum(bend.values, bend.scale) / 2)[:, None]
     theta = found.theta
@@ -234,11 +232,13 @@ def _by_moments(found: Descent) -> Known:
     bend = found.curvature
     d = len(bend.metric) - (not bend.constant)
     widths, spread = bend.widths[:d], found.spread[:, :d, :d]
-    with few_threads(d):
-        values, vectors = np.linalg.eigh(spread[0])
     noise, pull_noise = found.spread_scales
-    resolved = values > _KNOWN * noise * math.sqrt(2 * d)
-    values = np.where(resolved, cleaned(values, noise), np.maximum(values, noise))
+    moments, variances = _joined(found, spread[0], noise)
+    with few_threads(d):
+        values, vectors = np.linalg.eigh(moments)
+    pairs = (vectors**2).T @ variances @ vectors**2  # of what noise mixes along eigenvectors
+    resolved = values > _above_noise(pairs)
+    values = np.where(resolved, cleaned(values, pairs), np.maximum(values, np.sqrt(np.diag(pairs))))
     inverse = (vectors * np.where(resolved, 1 / values, 0.0)) @ vectors.T
     root = (vectors * np.where(resolved, values**-0.5, 0.0)) @ vectors.T
     projection = vectors[:, resolved] @ vectors[:, resolved].T
@@ -252,16 +252,16 @@ def _by_moments(found: Descent) -> Known:
         gradients = found.gradients[:, :d, k] * widths
         for _ in range(_STEPS):
             here, variance = _combined(
-                points - beta, gradients, found.variances, spread[0], errors, bend
+                points - beta, gradients, found.variances, moments, errors, bend
             )
             beta = beta + inverse @ here
         variance = found.clipped * variance / found.kept**2
         left, most = (vectors.T @ here) ** 2 + variance, _explained(found)
-        leaning = errors * _hidden(left, values, ~resolved, most).sum()
+        leaning = (1 + 1 / d) / 2 * pairs @ _hidden(left, values, ~resolved, most)
         hidden = _hidden(left + leaning, values, ~resolved, most)
-        unknown, variance = (vectors * hidden) @ vectors.T, variance + leaning
         theta[:d, k] = widths * beta
-        noises[k, :d, :d] = outer * (variance * inverse @ inverse + unknown)
+        own = np.where(resolved, (variance + leaning) / values**2, hidden)
+        noises[k, :d, :d] = outer * ((vectors * own) @ vectors.T)
         sampled = _shrunk(root @ spread[1 + k] @ root, projection, inverse, pull_noise)
         samplings[k, :d, :d] = outer * (root @ sampled @ root)
     known, usual = np.zeros((2, len(theta), len(theta)))
@@ -269,6 +269,29 @@ def _by_moments(found: Descent) -> Known:
     along = np.where(resolved, 0.0, _explained(found) / values)
     usual[:d, :d] = outer * ((vectors * along) @ vectors.T)
     return Known(theta, noises, samplings, usual, known, bend.widths)
+
+
+def _above_noise(pairs: FloatArray) -> FloatArray:
+    """The eigenvalue that a direction must exceed: the largest of noise alone, and more."""
+    return np.asarray(np.sqrt(2.0 * pairs.sum(axis=1)) + np.sqrt(np.diag(pairs)))
+
+
+def _joined(found: Descent, moments: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:
+    """Two noisy looks at the rows in the metric, put together entry by entry; and variances.
+
+    The Hessian knows its long eigenvectors best, and is wrong by a share of itself where its rows
+    were cut or weighted; the moments were bought in the metric.
+    """
+    bend, d = found.curvature, len(moments)
+    metric, share = bend.metric[:d], math.hypot(bend.doubt, found.growth)
+    own = bend.values[:d] * metric**2
+    scales = np.full((d, d), bend.scale**2)
+    if bend.constant:
+        scales[-1], scales[:, -1] = 2 * bend.row_errors, 2 * bend.row_errors
+        scales[-1, -1] = bend.row_errors[-1]
+    first = scales * np.outer(metric, metric) ** 2 + share**2 * np.outer(own, own)
+    variances = 1 / (1 / noise**2 + 1 / first)
+    return variances * (moments / noise**2 + np.diag(own) / first), variances
 
 
 def _combined(

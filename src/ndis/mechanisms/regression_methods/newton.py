@@ -242,10 +242,13 @@ def _in_steps(values: FloatArray, step: int) -> list[FloatArray]:
     return [values[start : start + step] for start in range(0, len(values), step)]
 
 
-def cleaned(values: FloatArray, scale: float) -> FloatArray:
-    """What a matrix is along eigenvectors of itself with noise, by Stein's identity."""
+def cleaned(values: FloatArray, variances: FloatArray | float) -> FloatArray:
+    """What a matrix is along eigenvectors of itself with noise, by Stein's identity.
+
+    `variances` are those of the noise between each two eigenvectors, twice as large as they are.
+    """
     gap = values[:, None] - values[None, :]
-    leaned = scale**2 * np.sum(gap / (gap**2 + scale**2), axis=1)
+    leaned = np.sum(variances * gap / (gap**2 + variances), axis=1)
     return np.asarray(np.maximum(values - leaned, 0.0))
 
 
@@ -304,7 +307,7 @@ class Curvature:
         self.mean = self.mean / max(1.0, float(np.linalg.norm(self.mean)))
         with few_threads(d):
             self.noisy_values, self.vectors = np.linalg.eigh(centered)
-        values = cleaned(self.noisy_values, scale)
+        values = cleaned(self.noisy_values, scale**2)
         # The centre is noisy too: along it curvature may be hidden by what was subtracted.
         leaning = 2.0 * lost * np.abs(self.vectors.T @ mean) * sums_scale
         values = np.maximum(values, leaning / 2)
@@ -333,7 +336,7 @@ class Curvature:
         with few_threads(len(hessian)):
             values, vectors = np.linalg.eigh(hessian)
         along = np.maximum(np.abs(vectors.T @ sums) - 3.0 * noise, 0.0)
-        explained = along**2 / (cleaned(values, self.scale) + hidden)
+        explained = along**2 / (cleaned(values, self.scale**2) + hidden)
         return float(np.sum(explained)) > self.rows / 2
 
     def slopes(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
