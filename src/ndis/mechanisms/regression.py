@@ -279,11 +279,11 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         The estimates are not drawn towards zero, as `coef_` is where little is known. Errors are
         what the noise of gradients does, as much again for clipping, and what is hidden by the
         noise of the Hessian. Sampling errors are those of a sandwich estimate where there are rows
-        enough to buy it (at epsilon 1 and four columns about 4,000), and else those of equal
-        variances. Where noise hides one direction alone, as that of a column whose limits are far
-        too wide, its error is what such columns explain on average, and half as long again. All
-        numbers are NaN where noise hides several, so that columns may stand in for each other, or
-        where such an error tells nothing: over the width of the column's limits, six times the
+        enough to buy it (at epsilon 1 and four columns about 2,000), and else those of equal
+        variances. Where noise hides one direction alone, and that is one column's own, as where
+        its limits are far too wide, its error is what such columns explain on average, and half as
+        long again. All numbers are NaN where noise hides another or several, so that columns may
+        stand in for each other, or where such an error tells nothing: over the width of the column's limits, six times the
         width of the label's.
         """
         names, estimate, covariance = self._told(of)

@@ -25,3 +25,17 @@ def test_a_hidden_direction_is_bounded_by_its_gradient_and_by_what_it_can_explai
     unknown = np.array([True, True, False])
     found = errors._hidden(left, values, unknown, most=10.0)
     np.testing.assert_allclose(found, [1.0, 1e4, 0.0])
+
+
+def test_noise_alone_stays_below_what_a_known_direction_must_exceed() -> None:
+    """With the same noise everywhere, and with less along some directions."""
+    rng, d = np.random.default_rng(0), 9
+    for scales in (np.ones(d), np.geomspace(1.0, 0.1, d)):
+        variances, above = np.outer(scales, scales) ** 2, 0
+        for _ in range(300):
+            noise = np.triu(rng.standard_normal((d, d)) * np.sqrt(0.5), 1)
+            noise = np.outer(scales, scales) * (noise + noise.T + np.diag(rng.standard_normal(d)))
+            values, vectors = np.linalg.eigh(noise)
+            pairs = (vectors**2).T @ variances @ vectors**2
+            above += bool(np.any(values > errors._above_noise(pairs)))
+        assert above <= 3

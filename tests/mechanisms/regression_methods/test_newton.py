@@ -53,6 +53,24 @@ def test_a_histogram_tells_second_moments(shape: float) -> None:
     assert abs(again - value) < 2.0 * noise < 0.1 * value
 
 
+def test_rows_that_are_thinly_spread_over_bins_are_counted_together() -> None:
+    counts = np.zeros(BINS)
+    counts[4:12], counts[20:26] = 12.0, 500.0  # 96 rows far out, twelve in a bin; noise of four
+    bulk = np.where(np.arange(BINS) < 14, 0.0, counts)
+    rng, found = np.random.default_rng(0), []
+    for _ in range(100):
+        noise = 4.0 * rng.standard_normal(BINS)
+        together, alone, mistaken = (
+            Histogram(truth + noise, 1.0, 4.0, 2.0**-6, thinly).counts[:14].sum()
+            for truth, thinly in ((counts, True), (counts, False), (bulk, True))
+        )
+        found.append((together > 48, alone > 48, mistaken > 0))
+    seen, by_themselves, wrongly = np.mean(found, axis=0)
+    assert seen > 0.8
+    assert by_themselves < 0.45
+    assert wrongly < 0.03
+
+
 @pytest.mark.parametrize("epsilon", [100.0, 1000.0])
 def test_no_clip_is_beyond_all_rows(epsilon: float) -> None:
     rng = np.random.default_rng(3)

@@ -17,6 +17,8 @@ from ndis._validate import FloatArray
 from ndis.mechanisms.regression_methods.newton import Curvature, Descent, cleaned
 from ndis.tables import GRID_NORM, Columns, few_threads
 
+# A direction is known if it stands out by so many deviations from the largest that is noise alone.
+_BEYOND = 1.5
 # Newton steps without shrinkage.
 _STEPS = 2
 # Rows that others stand in for may vary less than equal variances say, but hardly by more than
@@ -24,8 +26,9 @@ _STEPS = 2
 _LEAST = 0.2
 # A coefficient is known if more than this share of it lies where features stand out from noise.
 # Of a column that noise hides alone, whose limits may be far too wide, errors are so many times
-# what such directions usually explain.
-_MOST, _DOUBT = 0.75, 1.5
+# what such directions usually explain. It is alone if this share of what is hidden is its own: a
+# pair that may stand in for each other has a half each.
+_MOST, _DOUBT, _ALONE = 0.75, 1.5, 0.99
 # A histogram in half octaves tells a mean square to about this share.
 _COARSE = 0.02
 
@@ -66,15 +69,16 @@ class Known:
     def told(self, weights: FloatArray) -> FloatArray:
         """Whether anything can be said of such combinations.
 
-        Where noise hides several directions, columns may stand in for each other: their
-        coefficients can be as large as they like, as long as they cancel, and no error covers that.
+        Where noise hides a direction that is not one column's own, or several, columns may stand in
+        for each other: their coefficients can be as large as they like, as long as they cancel, and
+        no error covers that.
         """
-        share, n_hidden = (
-            self.known_share(weights),
-            np.trace(np.eye(len(self.units)) - self.resolved),
-        )
-        features = n_hidden - (1.0 - self.resolved[-1, -1])  # the constant's own place is the last
-        return np.asarray((share > _MOST) | ((share < 1.0 - _MOST) & (features < 1.5)))
+        hidden = np.eye(len(self.units)) - self.resolved
+        features = np.trace(hidden) - hidden[-1, -1]  # the constant's own place is the last
+        share, along = self.known_share(weights), hidden * np.outer(self.units, self.units)
+        alone = np.einsum("ni,ij,nj->n", weights, along, weights)
+        alone = alone > _ALONE * np.trace(along) * np.sum(weights**2, axis=1)
+        return np.asarray((share > _MOST) | ((share < 1.0 - _MOST) & (features < 1.5) & alone))
 
     def known_share(self, weights: FloatArray) -> FloatArray:
         """How much of such combinations lies along what is known."""
@@ -273,7 +277,7 @@ def _by_moments(found: Descent) -> Known:
 
 def _above_noise(pairs: FloatArray) -> FloatArray:
     """The eigenvalue that a direction must exceed: the largest of noise alone, and more."""
-    return np.asarray(np.sqrt(2.0 * pairs.sum(axis=1)) + np.sqrt(np.diag(pairs)))
+    return np.asarray(np.sqrt(2.0 * pairs.sum(axis=1)) + _BEYOND * np.sqrt(np.diag(pairs)))
 
 
 def _joined(found: Descent, moments: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:

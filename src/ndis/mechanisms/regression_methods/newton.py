@@ -58,8 +58,8 @@ MIN_ROUNDS, MAX_ROUNDS = 3, 20
 
 # In unseen bins sums of squares go on falling, by this factor from bin to bin at least.
 _STEEPEST = 0.8
-# A bin counts if it stands out by so many deviations.
-_SEEN = 3.0
+# A bin counts if it stands out by so many deviations; or so many bins in a row, in later looks.
+_SEEN, _WINDOWS, _SETTLED = 3.0, (2, 4, 8), 3
 # So many directions have a scale of their own in the metric; a row's length there is cheap then.
 _METRIC_RANK = 8
 # Noise of this share of the sampling variance is not worth a bias: a share of the residuals' own
@@ -69,7 +69,7 @@ _NEGLIGIBLE = 0.1
 _NOBODY = 0.1
 # Second moments in the metric are of rows cut to this many times their mean square, or to more if
 # their noise stays below a share; and they are bought where they tell curvatures of this share.
-_SPREADS, _MOST_CUT, _PAYS = ((0.05, 5.0), (0.15, 12.0)), 400.0, 12.0
+_SPREADS, _MOST_CUT, _PAYS = ((0.05, 5.0), (0.15, 12.0)), 400.0, 6.0
 # How strong the signal may be, in units of "the columns explain everything".
 _SIGNAL = np.geomspace(1e-4, 1e4, 41)
 # Strengths less likely than this change nothing; and so many numbers stay in a processor's cache.
@@ -134,12 +134,20 @@ class Histogram:
     """Noisy counts in half octaves below `top`, and what they say about where values lie."""
 
     def __init__(
-        self, noisy: FloatArray, top: float, scale: float, expected: float | None = None
+        self,
+        noisy: FloatArray,
+        top: float,
+        scale: float,
+        expected: float | None = None,
+        thinly: bool = False,
     ) -> None:
         self.top, self.scale = top, scale
         # Bins far from where values are expected must stand out by more: they would cost more.
         away = np.arange(BINS) - (0.0 if expected is None else 2 * math.log2(top / expected))
-        self.counts = np.where(noisy > np.sqrt(_SEEN**2 + np.abs(away)) * scale, noisy, 0.0)
+        least = np.sqrt(_SEEN**2 + np.abs(away)) * scale
+        self.counts = np.where(noisy > least, noisy, 0.0)
+        for width in _WINDOWS if thinly else ():
+            self._count_together(noisy, least, width)
         seen = np.nonzero(self.counts)[0]
         self.empty = len(seen) == 0
         if self.empty:
@@ -147,6 +155,17 @@ class Histogram:
         else:  # bins beside those seen hold rows too
             near = float(noisy[max(seen[0] - 1, 0) : seen[-1] + 4].sum())
             self.total = max(near, float(self.counts.sum()))
+
+    def _count_together(self, noisy: FloatArray, least: FloatArray, width: int) -> None:
+        """Rows that are spread thinly over bins, none of which stands out, but all together do."""
+        sums = np.convolve(noisy, np.ones(width), "valid")
+        wanted = np.lib.stride_tricks.sliding_window_view(least, width).max(axis=1)
+        for start in np.argsort(-sums / wanted):
+            bins = slice(start, start + width)
+            if sums[start] <= wanted[start] * math.sqrt(width):
+                break
+            if not self.counts[bins].any():
+                self.counts[bins] = sums[start] / width
 
     def above(self, rows: float) -> float:
         """The value that so many rows exceed, among what is seen."""
@@ -658,7 +677,8 @@ class Descent:
         """
         first, ladder = math.isinf(self.clip), self.clips(looking=True)
         lever, K = self.curvature.lever, self._K
-        seen = Histogram(products, self.top, self.noise.look(), self._usual)
+        thinly = len(self.points) >= _SETTLED  # before, a clip that is too large costs most
+        seen = Histogram(products, self.top, self.noise.look(), self._usual, thinly)
         if first:
             square = 0.25 * self.expected**2
             if not seen.empty:
