@@ -283,8 +283,8 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         variances. Where noise hides one direction alone, and that is one column's own, as where
         its limits are far too wide, its error is what such columns explain on average, and half as
         long again. All numbers are NaN where noise hides another or several, so that columns may
-        stand in for each other, or where such an error tells nothing: over the width of the column's limits, six times the
-        width of the label's.
+        stand in for each other, or where such an error tells nothing: over the width of the
+        column's limits, six times the width of the label's.
         """
         names, estimate, covariance = self._told(of)
         return Intervals.of_normal(
