@@ -191,7 +191,7 @@ def _explained(found: Any) -> float:
     return float(explained * bend.rows / len(bend.mean))
 
 
-def _hidden(left: FloatArray, values: FloatArray, unknown: FloatArray, most: float) -> FloatArray:
+def _hidden(left: FloatArray, values: FloatArray, unknown: Any, most: float) -> FloatArray:
     """Squared errors along directions of unknown curvature, about `values`.
 
     What is left of the gradient, squared and with its variance, says how far a coefficient has to

@@ -59,7 +59,7 @@ MIN_ROUNDS, MAX_ROUNDS = 3, 20
 # In unseen bins sums of squares go on falling, by this factor from bin to bin at least.
 _STEEPEST = 0.8
 # A bin counts if it stands out by so many deviations; or so many bins in a row, in later looks.
-_SEEN, _WINDOWS, _SETTLED = 3.0, (2, 4, 8), 3
+_SEEN, _WINDOWS, _LATER = 3.0, (2, 4, 8), 3
 # So many directions have a scale of their own in the metric; a row's length there is cheap then.
 _METRIC_RANK = 8
 # Noise of this share of the sampling variance is not worth a bias: a share of the residuals' own
@@ -580,8 +580,9 @@ class Descent:
         self.looks = [t for t in LOOKS if t < n_rounds]
         # In the metric a row's mean square is (d + 1)/n, and a curvature of one must not be hidden.
         self._reach = rows / (noise.spread() * (d + 1))
-        self._many = not self._norms.empty and self._reach > _PAYS * math.sqrt(2 * (d + 1))
-        self.spreads = setting.spreads and n_rounds >= MIN_ROUNDS and self._many
+        reach = 0.0 if self._norms.empty else self._reach / math.sqrt(2 * (d + 1))
+        self._many = reach > 2 * _PAYS
+        self.spreads = setting.spreads and n_rounds >= MIN_ROUNDS and reach > _PAYS
         self.taken = PRODUCTS * len(self.looks) + 2 * SPREAD * self.spreads
         self.gradient_scale = noise.gradient(self.taken)
         # Rows cut to this length: with s sqrt(2 d) rows cut, bias and noise would be equal.
@@ -677,7 +678,7 @@ class Descent:
         """
         first, ladder = math.isinf(self.clip), self.clips(looking=True)
         lever, K = self.curvature.lever, self._K
-        thinly = len(self.points) >= _SETTLED  # before, a clip that is too large costs most
+        thinly = len(self.points) >= _LATER  # before, a clip that is too large costs most
         seen = Histogram(products, self.top, self.noise.look(), self._usual, thinly)
         if first:
             square = 0.25 * self.expected**2
