@@ -93,3 +93,19 @@ def test_columns_that_may_name_people_are_noticed(capsys, tmp_path: Path) -> Non
     code, _, err = call(capsys, "check", str(file), "--person", "cost")
     assert code != ExitCode.DONE
     assert "write ids as text" in err
+
+
+def test_ids_with_a_letter_are_no_amounts(capsys, tmp_path: Path) -> None:
+    """p12 is somebody, and was taken for a number with a unit."""
+    rows = "".join(f"p{k},{1 + k % 9}\n" for k in range(40) for _ in range(1 + k % 3))
+    (tmp_path / "t.csv").write_text("patient,days\n" + rows)
+    _, _, err = call(capsys, "check", str(tmp_path / "t.csv"))
+    assert "--person patient" in err
+    assert "--units" not in err
+
+
+def test_lists_of_any_length_are_named(capsys, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"vector": [[1.0], [1.0, 2.0]]}), tmp_path / "t.parquet")
+    code, _, err = call(capsys, "check", str(tmp_path / "t.parquet"))
+    assert code == ExitCode.DONE
+    assert "which no release reads: make lists of one fixed size" in err

@@ -57,13 +57,13 @@ def units_of(values: Any) -> list[str] | None:
     --------
     >>> import pyarrow as pa
     >>> from ndis.cli.guesses import units_of
-    >>> units_of(pa.array(["6.171,34 EUR", "12 EUR"])), units_of(pa.array(["Main St 5", "low"]))
+    >>> units_of(pa.array(["6.171,34 EUR", "12 EUR"])), units_of(pa.array(["p12", "p13"]))
     (['EUR'], None)
     """
     found: set[str] = set()
     for text in values.unique().to_pylist():
         beside = _BESIDE.match(text.strip())
-        if beside is None:
+        if beside is None or beside[1][-1:].isalpha():  # as in p12, which is a name
             return None
         found |= {word.strip() for word in beside.groups() if word.strip()}
         if len(found) > _MOST_UNITS:

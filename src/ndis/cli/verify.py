@@ -3,10 +3,14 @@
 import json
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ndis.cli.answers import draw_curve
 from ndis.cli.console import ExitCode, Reply, Shown, open_ledger
 from ndis.cli.settings import read_file
+
+if TYPE_CHECKING:
+    from ndis.release import Release
 
 _CODES = {
     "checked": ExitCode.DONE,
@@ -22,6 +26,7 @@ def verify(
     ledger: str | None = None,
     key: Path | None = None,
     registry: Path | None = None,
+    nist: bool = False,
     plot: Path | None = None,
 ) -> Reply:
     """Check a release file: its arrays, its loss, its parameters, its signature.
@@ -38,6 +43,8 @@ def verify(
     registry : path
         File (YAML, TOML, JSON) with what only the curator knows; print a record for OpenDP's
         registry of deployments if the release holds.
+    nist : bool
+        Answer the questions of NIST SP 800-226 about the promise, as far as the file knows them.
     plot : path
         Write its privacy curve as a picture (PNG, SVG or PDF).
     """
@@ -58,6 +65,8 @@ def verify(
     if registry is not None and found.outcome == "checked":
         record = release.to_registry(**read_file(registry))
         return Reply(record, json.dumps(record, indent=2), code=code)
+    if nist:
+        return _for_evaluators(path, release, found, code)
     marks = {"held": "yes", "failed": "NO"}
     rows = [[each.what, marks.get(each.outcome, each.outcome), each.why] for each in found.checks]
     return Reply(
@@ -65,5 +74,24 @@ def verify(
         f"{release!r}\nSHA-256 {release.digest}",
         Shown(f"Verdict: {found.outcome}", ["check", "passed", "why not"], rows, wrap=True),
         *(f"not checked: {each}" for each in found.not_checked),
+        code=code,
+    )
+
+
+def _for_evaluators(path: Path, release: "Release", found: Any, code: int) -> Reply:
+    """The questions of NIST SP 800-226, answered."""
+    from ndis.report.nist import responses
+
+    each = responses(release, found)
+    rows = [[one.question, one.response, one.by] for one in each]
+    title = f"Answers to the questions of NIST SP 800-226, from the certificate of {path}"
+    return Reply(
+        {
+            "release": release.digest,
+            "outcome": found.outcome,
+            "answers": [o._asdict() for o in each],
+        },
+        Shown(title, ["question", "answer", "answered by"], rows, wrap=True),
+        str(release.guarantee),
         code=code,
     )

@@ -1,5 +1,6 @@
-"""Pages that one file holds: no script, no request to anywhere."""
+"""Pages that one file holds, without script or request, and answers for evaluators."""
 
 from ndis.report.audit import write_audit
+from ndis.report.nist import responses
 
-__all__ = ["write_audit"]
+__all__ = ["responses", "write_audit"]
