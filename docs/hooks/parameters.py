@@ -7,6 +7,7 @@ from mkdocs.structure.files import File
 
 from ndis.cli.kinds import KINDS
 from ndis.cli.settings import described
+from ndis.mechanisms.tabular import TableEstimator
 
 _ALONE = 2  # parameters of fewer estimators stand in their own lists
 
@@ -14,6 +15,7 @@ _ALONE = 2  # parameters of fewer estimators stand in their own lists
 def page() -> str:
     """The table of parameters that several estimators share, then those of single ones."""
     kinds = [KINDS[name] for name in KINDS.ours]
+    base = described(TableEstimator)
     about = {kind: described(kind.estimator) for kind in kinds}
     taken = {kind: [*inspect.signature(kind.estimator).parameters] for kind in kinds}
     names = dict.fromkeys(name for kind in kinds for name in taken[kind])
@@ -26,7 +28,10 @@ def page() -> str:
         "## Shared",
         "| parameter | type | meaning | taken by |\n| --- | --- | --- | --- |",
     ]
-    rows = [_row(name, about[found[0]], found, len(kinds)) for name, found in shared.items()]
+    rows = [
+        _row(name, base if name in base else about[found[0]], found, len(kinds))
+        for name, found in shared.items()
+    ]
     parts[-1] += "\n" + "\n".join(rows)
     for kind in kinds:
         own = [name for name in taken[kind] if name not in shared]

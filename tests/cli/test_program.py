@@ -39,7 +39,7 @@ def test_without_a_command_there_is_help(
 
 def test_commands_are_listed_in_the_order_of_use(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = call(capsys, "--help")
-    places = [out.index(f"│ {name} ") for name in MAIN]
+    places = [out.index(f"\n  {name} ") for name in MAIN]
     assert places == sorted(places)
 
 

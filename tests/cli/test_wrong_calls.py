@@ -305,6 +305,20 @@ CALLS = [
             "curve more",
         ),
     ),
+    # -- a word too many, a claim, a function, a number of releases
+    *_each(
+        "@",
+        *("forecast regression t.csv", "calibrate gaussian t.csv", "explore regression t.csv"),
+        *("show g.npz g.npz", "ledger show budget budget", "verify g.npz t.csv"),
+        *("audit samples t.csv t.csv --claim 1", "audit samples t.csv t.csv --claim one,two"),
+        *("audit pair t.csv --claim 1;0.1", "audit code.py:f", "audit code.py:f --claim 1,1e-6"),
+        *("audit no.py:f --claim 1,1e-6", "audit samples quote.csv quote.csv --claim 1,1e-6"),
+        *("ledger plan budget 0", "ledger plan budget 1.5", "ledger plan no 12"),
+        "verify t.csv --nist",
+    ),
+    f"release regression t.csv --label nobody {KNOWN} {PROMISE} --out new.npz",
+    f"release covariance open.csv {KNOWN} {PROMISE} --out new.npz",
+    "check open.csv",
     # -- answers, graphs
     *_each(
         f"{GAUSSIAN} --out new.npz @".replace("--shape 3", "").replace("--sensitivity 1", ""),
@@ -335,6 +349,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "note.txt").write_text("Dear all, 3462.25 is my pay.\n")
     (folder / "latin.csv").write_bytes("sector,pay,age\nPédiatrie,3462.25,3\n".encode("latin-1"))
     (folder / "quote.csv").write_text('sector,pay,age\n"Pédiatrie,3462.25,30\n' * 3)
+    (folder / "open.csv").write_text('sector,pay,age\nb,1,2\n"Pédiatrie,3462.25,30\nb,1,2\n')
+    (folder / "code.py").write_text("def f(data):\n    return 3462.25\n")
     (folder / "ragged.csv").write_text("age,pay\n1,2\n3462.25\n1,2,3\n")
     (folder / "long.csv").write_text("age,pay\n" + "1" * 3_000_000 + ",2\n")
     (folder / "broken.xlsx").write_bytes(b"PK\x03\x04nonsense")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from ndis._validate import not_installed, parameters_of, printable, require_folder, without_secrets
-from ndis.cli.help import width
+from ndis.cli.help import help_of_group, width
 from ndis.cli.mistakes import ClickException, sentence
 
 if TYPE_CHECKING:
@@ -80,6 +80,9 @@ def complain(error: Exception) -> ExitCode:
 
     if isinstance(error, CtrlC):
         return _say(f"interrupted; {error}.", ExitCode.INTERRUPTED)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        echo(help_of_group(error.ctx.command, error.ctx), err=True)  # type: ignore[attr-defined]
+        return ExitCode.WRONG_CALL
     if isinstance(error, ClickException):
         return _say(sentence(error), ExitCode.WRONG_CALL)
     if isinstance(error, BudgetExceeded):

@@ -70,6 +70,19 @@ class Helped(TyperCommand):
         return any(said & {*each.split("|")} for each in self.needed)
 
 
+def help_of_group(group: Any, ctx: Any) -> str:
+    """The commands of a group, a line for each, and its options."""
+    found = ((name, group.get_command(ctx, name)) for name in group.list_commands(ctx))
+    said = ((name, " ".join((each.help or "").split()).partition(". ")[0]) for name, each in found)
+    rows = [(name, f"{text.rstrip('.')}.") for name, text in said]
+    options = [each for each in group.get_params(ctx) if not getattr(each, "hidden", False)]
+    lines = _wrapped(f"Usage: {ctx.command_path} COMMAND [OPTIONS]")
+    for part in (group.help or "").replace("\b", "").split("\n\n"):
+        lines += ["", *_wrapped(" ".join(part.split()))]
+    lines += ["", "Commands", *in_columns(rows), *_section("Options", options)]
+    return "\n".join(lines) + "\n"
+
+
 def _section(title: str, parameters: Sequence[Any]) -> Iterator[str]:
     if parameters:
         yield ""

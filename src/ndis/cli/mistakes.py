@@ -9,6 +9,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ndis.cli.help import help_of_group
+
 # What people call a command that has another name here.
 OTHER_NAMES = {
     "least-squares": "regression",
@@ -35,6 +37,10 @@ class Commands(TyperGroup):
 
     children: Mapping[str, Any]
     make: Callable[[Any], Any]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """What `--help` shows, as plain text."""
+        formatter.write(help_of_group(self, ctx))
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of its children, in their order."""
@@ -81,10 +87,8 @@ class Commands(TyperGroup):
 
 
 def sentence(error: Any) -> str:
-    """What a usage error says, as one sentence; empty where its help was printed already."""
+    """What a usage error says, as one sentence."""
     kind, context = type(error).__name__, error.ctx
-    if kind == "NoArgsIsHelpError":
-        return ""
     call = "ndis" if context is None else context.command_path
     if kind == "NoSuchOption":
         known = [flag for parameter in context.command.params for flag in _flags(parameter)]
