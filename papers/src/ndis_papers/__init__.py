@@ -18,12 +18,20 @@ if TYPE_CHECKING:
     from ndis_papers.checks import claims
     from ndis_papers.radial import RadialLoss
     from ndis_papers.rank_one import RankOneGaussianMechanism
+    from ndis_papers.relative import RelativeGaussianRegression
 
-__all__ = ["RadialLoss", "RankOneGaussianMechanism", "claims", "reproduce"]
+__all__ = [
+    "RadialLoss",
+    "RankOneGaussianMechanism",
+    "RelativeGaussianRegression",
+    "claims",
+    "reproduce",
+]
 
 _HOME = {
     "RadialLoss": "ndis_papers.radial",
     "RankOneGaussianMechanism": "ndis_papers.rank_one",
+    "RelativeGaussianRegression": "ndis_papers.relative",
     "claims": "ndis_papers.checks",
 }
 
