@@ -1,4 +1,8 @@
-"""Gaussian laws, given in whatever form their covariance is known."""
+"""Gaussian laws, given in whatever form their covariance is known.
+
+Two laws become one `QuadraticLoss` here, by whitening; errors of the linear algebra are bounded and
+go into the loss, so that its proven bounds hold for the laws that were meant.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What is promised, to whom, on what basis."""
+"""What is promised, to whom, on what basis.
+
+A guarantee is compared as a whole: (epsilon, delta), relation, basis, note, loss and whether the
+randomness was secret. Nothing here computes noise; mechanisms promise, ledgers and readers compare.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from ndis import PrivateGraph, Release, audit, privacy_loss
 from ndis.auditing import audit_loss
 from ndis.calibration import meets, noise_multiplier
 from ndis.loss import Profile, QuadraticLoss
-from ndis.mechanisms.graph import draw_factor, draw_responses, pure_loss
+from ndis.mechanisms.graph import draw_factor, draw_responses
+from ndis.mechanisms.laws import pure_loss
 from ndis.randomness import grid_spacing
 from ndis.tables import Edges, read_edges
 from samplers import LEVEL, accepts_gaussian, accepts_law, accepts_rate

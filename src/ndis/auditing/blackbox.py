@@ -31,9 +31,9 @@ _THRESHOLDS = 24
 _LARGEST = 100.0
 # Outputs of either data set, at least.
 _FEWEST = 200
-# What a mechanism's generator is called, where it has a default.
+# Names that the generator of a mechanism may have, where it has a default.
 _CHANCE = ("rng", "generator", "random_state", "random", "seed")
-# What decided where values alone did not.
+# The reason given where low bits decided and values alone did not.
 _BY_BITS = (
     ", by the low bits of its outputs: their values alone refute nothing so far. Noise that is "
     "added in floating point leaks there; without low bits the claim may hold"

@@ -67,7 +67,7 @@ class Search:
                 self.looked.append(place.said)
 
     def _accepted(self, run: Callable[..., Any], *data: Any) -> Any:
-        """What a mechanism does, None where it refuses, as it may."""
+        """The result of a run; None where the mechanism refuses, as it may."""
         try:
             return run(*data)
         except UnlikeQuestions:
@@ -95,7 +95,7 @@ class Search:
     def verdict(
         self, of_table: bool = True, bound: tuple[float, str, Any] | None = None
     ) -> Verdict:
-        """What was found; by default the bound is that of the worst pair's difference."""
+        """The verdict; by default its bound is that of the worst pair's difference."""
         if self.pair is None:
             raise ValueError(
                 "Expected a mechanism that accepts the data and a neighbour of them, got one that "

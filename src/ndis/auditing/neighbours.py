@@ -165,7 +165,7 @@ class _Form:
         if table.rows.labels is not None:  # labels that were handed over beside it are in it now
             label = table.rows.labels.columns[0]
         form = cls._known(frame, label, table.rows, table.drop_missing)
-        # Whoever stands in the middle or at the ends weighs as much as anybody may.
+        # A record in the middle or at the ends weighs as much as any may.
         weighs = dict.fromkeys(more, getattr(run.model, "max_weight", None))
         return replace(
             form,

@@ -1,4 +1,8 @@
-"""What an audit found: a refutation that is a proof, or the worst that was seen."""
+"""The result of an audit: a refutation that is a proof, or the worst that was seen.
+
+A verdict never says that a mechanism is private: "consistent" means that nothing worse than the
+claim was found in what was searched, and `searched` says what that was.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Any
 
 from ndis import _validate
 
-# What a refutation rests on.
+# The grounds of a refutation.
 PROVEN = "proven"
 FLOATING = "proven for eigenvalues that were computed in floating point"
 

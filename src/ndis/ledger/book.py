@@ -1,4 +1,8 @@
-"""The ledger itself: what was promised in all, what was spent, what is left."""
+"""The ledger itself: what was promised in all, what was spent, what is left.
+
+`Ledger` is what users see. It knows sentences and guarantees; `modes` knows how they add up,
+`chain` keeps the state and the history whole, and `sqlite` and `postgresql` store them.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +34,13 @@ from ndis.loss import Profile
 
 Result = TypeVar("Result")
 
-# What a ledger counts, or puts up with, only if told so at its creation.
+# A ledger counts these, or puts up with them, only if told so at its creation.
 _ACCEPTABLE = ("relative", "declared", "seeded", "network", "rows")
 _MODES = ("adaptive", "plan")
 _ONE_ROW = "Declared: nobody has more than one row where a promise is for one row."
 _AFTER_GUARANTEE = ',"mechanism":'
 _NOT_OURS = "it holds what this version of ndis does not write"
-# What reading raises where a ledger holds something else than the library writes.
+# Reading raises these where a ledger holds something else than the library writes.
 _MISREAD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
@@ -500,7 +504,7 @@ class Ledger:
             )
 
     def _fault(self, rules: Mode, state: State, entries: Sequence[Entry]) -> str | None:
-        """What is wrong with a ledger whose chain is whole, None if nothing."""
+        """A fault of a ledger whose chain is whole; None if there is none."""
         guarantees = [entry.guarantee for entry in entries]
         if [each.number for each in entries] != list(range(1, len(entries) + 1)):
             return "releases are missing"
@@ -510,7 +514,7 @@ class Ledger:
         return tally.fault(rules, state) or rules.fault(state["mode"], guarantees)
 
     def guarantee(self) -> Guarantee:
-        """What is promised about all releases together, past and future.
+        """The promise about all releases together, past and future.
 
         Examples
         --------
@@ -674,7 +678,7 @@ class _Tally:
         )
 
     def fault(self, rules: Mode, state: State) -> str | None:
-        """What a state says otherwise."""
+        """How a state differs from what its history implies."""
         if self.releases != state["releases"]:
             return "releases are missing"
         if (self.basis, self.private) != (state["basis"], state["private"]):

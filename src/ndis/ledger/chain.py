@@ -54,7 +54,7 @@ class Chain:
     # -- transactions ------------------------------------------------------------------------
 
     def run(self, work: Callable[[State], Result], *, write: bool = False) -> Result:
-        """What `work` makes of the state, in one transaction; undone if anything raises.
+        """Run `work` on the state in one transaction, undone if anything raises; return its result.
 
         It may be called again, where another machine was quicker or a connection was lost. If
         that was during a commit, nobody knows whether it took place: the next transaction looks.
@@ -138,7 +138,7 @@ class Chain:
 
     @contextmanager
     def _remembered(self) -> Iterator[None]:
-        """What was seen stays as it was before a transaction that fails."""
+        """If a transaction fails, forget what was read in it."""
         known = self._seen, self._seen_hash
         try:
             yield

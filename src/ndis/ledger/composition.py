@@ -1,4 +1,8 @@
-"""What a guarantee contributes to a total, direction by direction."""
+"""The losses that a guarantee adds to a total, direction by direction.
+
+A promise without a loss counts as the worst loss with its (epsilon, delta). Both modes of a
+ledger add up what comes from here.
+"""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Filter:
         return len(self.orders) + 2
 
     def cost(self, guarantee: Guarantee) -> FloatArray:
-        """What a release adds to the totals, shape (2, width)."""
+        """The cost of a release, which is added to the totals, shape (2, width)."""
         return np.array([self._cost(losses) for losses in directions(guarantee)])
 
     def _cost(self, losses: tuple[PrivacyLoss, ...]) -> FloatArray:
@@ -140,7 +140,7 @@ class Filter:
         return np.array([*raised, shift, infinite]) * (1.0 + _MARGIN)
 
     def shift_cost(self, squared_shift: Any) -> FloatArray:
-        """What mean shifts of these squared sizes add, shape (..., 2, width)."""
+        """The cost of mean shifts of these squared sizes, shape (..., 2, width)."""
         orders = np.asarray(self.orders)
         unit = np.array([*(0.5 * orders * (orders + 1.0)), 1.0, 0.0])
         size = np.asarray(squared_shift, dtype=np.float64)[..., None, None]

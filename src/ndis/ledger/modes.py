@@ -82,7 +82,7 @@ class Remaining:
         return f"{told} ({self.reason})" if self.reason else told
 
     def shared(self, times: int, delta: float | None = None) -> Remaining:
-        """What each of so many equal releases may take, at a delta of its own if one is named.
+        """The share of each of so many equal releases, at a delta of its own if one is named.
 
         Squared shifts add up, in a plan and in the filter alike.
 
@@ -155,7 +155,7 @@ class Adaptive(_Rules):
         return {"totals": written(np.zeros((2, self.filter.width)))}
 
     def cost(self, guarantee: Guarantee) -> FloatArray:
-        """What the release adds to the totals."""
+        """The cost of the release, to be added to the totals."""
         return _cost(self.filter, guarantee)
 
     def after(self, state: State, guarantee: Guarantee, cost: Any, *, first: bool) -> State | None:
@@ -191,7 +191,7 @@ class Adaptive(_Rules):
         return epsilons
 
     def fault(self, state: State, guarantees: Sequence[Guarantee]) -> str | None:
-        """What is wrong with totals that are the sum of these releases."""
+        """A fault of totals that should be the sum of these releases; None if there is none."""
         if not self.filter.keeps(self.epsilon, self.delta):
             return "its filter does not keep its budget"
         stored = read(state["totals"])
@@ -290,7 +290,7 @@ class Planned(_Rules):
         return {"left": dict(left - Counter([cost]))} if left[cost] else None
 
     def left(self, state: State) -> Remaining:
-        """What the rest of the plan amounts to; without a plan, the whole budget."""
+        """The total of the rest of the plan; without a plan, the whole budget."""
         if "left" in state:
             return self._total(Counter(state["left"]))
         return _as_gaussian(self.epsilon, self.delta)
@@ -358,13 +358,13 @@ def _counted(guarantees: Sequence[Guarantee]) -> dict[str, tuple[Guarantee, int]
 
 
 def _each(function: Callable[[Guarantee], Result], given: Sequence[Guarantee]) -> list[Result]:
-    """What a function says of each guarantee; of an object that comes again it is known."""
+    """A function of each guarantee, computed once for an object that comes again."""
     found = {key: function(each) for key, each in {id(each): each for each in given}.items()}
     return [found[id(each)] for each in given]
 
 
 def fingerprint(guarantee: Guarantee) -> str:
-    """What tells guarantees apart: relation and loss, or (epsilon, delta) where there is none."""
+    """Equal for equal guarantees: relation and loss, or (epsilon, delta) where there is none."""
     loss = guarantee.loss
     content = [guarantee.epsilon, guarantee.delta] if loss is None else loss.to_dict()
     text = json.dumps([str(guarantee.relation), content], sort_keys=True)

@@ -25,7 +25,7 @@ _TABLE_END = 1e-20
 
 
 class CumulantBound(PrivacyLoss):
-    """What is known of all pairs whose cumulant function lies below that of `loss`, s > 0.
+    """Bounds that hold for every pair whose cumulant function lies below that of `loss`, s > 0.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ class DiscreteLaplaceLoss(PrivacyLoss):
         with certified.precision(_BITS):
             bounds = np.array([_log_bounds(self._ball(Fraction(e))) for e in flat.tolist()])
         low, high = bounds.reshape((-1, 2)).T
-        # What `log_delta` returns is enclosed too.
+        # The bounds also enclose the double that `log_delta` returns.
         value = self._fast(flat)
         with np.errstate(invalid="ignore"):
             near = (value > low - _FAST) & (value < high + _FAST)

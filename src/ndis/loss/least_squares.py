@@ -179,7 +179,7 @@ class TriangleLoss(PrivacyLoss):
 
     @abstractmethod
     def shift_cumulant(self, strength: FloatArray) -> FloatArray:
-        """What the moved mean adds to Lambda(s), `strength` being m^2 s(1+s)/(w(1+s)-s)/r.
+        """The moved mean's part of Lambda(s), `strength` being m^2 s(1+s)/(w(1+s)-s)/r.
 
         For the reversed pair the denominator is 1+s-ws.
         """
@@ -304,7 +304,7 @@ class TriangleLoss(PrivacyLoss):
         return self.bounds_within(flat, self.tolerance, lower=False)[1].reshape(epsilon.shape)
 
     def rough_log_delta(self, epsilon: FloatArray) -> FloatArray:
-        """What is attained, and the tolerance."""
+        """The largest ln delta that was found, plus the tolerance."""
         found, turned = self.attained(np.abs(epsilon)), epsilon < 0
         if turned.any():  # as in `bounds_within`
             eps = epsilon[turned]
@@ -480,7 +480,7 @@ def _table(loss: TriangleLoss) -> TabulatedLoss:
 
 
 def table_tolerance(eps: FloatArray) -> FloatArray:
-    """What a table may be off by in ln delta.
+    """How far a table may be off in ln delta.
 
     Little at 0: too high a start would make the table fall too steeply from there.
     """
@@ -494,7 +494,7 @@ def quick_bounds(loss: QuadraticLoss, epsilon: FloatArray) -> FloatArray:
         each = np.stack([loss.cumulant(order) for order in s.T], axis=-1)
         value = renyi.log_delta_bound(each, s, epsilon[:, None])
     value = np.where(np.isfinite(value), value, 0.0)
-    # What rounding can do to sums of this size.
+    # A bound on the rounding of sums of this size.
     slack = 1e-9 * (1.0 + np.abs(value).max(axis=1))
     return np.asarray(np.minimum(value.min(axis=1) + slack, 0.0))
 

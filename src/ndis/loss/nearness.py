@@ -1,4 +1,4 @@
-"""What errors in the numbers of a pair of Gaussians can do to delta.
+"""How far errors in the numbers of a pair of Gaussians can move delta.
 
 Some errors have a known worst end. Delta grows with a mean difference and, in a direction without
 one, with the distance of the ratio of the variances from 1; so other numbers, a little further out

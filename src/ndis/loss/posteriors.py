@@ -32,7 +32,7 @@ _CELLS = 4000
 
 @dataclass(frozen=True)
 class Envelope:
-    """What one record can do to a noised Gaussian law, covariances in the Loewner order.
+    """The effect of one record on a noised Gaussian law, covariances in the Loewner order.
 
     Parameters
     ----------

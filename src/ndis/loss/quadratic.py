@@ -520,7 +520,7 @@ class QuadraticLoss(PrivacyLoss):
         worst, end = nearness.worst(self.parts()), self.supremum()
         numbers = _raw([*worst[:3], *np.zeros((3, *self.excess.shape))])
         result, rows = np.full(target.size, np.inf), np.arange(target.size)
-        # What the proof will raise delta by, and epsilon below.
+        # The proof raises delta, and the step raises epsilon: aim lower by as much.
         aim = target - SAFETY - 1.5 * nearness.step(0.0 * target, worst, _NEGLIGIBLE - target).a
         for _ in range(_PROOFS):
             found = curves.least_epsilons(

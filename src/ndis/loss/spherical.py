@@ -135,7 +135,7 @@ class SphericalLoss(PrivacyLoss):
         eps = _validate.epsilons(epsilon)
         bounds = [self._bounds(float(e)) for e in eps.reshape(-1)]
         low, high = np.array(bounds).reshape((-1, 2)).T
-        # What `log_delta` returns is enclosed too.
+        # The bounds also enclose the double that `log_delta` returns.
         value = self._fast(eps.reshape(-1))
         with np.errstate(invalid="ignore"):
             near = (value > low - _FAST) & (value < high + _FAST)

@@ -55,7 +55,7 @@ _COARSE, _FINE, _FURTHEST = 24, 48, 92.0
 # and of one whose second parameter is 1/2: several times the largest found against ball arithmetic.
 # Rounding of the arguments is multiplied by the number of components.
 _ERROR, _TAIL_ERROR, _ROUNDING = 2e-11, 1e-12, 4e-16
-# What the rounding of v, w and mu themselves can do to ln delta, and more.
+# More than the rounding of v, w and mu themselves can change ln delta.
 _ACCURACY = 1e-9
 # Pairs evaluated at a time: a few megabytes of cells.
 _CHUNK = 256
@@ -368,7 +368,7 @@ class Pairs:
         return np.sort(every, axis=1)
 
     def cells(self, angle: FloatArray) -> _Cells:
-        """What is known about T and its law in cells between these angles, zero among them."""
+        """Bounds on T and its law in cells between these angles, zero among them."""
         dof = self.n_components - self.n_features + 1
         ends = np.abs(angle) >= 0.5 * math.pi
         cos, sin = np.where(ends, 0.0, np.cos(angle)), np.sin(angle)

@@ -31,7 +31,7 @@ from ndis.loss.tabulated import TabulatedLoss, power_of_two
 _FAR = 700.0
 # A table for replacing is made for so many releases.
 _FEW = 1000
-# What rounding can do to an epsilon or a factor, relatively.
+# The relative rounding error of an epsilon or a factor, at most.
 _ROUNDING = 2.0**-48
 # How far a fast value may lie outside proven bounds, by its own accuracy.
 _FAST = 1e-11
@@ -211,7 +211,7 @@ class SubsampledLoss(PrivacyLoss):
 
     @property
     def infinite_mass(self) -> float:
-        """What the first loss has, as often as it is sampled."""
+        """The infinite mass of the first loss, as often as it is sampled."""
         if self.absent:
             return 0.0 if self.count == 1 else float(self.dominating().infinite)
         return min(self.count * self.rate * self.loss.infinite_mass, 1.0)

@@ -35,7 +35,7 @@ from ndis.loss.contract import SAFETY, Exactness, PrivacyLoss, least_log_delta
 if TYPE_CHECKING:
     from ndis.loss.quadratic import QuadraticLoss
 
-# What a composition may move to +infinity (and so add to delta) to keep its table short.
+# To keep its table short, a composition may move this much mass to +infinity, and so into delta.
 _CUT = 1e-45
 # No loss below minus this is tabulated: P's mass there, times e^loss at least, has no digits left.
 _REACH = 600.0

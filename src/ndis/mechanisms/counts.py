@@ -59,8 +59,8 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
         Public limits of the label; the noise grows with the larger one. For "gamma" the least has
         to be positive.
     data_norm : float, optional
-        A public bound on the norm of a row of features (as scaled by `limits`, where there are
-        any); longer rows are scaled down to it. One of the two is needed.
+        The largest length a row of features can have; only if you give no limits. Longer rows are
+        scaled down to it.
     family : {"poisson", "gamma"}, default "poisson"
         "poisson": counts, whose variance goes with their mean. "gamma": positive amounts, whose
         standard deviation does.

@@ -33,6 +33,7 @@ from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss, Profile, QuadraticLoss, TabulatedLoss
 from ndis.mechanisms.base import PrivateEstimator
 from ndis.mechanisms.intervals import Intervals
+from ndis.mechanisms.laws import pure_loss
 from ndis.mechanisms.manners import require_fitted
 from ndis.mechanisms.run import Forecast, Plan, Run
 from ndis.mechanisms.sketch import Estimate
@@ -614,30 +615,19 @@ def _sketch_loss(n_components: int, noise: float) -> PrivacyLoss:
 
 def _response_loss(_: int, noise: float) -> PrivacyLoss:
     """Two answers, one the likelier by (1 - q)/q = (1 + truth)/(1 - truth)."""
-    return pure_loss(2.0 * math.asinh(0.5 / noise))
+    return _either_way(2.0 * math.asinh(0.5 / noise))
 
 
 def _laplace_loss(crossed: int, noise: float) -> PrivacyLoss:
-    return pure_loss(crossed * math.sqrt(2.0) / noise)
+    return _either_way(crossed * math.sqrt(2.0) / noise)
 
 
 def _gaussian_loss(crossed: int, noise: float) -> PrivacyLoss:
     return shift_profile(math.sqrt(crossed) / noise)
 
 
-def pure_loss(epsilon: float) -> PrivacyLoss:
-    """The loss that dominates all pairs whose loss is at most epsilon, in both directions.
-
-    Examples
-    --------
-    >>> from ndis.mechanisms.graph import pure_loss
-    >>> loss = pure_loss(1.0)
-    >>> f"{loss.delta(0.5):.6f}", float(loss.delta(1.001))
-    ('0.287649', 0.0)
-    """
-    largest = epsilon * ROUND_UP
-    lie = math.exp(-largest) / (1.0 + math.exp(-largest))
-    loss = TabulatedLoss(largest, -1, [lie, 0.0, (1.0 - lie) * ROUND_UP])
+def _either_way(epsilon: float) -> PrivacyLoss:
+    loss = pure_loss(epsilon)
     return Profile([loss, loss])
 
 

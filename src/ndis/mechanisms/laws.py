@@ -135,14 +135,17 @@ _PER_SCALE: dict[str, Callable[[int], float]] = {
 def pure_loss(epsilon: float) -> TabulatedLoss:
     """The worst of all losses between -epsilon and epsilon: a truth told with odds e^epsilon.
 
+    It is rounded up. The pair is its own reverse but for that rounding.
+
     Examples
     --------
     >>> from ndis.mechanisms.laws import pure_loss
     >>> f"{pure_loss(1.0).epsilon(0.0):g} {pure_loss(1.0).delta(0.0):.4f}"
     '1 0.4621'
     """
-    lie = 1.0 / (1.0 + math.exp(epsilon))
-    return TabulatedLoss(epsilon, -1, [lie, 0.0, 1.0 - lie])
+    largest = epsilon * ROUND_UP
+    lie = math.exp(-largest) / (1.0 + math.exp(-largest))
+    return TabulatedLoss(largest, -1, [lie, 0.0, (1.0 - lie) * ROUND_UP])
 
 
 def loss_of(law: str, distance: float, n_numbers: int, steps: int = 1) -> PrivacyLoss:

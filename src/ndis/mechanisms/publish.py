@@ -1,4 +1,8 @@
-"""The one way from a mechanism to a release: check, make the file, pay, draw, certify."""
+"""The one way from a mechanism to a release: check, make the file, pay, draw, certify.
+
+The order is the promise: what can fail fails before the payment, and nothing that was drawn leaves
+without one. Add a step here only if you know what happens when the process is killed before it.
+"""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Integers(Protocol):
 
     @property
     def part(self) -> NDArray[np.int64] | None:
-        """What is behind the point."""
+        """The digits behind the point."""
 
 
 Exact = ArrayLike | Integers
@@ -288,7 +288,7 @@ def split(parts: list[FloatArray], spacing: float) -> tuple[list[FloatArray], Fl
 def exact_rest(
     parts: list[FloatArray], bases: list[FloatArray], index: Any, spacing: float
 ) -> Fraction:
-    """What `split` leaves over of one number, exactly."""
+    """The rest of one number after `split`, exactly."""
     left = sum((Fraction(part[index]) for part in parts), Fraction(0))
     return (left - sum(Fraction(base[index]) for base in bases)) / Fraction(spacing)
 

@@ -40,7 +40,7 @@ _EPS = 2.0**-53
 _SLICE = 18
 # Rows of a block of the matrix X.
 _ROWS = 512
-# What is left out of the series for (I - X)^(1/2) is at most 2 to minus this.
+# The series for (I - X)^(1/2) is cut where the rest is at most 2 to minus this.
 _SERIES_BITS = 60
 # If more roundings than this share would be left open, doubles take X into account.
 _SHARE = 2.0**-16
@@ -435,7 +435,7 @@ class _Column(NamedTuple):
     width: int
 
     def floors(self, bits: int) -> list[int]:
-        """What is known of the normals by so many digits."""
+        """Bounds on the normals from so many of their digits."""
         if bits == self.reals.bits:
             return list(self.reals.floors[self.start :: self.width].tolist())
         places = range(self.start, self.reals.floors.size, self.width)

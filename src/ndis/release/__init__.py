@@ -1,4 +1,4 @@
-"""What was published and with which promise: the release, its certificate and its file."""
+"""The release: published arrays, the promise that comes with them, certificate and file."""
 
 from ndis.release.certificate import plain
 from ndis.release.new_file import NewFile

@@ -112,7 +112,7 @@ def _member(name: str) -> bytes:
 
 
 def _npy_head(dtype: str, shape: Iterable[int]) -> bytes:
-    """What numpy's format 1.0 puts before the content, padded to 64 bytes."""
+    """The header of numpy's format 1.0, which comes before the content, padded to 64 bytes."""
     text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
     length = -(-(10 + len(text) + 1) // 64) * 64 - 10
     return b"\x93NUMPY\1\0" + length.to_bytes(2, "little") + f"{text:<{length - 1}}\n".encode()

@@ -12,7 +12,7 @@ import numpy as np
 
 SCHEMA = "ndis-release/2"
 
-# What a reader works out about a loss in ball arithmetic takes about 10 s at this size.
+# A reader needs about 10 s to prove a delta of a loss of this size in ball arithmetic.
 MOST_TERMS = 6000
 
 

@@ -1,4 +1,8 @@
-"""New release files: made before anything is paid, whole when they have their name."""
+"""New release files: made before anything is paid, whole when they have their name.
+
+A file is made with all its space under another name, so that a full disk is found before the
+payment; a kill leaves either no file of that name or a whole one.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _ABOUT_MORE = ("data_product_type", "data_product_sector")
 
 
 def record(release: Release, about: Mapping[str, Any]) -> dict[str, Any]:
-    """What the certificate knows, with what only the curator knows."""
+    """An entry of the registry: fields of the certificate, and those only the curator knows."""
     promise = release.guarantee
     promise.must_hold()
     needed = (*_ABOUT, "registry_authors")

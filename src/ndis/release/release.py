@@ -1,4 +1,8 @@
-"""What was published and with which promise: the release, as a value."""
+"""The release as a value: the published arrays, and the promise that comes with them.
+
+Nothing here draws noise, pays or reads data. `archive` writes the file and `certificate` its
+schema; whoever reads a file checks both before any number is believed.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from ndis.release.certificate import SCHEMA
 
 
 def signed_text(digest: str) -> bytes:
-    """What a signature is of."""
+    """The bytes that are signed."""
     return f"{SCHEMA} {digest}".encode()
 
 
