@@ -346,8 +346,7 @@ def test_products_of_many_columns_are_exact_too() -> None:
     ],
 )
 def test_sums_travel_to_executors_by_value(function) -> None:
-    """Spark's pickler is a copy of this package."""
-    cloudpickle = pytest.importorskip("cloudpickle")
+    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
     work = Pass(Rows(Columns(["x0", "x1"], norm=2.0)), function)
     with pickled_by_value(work):
         assert len(cloudpickle.dumps(work)) > 1000
