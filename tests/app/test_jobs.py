@@ -54,3 +54,52 @@ def test_nothing_is_released_unpaid_when_it_is_killed(folder: Path, after: float
     state, made = found.outcome().state, (folder / "o.npz").exists()
     assert paid(folder) == (state in ("done", "paid"))
     assert not made or paid(folder) == 1
+
+
+def test_progress_is_seen_and_is_no_word_of_the_release(folder: Path) -> None:
+    found = job(folder)
+    found.process.wait(60)
+    lines = '\x1e["Reading", 0.25]\n\x1e["Rea'  # the last line is not whole yet
+    found.said.write_text(lines)
+    found.process = subprocess.Popen(["sleep", "60"])
+    try:
+        assert (found.outcome().said, found.outcome().share) == ("Reading", 0.25)
+    finally:
+        found.process.kill()
+        found.process.wait()
+
+
+@pytest.mark.parametrize("ledger", ["budget", ""])
+def test_what_was_written_before_a_kill_is_found(folder: Path, ledger: str) -> None:
+    note = "why [k1]" if ledger else ""
+    call = ReleaseCall(KINDS["summary"], "t.csv", VALUES, "o.npz", ledger, note)
+    found = Job(call, folder, folder, "k1")
+    while not (folder / "o.npz").exists():
+        assert found.process.poll() is None
+    found.process.kill()
+    found.process.wait()
+    assert (found.outcome().state, found.outcome().file) == ("done", "o.npz")
+    assert paid(folder) == bool(ledger)
+
+
+def test_the_file_of_another_release_is_not_taken_for_ones_own(folder: Path) -> None:
+    (folder / "o.npz").write_text("another")
+    found = job(folder)
+    found.process.kill()
+    found.process.wait()
+    assert found.outcome().state == "failed"
+
+
+def test_settings_are_written_over_nothing_and_go_with_a_release_that_failed(folder: Path) -> None:
+    values = {**VALUES, "levels": {"a": ["0,5"]}, "limits": {}}
+    call = ReleaseCall(KINDS["summary"], "t.csv", values, "o.npz", "budget", "[k1]")
+    found = Job(call, folder, folder, "k1")
+    assert (folder / call.config).exists()
+    found.process.kill()
+    found.process.wait()
+    assert found.outcome().state == "failed"
+    assert not (folder / call.config).exists()
+    (folder / call.config).write_text("mine")
+    with pytest.raises(FileExistsError):
+        Job(call, folder, folder, "k1")
+    assert (folder / call.config).read_text() == "mine"

@@ -70,15 +70,18 @@ class Client:
 
     def prepare(self, draft: str, kind: str = "summary", **question: object) -> None:
         """All steps to the button, with a ledger; the question uses the columns in `use`."""
-        self.step(draft, "table", column=["1", "2", "3"], person="Patient", drop_missing="1")
-        public = {"levels-1": "Süd\nNord\nWest", "low-2": 18, "high-2": 90}
+        person = question.pop("person", "Patient")
+        self.step(draft, "table", column=["1", "2", "3"], person=person, drop_missing="1")
+        public = {"levels-1": "Süd\nNord\nWest", "low-2": 0, "high-2": 90}
         self.step(draft, "public", **public, **{"low-3": 0, "high-3": 3000})
         self.step(draft, "question", kind=kind, again="1")
         used = {"use": ["Station", "Alter", "Kosten"]}
         self.step(draft, "question", kind=kind, **(used | question))
-        ledger = {"ledger": "budget.ndis", "budget": "50", "budget_delta": "1e-5"}
+        book = "budget.ndis" if person else "rows.ndis"
+        ledger = {"ledger": book, "budget": question.pop("budget", "50")}
+        ledger["budget_delta"] = "1e-5"
         new = {"measure": "epsilon", "epsilon": "1", "delta": "1e-6"}
-        choice = "open" if (self.folder / "budget.ndis").exists() else "new"
+        choice = "open" if (self.folder / book).exists() else "new"
         self.step(draft, "privacy", ledger_choice=choice, **new, **ledger)
 
     def mark(self, draft: str) -> str:
@@ -105,13 +108,15 @@ class Client:
 def served(folder: Path, *words: str) -> Iterator[Client]:
     """The app in a process of its own, ended as by Ctrl-C."""
     call = [sys.executable, "-m", "ndis.app.command", "--no-browser", *words]
-    process = subprocess.Popen(call, stdout=subprocess.PIPE, text=True, cwd=folder)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    process = subprocess.Popen(call, text=True, cwd=folder, **pipes)  # type: ignore[call-overload]
     assert process.stdout is not None
     try:
         client = Client(process.stdout.readline().split()[1], process)
         client.folder = folder
         yield client
     finally:
-        process.send_signal(signal.SIGINT)
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
         process.wait(30)
         process.stdout.close()

@@ -14,7 +14,14 @@ from typing import Any
 
 from requires import require_chromedriver, require_chromium
 
-_KEYS = {"Home": "\ue011", "End": "\ue010", "Right": "\ue014", "Left": "\ue012", "Tab": "\ue004"}
+_KEYS = {
+    "Home": "\ue011",
+    "End": "\ue010",
+    "Right": "\ue014",
+    "Left": "\ue012",
+    "Tab": "\ue004",
+    "Space": " ",
+}
 
 
 class Browser:

@@ -21,7 +21,8 @@ from ndis.cli.check import SeenColumn, look, look_for_people
 from ndis.cli.settings import Settings, read_settings
 
 _BINS = 24
-_FILES = (".csv", ".tsv", ".tab", ".csv.gz", ".tsv.gz", ".parquet", ".pq", ".arrow", ".xlsx")
+_TEXT = (".csv", ".tsv", ".tab", ".csv.gz", ".tsv.gz")
+_FILES = (*_TEXT, ".parquet", ".pq", ".arrow", ".xlsx")
 # Values of a column of text that are shown to its owner, and those with a bar of their own.
 _MOST_LEVELS, _MOST_BARS = 50, 8
 # A larger file is not held in memory to be looked at.
@@ -142,8 +143,7 @@ class Desk:
             raise FileNotFoundError(f"No file {words!r} is in the folder; check its name.")
         _require_small(path.stat().st_size)
         source = str(path) if name else str(path.relative_to(self.folder))
-        text = path.name.lower().split(".")[1:2] in (["csv"], ["tsv"], ["tab"])
-        written = guess(str(path)) if text else {}
+        written = guess(str(path)) if path.name.lower().endswith(_TEXT) else {}
         draft.source, draft.name, draft.written = source, name or path.name, written
         draft.columns, draft.unused, draft.by, draft.public = [], [], [], {}
         draft.person = draft.label = draft.out = ""
@@ -189,6 +189,7 @@ class Desk:
         import pyarrow as pa
 
         from ndis.tables import Table
+        from ndis.tables.sources import open_source
 
         path = self.folder / draft.source
         settings = read_settings(draft.written, tables.OPTIONS, None)
@@ -198,7 +199,9 @@ class Desk:
             _require_small(status.st_size)
             state = (str(path), status.st_mtime_ns, status.st_size, repr(written))
             if self._read[0] != state:
-                opened = Table.open(str(path), **written)
+                # A sheet's first line holds names, which its owner sees and chooses from.
+                names = [*open_source(str(path)).names] if path.suffix == ".xlsx" else None
+                opened = Table.open(str(path), names, **written)
                 self._read = state, pa.Table.from_batches(list(opened.records()))
             return Table.open(self._read[1])
 

@@ -513,7 +513,8 @@ def page(release: Any, name: str) -> str:
 
 def sentence(error: Exception) -> str:
     """What an error says; options have the names that they have on the pages."""
-    text = re.sub(r"; see [^;]* --help\.$", "; fill it in.", in_words(error))
+    text = re.sub(r"\bpass --?(\w+)[ =](\S+)", r"choose \2 as --\1", in_words(error))
+    text = re.sub(r"; see [^;]* --help\.$", "; fill it in.", text)
     return re.sub(r"(?<![\w-])--([a-z][a-z-]+)", lambda m: f"“{m[1].replace('-', ' ')}”", text)
 
 
