@@ -10,6 +10,7 @@ import sys
 import textwrap
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -198,6 +199,22 @@ def test_pages_are_in_plain_words() -> None:
     assert found == set()
 
 
+# What newcomers search for, and the page that they should find first.
+NEWCOMERS = {
+    "average by group": "tutorial-summary",
+    "GridSearchCV": "how-scikit-learn",
+    "semicolon": "errors",
+    "missing values": "how-gaps",
+    "databricks": "how-spark",
+    "privacy budget": "budget",
+    "diffprivlib": "how-migrate",
+    "choose epsilon": "explore",
+    "regulator": "how-regulator",
+    "several rows": "tutorial-several-rows",
+    "unknown levels": "how-unknown-levels",
+}
+
+
 @pytest.mark.slow
 @pytest.mark.browser
 def test_the_site_opens_from_a_file_and_is_searched_there(tmp_path: Path) -> None:
@@ -213,5 +230,11 @@ def test_the_site_opens_from_a_file_and_is_searched_there(tmp_path: Path) -> Non
     seen = subprocess.run([*look, "--dump-dom", f"{page}?q=ledger"], capture_output=True, text=True)
     assert re.search(r"\d+ matching documents", seen.stdout)
     assert re.search(r'api/Ledger\.html[^>]*class="md-search-result__link"', seen.stdout)
+    for words, wanted in NEWCOMERS.items():
+        query = f"{page}?q={quote(words)}"
+        seen = subprocess.run([*look, "--dump-dom", query], capture_output=True, text=True)
+        found = re.search(r'([\w-]+)\.html[^"]*"[^>]*class="md-search-result__link"', seen.stdout)
+        assert found is not None, words
+        assert found[1] == wanted, words
     proof = (site / "proofs/contour.html").read_text()
     assert proof.count('<svg class="formula"') > 10

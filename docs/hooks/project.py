@@ -18,7 +18,9 @@ _LINK = re.compile(r"\[([^\]]*)\]\((?!https?:)([^)]+)\)")
 
 def page(name: str) -> str:
     """A file of the repository's root as a page: its links lead to pages, or are plain text."""
-    return _LINK.sub(_link, (_ROOT / name).read_text())
+    text = _LINK.sub(_link, (_ROOT / name).read_text())
+    # The changelog has every word, and answers no question.
+    return f"---\nsearch:\n  boost: 0.1\n---\n\n{text}" if name == "CHANGELOG.md" else text
 
 
 def _link(found: re.Match[str]) -> str:
