@@ -38,11 +38,15 @@ def statistics(
         t, rung = len(path.points), 0
         looking = t in path.looks
         pulls = newton.gradients_of(path, looking)
-        spreading, cuts = path.spreads and path.last, path.cuts
+        cuts = path.cuts if path.spreads and path.last else None
         sums = table.sum(pulls)
-        if spreading:
-            spread = table.sum(newton.spread_of(path, pulls.pull))["spread"].value
-            parts.append(spread.ravel() / 2.0**40 / noise.spread())
+        if cuts is not None:
+            exact = table.sum(newton.spread_of(path, pulls.pull))["spread"]
+            spreader, unit = path.curvature.spreader
+            for k in range(1 + K):
+                most = cuts.moved[1] / cuts.most if k else cuts.moved[0]
+                spread = exact[k].sandwiched(spreader, 3).value * 2.0**39 / (most * unit) ** 2
+                parts.append(spread.ravel() / noise.spread())
         if looking:
             parts.append(sums["products"].value / noise.look())
             rung = path.look(released["products"][path.looks.index(t)])
@@ -50,7 +54,7 @@ def statistics(
         total = sums["gradient"][:, rung * K : (rung + 1) * K]
         white = total.multiplied(whitener, 2).value * 2.0**26
         parts.append(white.ravel() / (path.clip * pulls.unit * unit_z) / path.scale)
-        if spreading:
+        if cuts is not None:
             path.read_spread(released["spread"], cuts)
         path.learn(released["gradients"][t])
     return parts

@@ -598,3 +598,31 @@ def test_a_table_that_can_be_read_once_is_refused_before_anything_is_paid() -> N
 )
 def test_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+def test_a_row_moves_second_moments_by_no_more_than_is_paid_for() -> None:
+    """They are those of rows in the metric, cut and rounded, also where a row is absurd."""
+    fitted = model(epsilon=5.0).fit(*data(20_000))
+    found = fitted._found(fitted.release_.arrays, fitted.noise_scale_, fitted._recipe_)
+    assert fitted.release_.arrays["spread"].any()
+    spreader, unit = found.curvature.spreader
+    for factor in (0.0, 1.0, 30.0):
+        found.theta = found.theta * factor
+        sums_of, cuts, most = newton.spread_of(found, found.pull()), found.cuts, 0.0
+        for scale in (1e-3, 1.0, 1e6):
+            X, y = data(20)
+            for row in range(20):
+                one = opened(scale * X[row : row + 1], scale * y[row : row + 1, None])
+                exact = one.sum(sums_of)["spread"]
+                for k, moved in enumerate((cuts.moved[0], cuts.moved[1] / cuts.most)):
+                    matrix = exact[k].sandwiched(spreader, 2).value * 2.0**26 / unit**2
+                    size = float(np.linalg.norm(matrix)) / moved**2
+                    assert size <= 1 + 1e-9
+                    most = max(most, size)
+        assert most > 0.01
+    whole = fitted.prepare(*data(20_000)).data
+    again = fitted._found(fitted.release_.arrays, fitted.noise_scale_, fitted._recipe_)
+    exact = whole.sum(newton.spread_of(again, again.pull()))["spread"]
+    plain = exact[0].sandwiched(spreader, 2).value * 2.0**26 / unit**2
+    off = np.linalg.norm(fitted.release_.arrays["spread"][0] - plain) / np.linalg.norm(plain)
+    assert off < 0.2

@@ -375,3 +375,19 @@ def test_sparse_rows_give_the_sums_of_dense_ones() -> None:
         for sums, name in ((gradient, "gradient"), (CutMoments(1), "grams")):
             left, right = (t.sum(sums)[name].value for t in (ours, expected))
             np.testing.assert_allclose(left, right, atol=9000 * 4.0 * GRID_NORM)
+
+
+@pytest.mark.parametrize("weight", [ONE, ONE // 3])
+@pytest.mark.parametrize(("d", "digits"), [(3, 0), (5, 3), (300, 4)])
+def test_a_matrix_on_both_sides_is_exact(d: int, digits: int, weight: int) -> None:
+    rng = np.random.default_rng(0)
+    matrix = rng.integers(-(2**33), 2**33, (d, d)) >> rng.integers(0, 30, (d, d))
+    square = rng.integers(-(2**53), 2**53, (d, d)) >> (50 if digits == 0 else 0)
+    square = square + square.T
+    own = Accumulator()
+    own.add({"s": square})
+    total = own.weighted(weight).sums()["s"] if weight < ONE else own.sums()["s"]
+    found = total.sandwiched(halved(matrix.astype(np.float64)), digits)
+    wide = matrix.astype(object)
+    exact = wide @ square.astype(object) @ wide.T * weight
+    assert integers(found) == [int(x) // (ONE * 2 ** (13 * digits)) for x in exact.ravel()]

@@ -57,9 +57,7 @@ LINKS = (sums.LogLink(), sums.LogLink(exposure=2.0**-18), sums.LogLink(0.01, 64.
 
 
 def pull_grams(d: int, n_labels: int) -> sums.PullGrams:
-    vectors = np.rint(np.random.default_rng(11).normal(size=(d, d)) / d * 2.0**30)
-    factors, shifts = np.full(d, 2.0**-29), np.full(d, 2.0**12)
-    return sums.PullGrams(a_pull(d, n_labels), vectors, factors, shifts, 2.0**15, 3.0)
+    return sums.PullGrams(a_pull(d, n_labels), 0.5, 0.2, 0.7)
 
 
 def scores(d: int, n_classes: int, **more: Any) -> sums.Scores:

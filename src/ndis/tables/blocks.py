@@ -20,6 +20,8 @@ from ndis.tables.exact import BLOCK_ROWS, ONE
 _PANELS, _PANEL = 4, 256
 # Numbers of a piece of a stack.
 PIECE_ENTRIES = 2**26
+# Numbers of a piece of a block, and its fewest rows: what takes more memory is slow to get.
+_CACHED, _LEAST = 2**16, 512
 
 
 def squared(xp: Any, values: Any) -> Any:
@@ -73,8 +75,12 @@ class Block:
         return Block(features)
 
     def pieces(self) -> Iterator[Block]:
-        """Parts whose copies fit into memory beside the rows: a block is one."""
-        yield self
+        """Parts whose copies fit into memory beside the rows; here into the processor's cache."""
+        step = max(_CACHED // self.features.shape[0], _LEAST)
+        for start in range(0, self.n_rows, step):
+            rows = slice(start, min(start + step, self.n_rows))
+            labels = None if self.labels is None else self.labels[:, rows]
+            yield Block(self.features[:, rows], labels)
 
     def ones(self) -> Any:
         """A one for each row."""
@@ -230,6 +236,10 @@ class SparseBlock(Block):
     def __init__(self, rows: Any, shift: FloatArray, labels: Any = None) -> None:
         super().__init__(rows.T, labels)
         self.rows, self.shift = rows, shift
+
+    def pieces(self) -> Iterator[Block]:
+        """Such rows are few numbers."""
+        yield self
 
     @property
     def xp(self) -> Any:

@@ -42,6 +42,8 @@ _LOW = 2**_LOW_BITS - 1
 # The weight of a row that counts once: weights are whole numbers of 2^-26.
 ONE = 2**_LOW_BITS
 _DIGIT = 2**13 - 1
+# So many rows and columns of a matrix of many digits are made at once.
+_STRIP = 256
 # So many terms below 2^53 are added up before more bits are needed.
 _FEW = 2**9
 # No sum is made of more rows than this: the cap on rows that holds where none is declared.
@@ -117,31 +119,30 @@ class ExactSum:
     def multiplied(self, halves: FloatArray, digits: int) -> ExactSum:
         """A matrix times this one, without the last digits to the base 2^13: rounded down.
 
-        The matrix has whole numbers below 2^53 in magnitude, see `halved`. These are below 2^80,
-        and have six digits, the first of at most 15 bits: doubles add up 2^11 products exactly.
+        The matrix has whole numbers below 2^53 in magnitude, see `halved`. These are below 2^80.
         What is left must be below 2^89. Of weighted sums two more digits are behind the point, and
         what is left are whole numbers too.
         """
+        own, behind = self._digits()
+        return _of_digits(_product(halves, own)[digits + behind :])
+
+    def sandwiched(self, halves: FloatArray, digits: int) -> ExactSum:
+        """A matrix A of whole numbers below 2^38, and this symmetric one S: A S A^T, as above."""
+        own, behind = self._digits()
+        rows = list[ExactSum]()
+        for start in range(0, halves.shape[1], _STRIP):
+            side = _product(halves[:, start : start + _STRIP], own)
+            across = _product(halves, [digit.T for digit in side])
+            rows.append(_of_digits([digit.T for digit in across[digits + behind :]]))
+        return ExactSum(
+            *(np.vstack(limbs) for limbs in zip(*(r._limbs for r in rows), strict=True))
+        )
+
+    def _digits(self) -> tuple[list[IntArray], int]:
+        """To the base 2^13, the first of at most 15 bits; and how many are behind the point."""
         own = [self.low & _DIGIT, self.low >> 13]
         own += [self.high >> 13 * index & (_DIGIT if index < 3 else -1) for index in range(4)]
-        if self.part is not None:
-            own, digits = [self.part & _DIGIT, self.part >> 13, *own], digits + 2
-        width, K = len(own), self.high.shape[1]
-        side, total = np.hstack(own).astype(np.float64), [np.int64(0)] * (width + 3)
-        for start in range(0, len(side), 2**11):
-            part = slice(start, start + 2**11)
-            for half, matrix in enumerate(halves):
-                products = (matrix[:, part] @ side[part]).astype(np.int64)
-                for index in range(width):
-                    total[2 * half + index] += products[:, index * K : (index + 1) * K]
-        for index in range(len(total) - 1):
-            total[index + 1] = total[index + 1] + (total[index] >> 13)
-            total[index] = total[index] & _DIGIT
-        low, more, *rest = total[digits:]
-        high = np.zeros_like(low)
-        for digit in reversed(rest):
-            high = (high << 13) + digit
-        return ExactSum(*_carried(high, low + (more << 13)))
+        return (own, 0) if self.part is None else ([self.part & _DIGIT, self.part >> 13, *own], 2)
 
     @property
     def T(self) -> ExactSum:
@@ -154,6 +155,37 @@ class ExactSum:
 
     def __repr__(self) -> str:
         return f"ExactSum(shape={self.high.shape})"
+
+
+def _product(halves: FloatArray, own: Sequence[IntArray]) -> list[IntArray]:
+    """A matrix times numbers of such digits, the first of at most 15 bits: digits again.
+
+    Doubles add up 2^11 products of 26 bits with 15 exactly.
+    """
+    width, K = len(own), own[0].shape[1]
+    total = [np.zeros((halves.shape[1], K), np.int64) for _ in range(width + 4)]
+    several = max(_STRIP // K, 1)  # digits that are multiplied in one go
+    for first in range(0, width, several):
+        side = np.hstack(own[first : first + several]).astype(np.float64)
+        for start in range(0, len(side), 2**11):
+            part = slice(start, start + 2**11)
+            for half, matrix in enumerate(halves):
+                products = (matrix[:, part] @ side[part]).astype(np.int64)
+                for index in range(side.shape[1] // K):
+                    total[2 * half + first + index] += products[:, index * K : (index + 1) * K]
+    for index in range(len(total) - 1):
+        total[index + 1] += total[index] >> 13
+        total[index] &= _DIGIT
+    return total
+
+
+def _of_digits(digits: Sequence[IntArray]) -> ExactSum:
+    """The number of these digits, the last ones first; it must be below 2^89."""
+    low, more, *rest = digits
+    high = np.zeros_like(low)
+    for digit in reversed(rest):
+        high = (high << 13) + digit
+    return ExactSum(*_carried(high, low + (more << 13)))
 
 
 def halved(matrix: FloatArray) -> FloatArray:

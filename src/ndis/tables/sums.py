@@ -414,44 +414,55 @@ def _clipped(xp: Any, left: Any, size: Any, length: Any, clips: Any, unit: Any) 
 
 @dataclass(frozen=True)
 class PullGrams:
-    """Second moments of rows in a metric, as they are and times each residual.
+    """Second moments of rows that are scaled down: by their length, and by residual and pull.
 
-    A row is z = factors * (vectors x) - shifts, then a constant, and w = z r^T gain; z, times the
-    root of the row's weight, and w are cut to norm 2^20 and rounded, all residuals' w together.
-    So one row moves the sum of z z^T by 2^40 at most, and those of w_k w_k^T, side by side, too.
+    A row k on the grid counts as (k, 2^20) times a number of at most one, rounded. For the first
+    matrix that is the root of its weight, or less, so that times its length it is `cut` at most;
+    for a label it is r/most, all labels' together at most one, and at most pull/most over the
+    length. The metric in which lengths are taken is applied to the sums.
 
     Parameters
     ----------
     pull : Pull
-        For residuals.
-    vectors : ndarray of shape (n_features, n_features)
-        Integers, of norm at most 2^32, so that their products with rows are exact.
-    factors, shifts : ndarray of shape (n_features,)
-    constant, gain : float
+        For residuals r and lengths.
+    cut, cut_pull : float
+        What lengths, and lengths times residuals, are cut to.
+    most : float
+        Residuals are cut to this.
     """
 
     pull: Pull
-    vectors: FloatArray
-    factors: FloatArray
-    shifts: FloatArray
-    constant: float
-    gain: float
+    cut: float
+    cut_pull: float
+    most: float
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
-        """Terms: "spread", the sum of z z^T and one of w_k w_k^T for each label."""
+        """Terms: "spread", a matrix of rows and one for each label."""
         return {"spread": functools.reduce(operator.add, map(self._grams, block.pieces()))}
 
     def _grams(self, block: Block) -> Any:
         xp = block.xp
-        left, _, _ = self.pull.measure(block)
-        affine = [block.beside(each[:, None]) for each in (self.factors, self.shifts)]
-        z = block.times(block.beside(self.vectors)) * affine[0] - affine[1]
-        z = xp.concat([z, block.ones() * self.constant], axis=0)
-        left = left * self.gain
-        w = bounded(xp, xp.concat([z * left[k : k + 1, :] for k in range(left.shape[0])], axis=0))
-        d, z = z.shape[0], z * self.pull.roots(block)
-        parts = [w[start : start + d, :] for start in range(0, w.shape[0], d)]
-        return xp.stack([block.like(part).gram() for part in (bounded(xp, z), *parts)])
+        left, size, length = self.pull.measure(block)
+        roots = xp.clip(self.cut * _BELOW / length, None, self.pull.roots(block)[0, :])
+        most = xp.clip(self.cut_pull / length, None, self.most) / (size + 1e-300)
+        pulls = left * (xp.clip(most, None, 1.0) * (_BELOW / self.most))
+        factors = xp.concat([roots[None, :], pulls], axis=0)
+        return xp.stack([self._gram(block, factors[k, :]) for k in range(factors.shape[0])])
+
+    def _gram(self, block: Block, factor: Any) -> Any:
+        """The matrix of (k, 2^20) times a factor."""
+        xp, dense = block.xp, block.dense
+        rows = block.like(fused(_rounded, dense)(xp, dense, factor))
+        ends = xp.round(factor * float(GRID_NORM))[None, :]
+        side, corner = rows.combine(ends), block.product(ends, ends)
+        above = xp.concat([rows.gram(), side], axis=1)
+        return xp.concat([above, xp.concat([side.T, corner], axis=1)], axis=0)
+
+
+def _rounded(xp: Any, rows: Any, factor: Any) -> Any:
+    """Rows times a factor each, as whole numbers."""
+    scaled = rows * factor
+    return np.rint(scaled, out=scaled) if xp is np else xp.round(scaled)
 
 
 @dataclass(frozen=True)

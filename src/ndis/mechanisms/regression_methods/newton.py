@@ -27,6 +27,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -70,6 +71,8 @@ _NOBODY = 0.1
 # Second moments in the metric are of rows cut to this many times their mean square, or to more if
 # their noise stays below a share; and they are bought where they tell curvatures of this share.
 _SPREADS, _MOST_CUT, _PAYS = ((0.05, 5.0), (0.15, 12.0)), 400.0, 6.0
+# Residuals count there up to so many standard deviations, however near to the centre rows are.
+_FAR = 64.0
 # How strong the signal may be, in units of "the columns explain everything".
 _SIGNAL = np.geomspace(1e-4, 1e4, 41)
 # Strengths less likely than this change nothing; and so many numbers stay in a processor's cache.
@@ -498,13 +501,36 @@ class Curvature:
         less than one, so that for a row the product is off by less than (d + 1) 2^20 units, which
         is heaviest (d + 1) 2^-32: `pull` adds twice as much to its length.
         """
+        unit = 2.0**52 / self.heaviest
+        return halved(np.rint(self._of_grid * unit)), unit
+
+    @cached_property
+    def spreader(self) -> tuple[FloatArray, float]:
+        """The same for second moments of (k, 2^20): none exceeds 2^32 in its unit."""
+        whole, unit = self._of_grid, 2.0**52 / self.heaviest
+        whole[:, -1] /= GRID_NORM
+        return halved(np.rint(whole * unit)), unit
+
+    @property
+    def rounded(self) -> float:
+        """What rounding (k, 2^20) and `spreader` may add to a row's length.
+
+        The metric makes vectors at most 1.62 times `heaviest` as long (the root of the larger
+        eigenvalue of [[1, 1], [1, 2]], as the mean has norm one at most), and rounding is by half a
+        unit of 2^-20 in each of d + 1 places: .81 of this. The spreader's own rounding adds less
+        than (d + 1) 2^-32 `heaviest`: less than the rest up to a million columns.
+        """
+        return self.heaviest * math.sqrt(len(self.metric)) * 2.0**-20
+
+    @property
+    def _of_grid(self) -> FloatArray:
+        """What turns (k, 1), k on the grid, into z."""
         d, metric, base = len(self.mean), self.metric, self._base
         vectors = self.vectors[:, self.own]
         M = base * np.eye(d) + (vectors * (metric[:-1][self.own] - base)) @ vectors.T
         whole = np.zeros((d + 1, d + 1))
         whole[:d, :d], whole[:d, d], whole[d, d] = M / GRID_NORM, -M @ self.mean, metric[-1]
-        unit = 2.0**52 / self.heaviest
-        return halved(np.rint(whole * unit)), unit
+        return whole
 
 
 @dataclass(frozen=True)
@@ -527,6 +553,24 @@ class Scales:
     def gradient(self, taken: float) -> float:
         """That of all gradients together, of whose share so much is taken by other things."""
         return self.rounds / math.sqrt(1 - taken) * ROUND_UP
+
+
+class Cuts(NamedTuple):
+    """Bounds of second moments in the metric: of rows, of their pulls, of residuals.
+
+    Rounding may add `rounded` to the length of rows, and as much times the bound of residuals to
+    that of pulls.
+    """
+
+    rows: float
+    pulls: float
+    most: float
+    rounded: float
+
+    @property
+    def moved(self) -> tuple[float, float]:
+        """The roots of how far a row moves the moments of rows, and of pulls."""
+        return self.rows + self.rounded, self.pulls + self.most * self.rounded
 
 
 class Descent:
@@ -701,15 +745,15 @@ class Descent:
         return rung
 
     @property
-    def cuts(self) -> tuple[float, float]:
+    def cuts(self) -> Cuts:
         """Where rows z, and z r, are cut for their second moments."""
-        if not hasattr(self, "residual_variance"):
-            return math.nan, math.nan
         wide, wider = (min(max(share * self._reach, least), _MOST_CUT) for share, least in _SPREADS)
-        square = self.curvature.lever
-        return (
+        square, residual = self.curvature.lever, math.sqrt(self.residual_variance)
+        return Cuts(
             math.sqrt(wide * square * self.weight),
-            math.sqrt(wider * square * self.residual_variance),
+            math.sqrt(wider * square) * residual,
+            min(self.longest, _FAR * residual),
+            self.curvature.rounded * math.sqrt(self._K),
         )
 
     @property
@@ -755,10 +799,12 @@ class Descent:
         moved = (self.theta - self.points[-1]) / self.curvature.widths[:, None]
         return float(np.sum(moved**2)) < _SETTLED * self.dispersion * len(moved)
 
-    def read_spread(self, spread: FloatArray, cuts: tuple[float, float]) -> None:
+    def read_spread(self, spread: FloatArray, cuts: Cuts) -> None:
         """Noisy second moments in the metric, of rows and of rows times each residual."""
-        self.spread = spread
-        self.spread_scales = self.noise.spread() * np.square(cuts)
+        turn = np.eye(self._d + 1)
+        turn[:-1, :-1] = self.curvature.vectors
+        self.spread = turn.T @ spread @ turn
+        self.spread_scales = self.noise.spread() * np.square(cuts.moved)
 
     def known(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The gradient at some coefficients as far as it is known, and its variance."""
@@ -786,10 +832,10 @@ class Descent:
 
     def repeat(self, released: Mapping[str, FloatArray]) -> None:
         """A round again, from a release."""
-        t, cuts = len(self.points), self.cuts
+        t, cuts = len(self.points), self.cuts if self.spreads and self.last else None
         if t in self.looks:
             self.look(released["products"][self.looks.index(t)])
-        if self.spreads and self.last:
+        if cuts is not None:
             self.read_spread(released["spread"], cuts)
         self.learn(released["gradients"][t])
 
@@ -876,8 +922,8 @@ def draw_round(
     t, rung, K = len(descent.points), 0, descent.theta.shape[1]
     looking = t in descent.looks
     products, gradients = released["products"], released["gradients"]
-    spreading, cuts = descent.spreads and descent.last, descent.cuts
-    spread = spread_of(descent, descent.pull()) if spreading else None
+    cuts = descent.cuts if descent.spreads and descent.last else None
+    spread = spread_of(descent, descent.pull()) if cuts else None
     index = descent.looks.index(t) if looking else 0
     if looking and table.here:  # a further pass costs less than a ladder of gradients
         counts = table.sum(PullCounts(descent.pull(), descent.top), what="Reading for a clip")
@@ -891,7 +937,7 @@ def draw_round(
         rung = descent.look(products[index])
     total = sums["gradient"][:, rung * K : (rung + 1) * K]
     gradients[t] = clipped_gradient(descent, total, pulls.unit, rng)
-    if spreading:
+    if cuts is not None:
         released["spread"] = noisy_spread(descent, sums["spread"], cuts, rng)
         descent.read_spread(released["spread"], cuts)
     descent.learn(gradients[t])
@@ -908,29 +954,29 @@ def gradients_of(descent: Descent, looking: bool) -> PullSum:
 
 
 def spread_of(descent: Descent, pull: Pull) -> PullGrams:
-    """What sums second moments in the metric, along the Hessian's eigenvectors."""
-    bend, (cut, cut_pull) = descent.curvature, descent.cuts
-    unit = VECTOR_NORM - math.sqrt(len(bend.mean))
-    metric = bend.metric[:-1] * GRID_NORM / cut
-    return PullGrams(
-        pull,
-        np.rint(bend.vectors * unit),
-        metric / (unit * GRID_NORM),
-        metric * (bend.vectors.T @ bend.mean),
-        float(bend.metric[-1]) * GRID_NORM / cut,
-        cut / cut_pull,
-    )
+    """What sums second moments of rows and of their pulls, both cut."""
+    cuts = descent.cuts
+    return PullGrams(pull, cuts.rows, cuts.pulls, cuts.most)
 
 
 def noisy_spread(
-    descent: Descent, exact: ExactSum, cuts: tuple[float, float], rng: np.random.Generator
+    descent: Descent, exact: ExactSum, cuts: Cuts, rng: np.random.Generator
 ) -> FloatArray:
-    """Second moments in the metric, noisy; a row moves the first, and all others, by 2^40."""
-    unit = float(GRID_NORM) ** 2
-    noise = descent.noise.spread() * unit * ROUND_UP
-    noisy = [add_symmetric_noise(exact[k], noise, rng) for k in range(exact.high.shape[0])]
-    squares = np.square([cuts[0]] + [cuts[1]] * (len(noisy) - 1))
-    return np.asarray(noisy) * squares[:, None, None] / unit
+    """Second moments in the metric, noisy; see `Curvature.spreader`.
+
+    Their exact sums are rounded down to the last 27 to 40 bits of a row: by one in each entry at most.
+    """
+    spreader, unit = descent.curvature.spreader
+    (of_rows, of_pulls), (n, d, _), noisy = cuts.moved, exact.high.shape, list[FloatArray]()
+    for k in range(n):
+        most, length = (cuts.most, of_pulls / cuts.most) if k else (1.0, of_rows)
+        moved = (length * unit) ** 2 * ROUND_UP
+        digits = max(-((40 - math.frexp(moved)[1]) // 13), 0)
+        bound = math.ldexp(moved, -13 * digits) + math.sqrt(n) * d
+        noise = descent.noise.spread() * bound * ROUND_UP
+        own = add_symmetric_noise(exact[k].sandwiched(spreader, digits), noise, rng)
+        noisy.append(np.ldexp(own, 13 * digits) * (most / unit) ** 2)
+    return np.asarray(noisy)
 
 
 def study(table: Table, intercept: bool) -> dict[str, ExactSum]:
