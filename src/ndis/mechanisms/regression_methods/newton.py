@@ -964,7 +964,7 @@ def noisy_spread(
 ) -> FloatArray:
     """Second moments in the metric, noisy; see `Curvature.spreader`.
 
-    Their exact sums are rounded down to the last 27 to 40 bits of a row: by one in each entry at most.
+    Their exact sums are rounded down to the last 27 to 40 bits of a row: by one at most each.
     """
     spreader, unit = descent.curvature.spreader
     (of_rows, of_pulls), (n, d, _), noisy = cuts.moved, exact.high.shape, list[FloatArray]()
