@@ -623,6 +623,6 @@ def test_a_row_moves_second_moments_by_no_more_than_is_paid_for() -> None:
     whole = fitted.prepare(*data(20_000)).data
     again = fitted._found(fitted.release_.arrays, fitted.noise_scale_, fitted._recipe_)
     exact = whole.sum(newton.spread_of(again, again.pull()))["spread"]
-    plain = exact[0].sandwiched(spreader, 2).value * 2.0**26 / unit**2
+    plain = exact[0].sandwiched(spreader, 4).value * 2.0**52 / unit**2
     off = np.linalg.norm(fitted.release_.arrays["spread"][0] - plain) / np.linalg.norm(plain)
     assert off < 0.2

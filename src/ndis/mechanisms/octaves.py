@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # Probability that a bin without rows is taken for an outermost one, in any column.
 MISTAKE = 1e-3
 N_BINS = 64
+# Columns whose counts a cluster hands to the driver at once: 264 kB each.
+_AT_ONCE = 512
 # Rows that are thinly spread are seen if so many bins in a row hold them together.
 _WINDOWS = (1, 2, 4, 8)
 # The bins that are seen hold this share of what the octaves hold, or all bins are taken.
@@ -105,8 +107,15 @@ def read(
 ) -> dict[str, ExactSum]:
     """How many rows are below each edge, in one pass over the numbers as they are; other sums."""
     places = tuple((group, place) for _, group, place in table.rows.bought)
-    counting = Together((Below(EDGES, places), *others))
-    return table.sum(counting, raw=True, again=again, what="Finding limits")
+    # On a cluster counts travel to the driver, which holds those of so many columns at a time.
+    step = len(places) if table.here else _AT_ONCE
+    sums, found = dict[str, ExactSum](), list[ExactSum]()
+    for start in range(0, len(places), step):
+        more = others if start == 0 else ()
+        counting = Together((Below(EDGES, places[start : start + step]), *more))
+        sums |= table.sum(counting, raw=True, again=again, what="Finding limits")
+        found.append(sums["below"])
+    return sums | {"below": ExactSum.block([[part] for part in found])}
 
 
 def draw(below: ExactSum, noise: float, rng: np.random.Generator) -> dict[str, FloatArray]:
