@@ -4,10 +4,13 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from ndis import PrivateLimits
 from ndis.mechanisms import octaves
 from ndis.tables import PRIVATE, Columns, Rows, Table
+from ndis.tables.sums import Below
 
 
 def columns_of_every_kind(n_rows: int = 400) -> np.ndarray:
@@ -117,3 +120,21 @@ def test_few_rows_that_are_thinly_spread_keep_all_bins() -> None:
     assert octaves.limits(counts, bins, 6.9) == [(64.0, 128.0)]
     nothing = np.zeros((1, octaves.N_OCTAVES))
     assert octaves.limits(nothing, np.eye(64)[-1:] * 100.0, 6.9) == [(-1.0, 1.0)]
+
+
+def test_a_cluster_hands_on_the_counts_of_few_columns_at_a_time(monkeypatch) -> None:
+    """The limits are the same, pass by pass."""
+    dask = pytest.importorskip("dask.dataframe")
+    numbers = np.random.default_rng(0).normal(size=(500, 3)) * [1.0, 10.0, 100.0]
+    frame = pd.DataFrame(numbers, columns=["a", "b", "c"])
+    facts = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+    known = PrivateLimits(**facts).fit(frame).limits_
+    monkeypatch.setattr(octaves, "_AT_ONCE", 2)
+    passes = list[int]()
+    whole = Below.__call__
+    monkeypatch.setattr(
+        Below, "__call__", lambda own, block: passes.append(len(own.places)) or whole(own, block)
+    )
+    found = PrivateLimits(**facts).fit(dask.from_pandas(frame, npartitions=2)).limits_
+    assert found == known
+    assert set(passes) <= {1, 2}
