@@ -15,6 +15,7 @@ from ndis import (
     PrivateLeastSquares,
     PrivateLogisticRegression,
     PrivatePCA,
+    PrivatePoissonRegression,
     PrivateProjection,
 )
 from ndis.tables import Columns, Rows, Table, Weighting
@@ -123,6 +124,7 @@ METHODS: dict[str, tuple[Any, str | None]] = {
         PrivateCovariance(limits="private", columns=NAMES, **FOUND),
         None,
     ),
+    "counts": (PrivatePoissonRegression(limits=LIMITS, label_limits=(0, 1), **FOUND), "y"),
     "components": (PrivatePCA(limits=LIMITS | {"y": (0, 1)}, n_components=2, **FOUND), None),
 }
 
