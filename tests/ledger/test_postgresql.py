@@ -47,7 +47,9 @@ def own_server() -> Iterator[Server]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kills", "restarts"), [(40, 1), (200, 4)])
+@pytest.mark.parametrize(
+    ("kills", "restarts"), [(40, 1), pytest.param(200, 4, marks=pytest.mark.evidence)]
+)
 def test_nothing_is_overspent_or_lost(
     own_server: Server, tmp_path: Path, kills: int, restarts: int
 ) -> None:
