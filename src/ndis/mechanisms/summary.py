@@ -546,8 +546,9 @@ class PrivateSummary(TableEstimator):
                 "once; write it to a file first, or pass refine=False."
             )
         cells, numbers, units = self._cells(rows), _numbers(rows), rows.features.units
-        n_bins = {"quantiles_1024": tree.LEAVES, "places": _N_PLACES}
-        bins = next((count for name, count in n_bins.items() if name in plan.shapes), 0)
+        bins = _N_PLACES if "places" in plan.shapes else 0
+        if "quantiles_1024" in plan.shapes:
+            bins = self._n_bins(len(cells) * len(numbers))
         others = tuple(self._size(rows, name) for name in self._others(rows))
         counts = GroupCounts(cells, numbers, units, bins, others)
         if self._refines or not numbers:
@@ -571,10 +572,13 @@ class PrivateSummary(TableEstimator):
 
         n, c = len(self._cells(table.rows)), len(_numbers(table.rows))
         if "quantiles" in scale:
+            bins, told = self._n_bins(n * c), list[FloatArray]()
+            parts = [tree.Parts.coarse(bins)] * c
             for level in tree.LEVELS:
-                counts = _each(studied["bins"], lambda limb, at=level: tree.counted(limb, at))
-                shaped = _each(counts, lambda limb, at=level: limb.reshape(n, c, at))
-                arrays[f"quantiles_{level}"] = noisy(shaped, scale["quantiles"])
+                counts = _each(studied["bins"], lambda limb, by=parts: _counted(limb, by))
+                told.append(noisy(counts, scale["quantiles"]))
+                arrays[f"quantiles_{level}"] = told[-1]
+                parts = tree.partitions(told, plan.noise_scale["quantiles"], bins)
         if "places" in scale:
             bins = _each(studied["bins"], lambda limb: limb.reshape(n, c, _N_PLACES))
             arrays["places"] = noisy(bins, scale["places"])
@@ -592,11 +596,19 @@ class PrivateSummary(TableEstimator):
             arrays["means"] = noisy(_blocks(sums, law), scale["means"], unit)
         return arrays
 
+    def _n_bins(self, n_columns: int) -> int:
+        """Bins at whose edges the range of a column may be cut for quantiles.
+
+        The sums of a series are added up, so that all its periods have the same parts.
+        """
+        return tree.LEAVES if self.continual is not None else tree.n_bins(n_columns)
+
     def _ends(
         self, rows: Rows, arrays: Mapping[str, Any], noise: Mapping[str, float]
     ) -> tuple[FloatArray, FloatArray]:
         """Where the values of each cell are clipped: whole numbers, from what was released."""
-        units, seen = rows.features.units, _seen(arrays, noise)
+        n, c = len(self._cells(rows)), len(_numbers(rows))
+        units, seen = rows.features.units, _seen(arrays, noise, self._n_bins(n * c))
         assert seen is not None
         # So far out noise is small beside sampling; no row is clipped closer than five spreads.
         far = _BESIDE_SAMPLING * np.sqrt(seen.count) / (math.sqrt(2.0) * noise["means"])
@@ -634,7 +646,7 @@ class PrivateSummary(TableEstimator):
         alive = self._groupings[-1].member == 0
         self._views = {}
         for name, (told, spread) in self._told(arrays, noise).items():
-            sums = _put_together(told, spread, law, others, sizes)
+            sums = _put_together(told, spread, law, others, sizes, self._n_bins(n * c))
             positive = np.zeros(n)
             positive[alive] = not_negative(sums.count[alive])
             self._views[name] = replace(sums, centre=centre, half=half), positive
@@ -925,12 +937,21 @@ class _Seen:
     n_bins: int
 
 
-def _seen(arrays: Mapping[str, Any], noise: Mapping[str, float]) -> _Seen | None:
+def _counted(bins: Any, parts: Sequence[tree.Parts]) -> Any:
+    """Counts of bins, a row for each cell and column, in the parts of every column."""
+    by_column = bins.reshape(-1, len(parts), bins.shape[-1])
+    return np.stack([tree.counted(by_column[:, k], each) for k, each in enumerate(parts)], axis=1)
+
+
+def _seen(arrays: Mapping[str, Any], noise: Mapping[str, float], bins: int) -> _Seen | None:
     """What histograms say, where there are any."""
     if "places" in arrays:
         counts, spread = arrays["places"], noise["places"]
+        places = np.linspace(0.0, 1.0, counts.shape[-1] + 1)[None, :]
     elif "quantiles_128" in arrays:
         counts, spread = arrays["quantiles_128"], noise["quantiles"]
+        parts = tree.partitions([arrays["quantiles_16"]], spread, bins)
+        places = np.stack([each.places for each in parts])
     else:
         return None
     n_bins = counts.shape[-1]
@@ -943,14 +964,17 @@ def _seen(arrays: Mapping[str, Any], noise: Mapping[str, float]) -> _Seen | None
         for offset in range(width):
             holds[..., offset : offset + full.shape[-1]] |= full
     weights = np.where(holds, np.maximum(counts, 0.0), 0.0)
-    middle = (2.0 * np.arange(n_bins) + 1.0) / n_bins - 1.0
+    middle = places[:, :-1] + places[:, 1:] - 1.0
+    inside = np.diff(places) ** 2 / 3.0  # the variance within a bin
     count = weights.sum(axis=-1)
     some = np.maximum(count, 1.0)
-    mean = weights @ middle / some
-    away = middle - mean[..., None]
-    inside = 1.0 / (3.0 * n_bins**2)  # the variance within a bin
-    variance = (weights * away**2).sum(axis=-1) / some + inside
-    fourth = (weights * away**4).sum(axis=-1) / some + 6.0 * inside * variance
+    mean = (weights * middle).sum(axis=-1) / some
+    away = (middle - mean[..., None]) ** 2
+    variance = (weights * (away + inside)).sum(axis=-1) / some
+    # Of a uniform law of variance v the fourth moment is 9/5 v^2.
+    each = away**2 + 6.0 * away * inside + 1.8 * inside**2
+    fourth = (weights * each).sum(axis=-1) / some
+    variance = np.where(count > 0, variance, inside.mean(axis=-1))
     return _Seen(count, mean, variance, fourth / variance**2, n_bins)
 
 
@@ -960,6 +984,7 @@ def _put_together(
     law: str,
     others: Mapping[str, Sequence[Any]],
     sizes: Mapping[str, int],
+    bins: int,
 ) -> CellSums:
     """The count of each cell from all blocks, and every block made to agree with it."""
     shares, start = {}, 0
@@ -978,20 +1003,26 @@ def _put_together(
     variance = 1.0 / math.fsum(1.0 / v for _, v in told)
     count = np.asarray(sum(variance / v * each for each, v in told))
     moments, covariance = np.zeros((len(count), 0, 3)), np.zeros((3, 3))
-    leaves = prefixes = None
+    leaves, prefixes, places = None, np.zeros((0, 0)), np.zeros((0, 0))
     kurtosis = np.zeros(0)
     if "means" in arrays:
         moments, covariance = _moments(arrays["means"], noise["means"], law, count, variance)
         kurtosis = np.zeros(moments.shape[1])
-        seen = _seen(arrays, noise)
+        seen = _seen(arrays, noise, bins)
         if seen is not None:
             some = np.maximum(seen.count.sum(axis=0), 1.0)
             kurtosis = (seen.count * seen.kurtosis).sum(axis=0) / some
     if "quantiles_1024" in arrays:
         levels = [arrays[f"quantiles_{level}"] for level in tree.LEVELS]
-        total = np.broadcast_to(count[:, None], levels[0].shape[:-1])
-        leaves = tree.fitted(levels, noise["quantiles"] ** 2, total, 0.0)
-        prefixes = tree.prefix_variances(noise["quantiles"] ** 2)
+        parts, v = tree.partitions(levels, noise["quantiles"], bins), noise["quantiles"] ** 2
+        by_column = [[level[:, k] for level in levels] for k in range(len(parts))]
+        fitted = [
+            tree.fitted(own, v, count, 0.0, each)
+            for own, each in zip(by_column, parts, strict=True)
+        ]
+        leaves = np.stack(fitted, axis=1)
+        prefixes = np.stack([tree.prefix_variances(each, v) for each in parts])
+        places = np.stack([each.places for each in parts])
     agreed = {
         name: each + ((count - each.sum(axis=-1)) / each.shape[-1])[:, None]
         for name, each in shares.items()
@@ -1011,6 +1042,7 @@ def _put_together(
         nothing,
         leaves,
         prefixes,
+        places,
         agreed,
         spread,
         kurtosis,
@@ -1039,7 +1071,7 @@ class _Spread:
             others = {"": (0,) * (told["shares"].shape[1] - 1)}
         sizes = {name: len(each) for name, each in others.items()}
         known = {name: each for name, each in told.items() if not name.startswith("limit_")}
-        sums = _put_together(known, noise, plan.method, others, sizes)
+        sums = _put_together(known, noise, plan.method, others, sizes, tree.LEAVES)
         self.count = math.sqrt(sums.count_variance)
         self.sum = math.sqrt(sums.covariance[1, 1])
-        self.prefixes = np.zeros(1) if sums.prefix_variances is None else sums.prefix_variances
+        self.prefixes = sums.prefix_variances

@@ -118,6 +118,7 @@ class QuantileLines:
     variances: FloatArray
     count_variance: float
     n_cells: FloatArray
+    places: FloatArray
     limits: tuple[float, float]
     known: NDArray[np.bool_]
 
@@ -132,24 +133,24 @@ class QuantileLines:
         """Ranks that are as far off as sampling and noise may make them, read off the curve."""
         total = np.maximum(self.prefixes[:, -1], 1.0)
         rank = self.share * total
-        place = tree.quantile(self.prefixes, rank)
+        place = tree.quantile(self.prefixes, rank, self.places)
         around = np.concatenate([[self.variances[0]], self.variances])
         # A total that is too large adds to all leaves alike, and to the rank.
         noise = self.n_cells * (
-            np.interp(place, np.linspace(0.0, 1.0, len(around)), around)
-            + (place - self.share) ** 2 * self.count_variance
+            np.interp(place, self.places, around) + (place - self.share) ** 2 * self.count_variance
         )
         sampling = self.share * (1.0 - self.share) * total * (of == "population")
         z = -float(ndtri(0.5 * (1.0 - level)))
         reach = z * np.sqrt(noise + sampling)
         low, value, high = (
-            tree.quantile(self.prefixes, np.clip(rank + side * reach, 0.0, total))
+            tree.quantile(self.prefixes, np.clip(rank + side * reach, 0.0, total), self.places)
             for side in (-1.0, 0.0, 1.0)
         )
         # Where values lie within a leaf is not known: they may all be at one of its ends.
+        last = len(self.places) - 1
         ends = (
-            np.floor(low * tree.LEAVES) / tree.LEAVES,
-            np.ceil(high * tree.LEAVES) / tree.LEAVES,
+            self.places[np.searchsorted(self.places, low, side="right").clip(1, last) - 1],
+            self.places[np.searchsorted(self.places, high).clip(1, last)],
         )
         start, wide = self.limits[0], self.limits[1] - self.limits[0]
         error = wide * (ends[1] - ends[0]) / (2.0 * z)
@@ -257,8 +258,9 @@ class CellSums:
     centre, half : ndarray of shape (n_cells, n_columns)
         A value is centre + half t.
     leaves : ndarray of shape (n_cells, n_columns, leaves) or None
-        Counts on a grid between the limits, for quantiles.
-    prefix_variances : ndarray or None
+        Counts of parts of the range between the limits, for quantiles.
+    prefix_variances, places : ndarray of shape (n_columns, leaves) or (n_columns, leaves + 1)
+        Of sums of the first leaves; and the edges of leaves as shares of the range.
     shares : dict of str to ndarray of shape (n_cells, n_levels + 1)
         Rows of each level, and of none that is listed.
     share_variance : dict of str to (float, float)
@@ -273,7 +275,8 @@ class CellSums:
     centre: FloatArray
     half: FloatArray
     leaves: FloatArray | None
-    prefix_variances: FloatArray | None
+    prefix_variances: FloatArray
+    places: FloatArray
     shares: Mapping[str, FloatArray]
     share_variance: Mapping[str, tuple[float, float]]
     kurtosis: FloatArray
@@ -310,18 +313,20 @@ def lines(
     yield Lines("", "count", "", shown, noise, zero, (0.0, np.inf), np.full_like(count, np.inf))
     for index, (column, ends) in enumerate(limits.items()):
         yield from _moments(grouping, sums, index, column, ends, rows, seen)
-        if sums.leaves is not None and sums.prefix_variances is not None:
+        if sums.leaves is not None:
             prefixes = np.cumsum(grouping.sum(sums.leaves[:, index]), axis=-1)
             curve = tree.increasing(prefixes, prefixes[:, -1])
-            off = np.sqrt(n_cells * sums.prefix_variances.max())
+            variances = sums.prefix_variances[index]
+            off = np.sqrt(n_cells * variances.max())
             for quantile in quantiles:
                 yield QuantileLines(
                     column,
                     quantile,
                     curve,
-                    sums.prefix_variances,
+                    variances,
                     sums.count_variance,
                     n_cells,
+                    sums.places[index],
                     ends,
                     seen & (off < 0.25 * rows),
                 )
