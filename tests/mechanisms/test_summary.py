@@ -290,3 +290,61 @@ def test_a_thousand_quantiles_are_told_and_no_more_of_any_file() -> None:
 def test_quantiles_say_where_values_lie_too() -> None:
     assert "places" not in made(refine=True, quantiles=[0.5]).calibrate()
     assert made(refine=True).plan().shapes["places"][-1] == summary._N_PLACES
+
+
+# -- everything, knowing nothing -----------------------------------------------------------------
+
+
+def test_all_columns_are_summarised_by_their_types_alone() -> None:
+    table = stays(8000)
+    model = PrivateSummary.of_all(table, by=["ward"], epsilon=5.0, delta=1e-6, random_state=0)
+    assert model.levels == {"ward": "private", "sex": "private"}
+    assert model.limits == {"cost": "private", "age": "private"}
+    told = model.fit(table).to_frame()
+    assert set(told.statistic) == {"count", "mean", "sd", "q0.25", "q0.5", "q0.75", "share"}
+    assert set(told.ward) == {"", "A", "B", "C"}
+    median = told[(told.column == "cost") & (told.statistic == "q0.5") & (told.ward == "A")]
+    truth = table.to_pandas().query("ward == 'A'").cost.median()
+    assert median.lower.item() <= truth <= median.upper.item()
+    own = PrivateSummary.from_release(model.release_).to_frame()
+    pd.testing.assert_frame_equal(own, told)
+    # What is known is kept, and who is protected is no column.
+    known = PrivateSummary.of_all(
+        table, limits={"cost": (0, 9000)}, person="age", levels={"sex": ["f", "m"]}, epsilon=1.0
+    )
+    assert known.limits == {"cost": (0, 9000)}
+    assert known.levels == {"sex": ["f", "m"], "ward": "private"}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "pandas", "polars", "csv"])
+def test_types_come_from_a_schema_and_never_from_values(kind: str, tmp_path: Any) -> None:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    table = stays(50)
+    found: Any = table.to_pandas() if kind == "pandas" else str(tmp_path / f"stays.{kind}")
+    if kind == "polars":
+        found = pytest.importorskip("polars").from_arrow(table)
+    elif kind != "pandas":
+        {"parquet": pyarrow.parquet.write_table, "csv": pyarrow.csv.write_csv}[kind](table, found)
+    if kind == "csv":  # one line could make numbers of a column, or text
+        with pytest.raises(ValueError, match="whose columns have types"):
+            PrivateSummary.of_all(found, epsilon=1.0, delta=1e-6)
+        named = PrivateSummary.of_all(found, levels=dict.fromkeys(("ward", "sex"), "private"))
+        assert list(named.limits) == ["cost", "age"]
+        return
+    model = PrivateSummary.of_all(found, epsilon=1.0, delta=1e-6)
+    assert sorted(model.levels) == ["sex", "ward"]
+    assert sorted(model.limits) == ["age", "cost"]
+
+
+def test_histograms_follow_from_quantiles() -> None:
+    model = made(quantiles=[0.5]).fit(stays(8000))
+    edges, counts = model.histogram("cost", n_bins=10)
+    assert edges[[0, -1]].tolist() == [0, 50_000]
+    assert counts.min() >= 0
+    truth = np.histogram(stays(8000)["cost"].to_numpy(), edges)[0]
+    np.testing.assert_allclose(counts, truth, atol=100)
+    assert made().fit(stays(50)).histogram("cost") is None
+    with pytest.raises(ValueError, match="numeric column"):
+        model.histogram("age")

@@ -51,7 +51,9 @@ def test_a_variance_that_is_hidden_is_taken_to_be_any() -> None:
 
 
 def test_intervals_are_of_the_population_or_of_the_table() -> None:
-    line = Lines("x", "mean", "", *np.array([[5.0], [1.0], [3.0]]), (0.0, 7.0), np.array([1e9]))
+    line = Lines(
+        "x", "mean", "", *np.array([[5.0], [1.0], [3.0]]), (0.0, 7.0), np.array([1e9]), "gaussian"
+    )
     table, population = line.intervals(0.95, "table"), line.intervals(0.95, "population")
     assert (table["standard_error"], population["standard_error"]) == (1.0, 2.0)
     assert table["upper"][0] == pytest.approx(6.96, abs=0.01)

@@ -18,6 +18,7 @@ from typing import Any
 from ndis.cli.mistakes import Commands
 from ndis.cli.settings import (
     NUMBER,
+    SWITCH,
     WORD,
     WORDS,
     Option,
@@ -33,6 +34,10 @@ from ndis.cli.tables import COLUMNS, OPTIONS, numbers
 # Parameters that have an option of their own on the command line, or none.
 ELSEWHERE = {"random_state": "--seed", "ledger": "--ledger", "noise_scale": None}
 PRIVATE_LEVELS = WORDS("Columns whose levels nobody knows; a part of the budget finds them.")
+ALL = SWITCH(
+    "All columns, of which nothing is known but their types: limits and levels are found, and "
+    "quartiles told. Writes a page (-summary.html) and a table (-summary.csv) beside the release."
+)
 LABEL = WORD("The column to explain.")
 EPSILON = {
     "epsilon": NUMBER("Epsilon of the promise. One of --epsilon and --target is needed."),
@@ -96,7 +101,7 @@ class Kind:
         label = {"label": LABEL} if self.label else {}
         known = _options(self.estimator, {*ELSEWHERE, *EPSILON})
         if "max_levels" in known:  # --levels ward=private names a level called private
-            known["private_levels"] = PRIVATE_LEVELS
+            known |= {"private_levels": PRIVATE_LEVELS, "all": ALL}
         for either in (need.split("|") for need in self.needs if "|" in need):
             said = f"One of {' and '.join(map(flag_name, either))} is needed."
             known |= {n: replace(known[n], help=f"{known[n].help} {said}") for n in either}
@@ -121,12 +126,20 @@ class Kind:
         """Options of what needs no data."""
         return self.parameters | self.sizes | self.expectations
 
-    def make(self, settings: Settings, **more: Any) -> Any:
-        """The estimator, not fitted."""
+    def make(self, settings: Settings, table: Any = None, **more: Any) -> Any:
+        """The estimator, not fitted; of all columns of a table, if that is asked for."""
         given = {name: settings[name] for name in self.parameters if name in settings}
         given.pop("label", None)
+        everything = given.pop("all", False)
         if private := given.pop("private_levels", None):
             given["levels"] = {**given.get("levels", {}), **dict.fromkeys(private, "private")}
+        if everything:
+            if table is None:
+                raise ValueError(
+                    "Expected a table with --all, whose columns it reads; to plan without one, "
+                    "name them by --limits and --levels, or --private-levels."
+                )
+            return self.estimator.of_all(table, **given, **more)
         return self.estimator(**given, **more)
 
     def plan(self, settings: Settings, **other: Any) -> Any:

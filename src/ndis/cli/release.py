@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndis.answer import ESTIMATE, Answer
 from ndis.cli import tables
-from ndis.cli.answers import answers_of, describe, draw_curve, estimates_of, shown, values
+from ndis.cli.answers import answers_of, describe, draw_curve, estimates_of, harmless, shown, values
 from ndis.cli.console import Reply, after_payment, open_ledger, say, warn_paid
 from ndis.cli.kinds import Kind
 from ndis.cli.settings import Settings
@@ -60,6 +61,14 @@ def release(
     if note and ledger is None:
         raise ValueError("Expected --ledger with --note, got none; name the ledger.")
     settings = tables.name_columns(settings)
+    ends = ("-summary.html", "-summary.csv") if settings.get("all") else ()
+    beside = [out.with_name(out.stem + end) for end in ends]
+    for path in beside:
+        if os.path.lexists(path):
+            raise FileExistsError(
+                f"Expected a new file beside the release, got {path}, which exists; name another "
+                "release."
+            )
     made = left = None
     estimates: Any = []
     try:
@@ -70,12 +79,15 @@ def release(
         ):
             if "person" in kind.parameters:
                 tables.mention_people(table, settings)
-            model = kind.make(settings, random_state=seed)
+            model = kind.make(settings, table, random_state=seed)
             run = model.prepare(*kind.arguments(table, settings))
             made = run.release(file=file, ledger=book)
             with after_payment(_written(file)):
                 left = None if book is None else book.remaining()
-                estimates = estimates_of(made, model.finish(run, made))
+                fitted = model.finish(run, made)
+                estimates = estimates_of(made, fitted)
+                if beside:
+                    _write_beside(beside, fitted, out.stem)
     except Exception as error:  # of a ledger, or of Spark, that could not be closed
         if made is None or file.written is None:
             raise
@@ -98,6 +110,7 @@ def release(
         document,
         *([describe(made)] if verbose else []),
         *shown(answers),
+        *(f"Written to {path}" for path in beside),
         f"{made.guarantee}\nWritten to {file.written}, SHA-256 {made.digest}",
         *([] if left is None else [f"Left of the budget: {left} {_SLOWLY}"]),
         paid=_written(file),
@@ -131,6 +144,22 @@ def _label_limits(settings: Settings) -> tuple[float, float]:
     if not isinstance(pair, Sequence) or any(isinstance(end, str) for end in pair):
         return -math.inf, math.inf
     return float(pair[0]), float(pair[1])
+
+
+def _write_beside(paths: Sequence[Path], fitted: Any, title: str) -> None:
+    """A page and a table of everything, from what was released."""
+    import csv
+
+    from ndis.report.summary import write_summary
+
+    page, sheet = paths
+    write_summary(fitted, page, title)
+    told = fitted.to_columns()
+    with sheet.open("x", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(map(harmless, told))
+        for line in zip(*told.values(), strict=True):
+            lines.writerow(harmless(v) if isinstance(v, str) else v for v in line)
 
 
 def _written(file: NewFile) -> str:

@@ -61,7 +61,7 @@ def name_columns(settings: Settings) -> Settings:
                     "limits, text has levels."
                 )
     known = isinstance(limits, Mapping) or (limits is None and bool(by))
-    if "columns" in settings or not known:
+    if "columns" in settings or settings.get("all") or not known:
         return settings
     levels = (*settings.get("levels", {}), *settings.get("private_levels", []))
     listed = dict.fromkeys([*by, *(limits or {}), *levels])

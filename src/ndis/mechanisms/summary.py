@@ -19,7 +19,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
 _PLACES_SHARE = 0.1
 # Quantiles need more than means to be as good.
 _QUANTILES_SHARE = 2.0
+_QUARTILES = (0.25, 0.5, 0.75)
 # In a file that somebody else may have written: of four groups so many take .4 s to show.
 _MOST_QUANTILES = 1_000
 _N_PLACES = 64
@@ -162,6 +163,8 @@ class PrivateSummary(TableEstimator):
     ----------
     release_ : Release
         What may be published.
+    limits_ : dict of str to (float, float)
+        The limits of every numeric column, those that were found, too.
     guarantee_, noise_scale_
 
     Examples
@@ -180,7 +183,7 @@ class PrivateSummary(TableEstimator):
     >>> print(model.summary())  # doctest: +SKIP
     """
 
-    needs = ("limits|levels|private_levels",)
+    needs = ("limits|levels|private_levels|all",)
     weighs = True
     methods = ("laplace", "gaussian")
 
@@ -200,6 +203,40 @@ class PrivateSummary(TableEstimator):
     n_rows: None = field(default=None, init=False)
 
     # -- which columns -------------------------------------------------------------------------
+
+    @classmethod
+    def of_all(cls, X: Any, **parameters: Any) -> Self:
+        """A summary of all columns of a table, of which nothing is known but its schema.
+
+        Columns of text have levels that are to be found, all others limits that are to be found,
+        and quartiles are told; what is passed is kept.
+
+        Parameters
+        ----------
+        X : table
+            Whose names and types are looked at; no row is.
+        **parameters
+            Those of a summary: epsilon and delta, and whatever is known.
+        """
+        table = X if isinstance(X, Table) else Table.open(X, parameters.get("columns"))
+        levels, by = dict(parameters.get("levels") or {}), list(parameters.get("by") or ())
+        texts, limits = table.texts, parameters.get("limits")
+        if texts is None and not (levels or by):
+            raise ValueError(
+                "Expected a table whose columns have types, such as a Parquet file, to summarise "
+                "all of them, got one without; name its columns of text by levels "
+                "(--private-levels on the command line), and all others are numbers."
+            )
+        others = (parameters.get("person"), parameters.get("sample_weight"))
+        names = [name for name in table.columns if name not in others]
+        for name in (*by, *(texts or ())):
+            if name in names:
+                levels.setdefault(name, PRIVATE)
+        numbers = [name for name in names if name not in levels]
+        if limits is None or isinstance(limits, Mapping):
+            limits = {name: (limits or {}).get(name, PRIVATE) for name in numbers}
+        parameters = {"quantiles": _QUARTILES, **parameters}
+        return cls(**{**parameters, "levels": levels, "limits": limits or None})
 
     def prepare(self, X: Any, y: Any = None, *, plan: Plan | None = None) -> Run:
         """Open the table, and say what will happen to it; reads no row and spends nothing.
@@ -552,9 +589,12 @@ class PrivateSummary(TableEstimator):
         others = tuple(self._size(rows, name) for name in self._others(rows))
         counts = GroupCounts(cells, numbers, units, bins, others)
         if self._refines or not numbers:
-            return table.sum(counts)
+            return table.sum(counts, alone=not self._refines)
         ends = np.full((len(cells), len(numbers)), units)
-        return table.sum(Together((counts, GroupMoments(cells, numbers, -ends, ends))))
+        moments = GroupMoments(cells, numbers, -ends, ends)
+        if not bins and not others:
+            return table.sum(moments, alone=True)
+        return table.sum(Together((counts, moments)), alone=True)
 
     def _draw(
         self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator
@@ -630,7 +670,7 @@ class PrivateSummary(TableEstimator):
         for name, matrix in zip(self._private, arrays.get("levels", ()), strict=True):
             known[name] = levels.decoded(matrix)
         others = {name: known[name] for name in known if name not in by}
-        self._limits = dict(rows.features.limits or {})
+        self.limits_ = dict(rows.features.limits or {})
         self._levels = others
         n, c = len(self._cells(rows)), len(_numbers(rows))
         centre = half = np.zeros((n, c))
@@ -681,7 +721,7 @@ class PrivateSummary(TableEstimator):
     def _lines(self, view: str) -> Iterator[tuple[Any, Any]]:
         sums, positive = self._views[view]
         for grouping in self._groupings:
-            for each in lines(grouping, sums, positive, self._limits, self._levels, self._shares()):
+            for each in lines(grouping, sums, positive, self.limits_, self._levels, self._shares()):
                 yield grouping, each
 
     def to_frame(self, level: float = 0.95, of: str = "population") -> pd.DataFrame:
@@ -748,6 +788,36 @@ class PrivateSummary(TableEstimator):
         """A table for each column and statistic, with a row for each group."""
         return as_answers(self.to_columns(), self._by)
 
+    def histogram(self, column: str, n_bins: int = 20) -> tuple[FloatArray, FloatArray] | None:
+        """Rows of all groups together in bins of one width; None where no quantiles were asked.
+
+        Parameters
+        ----------
+        column : str
+        n_bins : int
+
+        Returns
+        -------
+        (edges, counts) or None
+            Of a series in the total to date. Counts are not negative.
+        """
+        sums, _ = self._views[self._latest[-1]]
+        n_bins = _validate.count("n_bins", n_bins)
+        if column not in self.limits_:
+            raise ValueError(
+                f"Expected a numeric column of this summary, got {column!r}; choose from "
+                f"{', '.join(self.limits_)}."
+            )
+        if sums.leaves is None:
+            return None
+        index, (low, high) = list(self.limits_).index(column), self.limits_[column]
+        curve = np.cumsum(self._groupings[-1].sum(sums.leaves[:, index]), axis=-1)
+        curve = tree.increasing(curve, curve[:, -1])[0]
+        ends = np.linspace(0.0, 1.0, n_bins + 1)
+        places = sums.places[index]
+        shown = np.interp(ends, places, np.concatenate([[0.0], curve]))
+        return low + (high - low) * ends, np.diff(shown)
+
     @property
     def _latest(self) -> list[str]:
         """Of a series the last period and the total to date; else all there is."""
@@ -812,7 +882,7 @@ class PrivateSummary(TableEstimator):
         """
         with _validate.installed("matplotlib to draw", "'ndis[plots]'"):
             from matplotlib.figure import Figure
-        chosen = next(iter(self._limits), "") if column is None else column
+        chosen = next(iter(self.limits_), "") if column is None else column
         wanted = ("", "count") if statistic == "count" or not chosen else (chosen, statistic)
         grouping = self._groupings[0]
         found = next(
@@ -1046,6 +1116,7 @@ def _put_together(
         agreed,
         spread,
         kurtosis,
+        law,
     )
 
 

@@ -23,10 +23,11 @@ from ndis._validate import FloatArray
 from ndis.answer import Answer, headings
 from ndis.mechanisms import tree
 from ndis.mechanisms.intervals import COVERED
+from ndis.mechanisms.laws import reach_of
 
 # A group is told nothing about if its count is below so many standard errors of it.
 _SEEN = 4.0
-# Kurtosis that is assumed of a column at least: a normal's.
+# A normal's kurtosis.
 _KURTOSIS = 3.0
 # The column that tells periods of a series apart.
 PERIOD = "period"
@@ -47,6 +48,8 @@ class Lines:
         What is possible.
     freedom : ndarray
         Rows behind the sampling variance.
+    law : str
+        Of the noise.
     """
 
     column: str
@@ -57,6 +60,7 @@ class Lines:
     sampling: FloatArray
     ends: tuple[Any, Any]
     freedom: FloatArray
+    law: str
 
     def intervals(self, level: float, of: str) -> dict[str, FloatArray]:
         """Estimates with standard errors and intervals; those of noise that hides all are NaN."""
@@ -64,7 +68,8 @@ class Lines:
         error = np.sqrt(self.noise + sampling)
         tail = 0.5 * (1.0 - level)
         few = -stdtrit(np.maximum(self.freedom - 1.0, 1.0), tail)
-        reach = np.sqrt(self.noise * ndtri(tail) ** 2 + sampling * few**2)
+        far = reach_of(self.law, level, 1.0, 1)  # of several numbers' noise it is less
+        reach = np.sqrt(self.noise * far**2 + sampling * few**2)
         low, high = (np.clip(self.estimate + side * reach, *self.ends) for side in (-1.0, 1.0))
         return dict(zip(FIELDS, (self.estimate, error, low, high), strict=True))
 
@@ -82,6 +87,8 @@ class DeviationLines:
         Variances of that.
     most : float
         The largest variance there can be.
+    law : str
+        Of the noise.
     """
 
     column: str
@@ -90,13 +97,16 @@ class DeviationLines:
     noise: FloatArray
     sampling: FloatArray
     most: float
+    law: str
 
     statistic, level = "sd", ""
 
     def intervals(self, level: float, of: str) -> dict[str, FloatArray]:
         """Ends of the variance, and their roots."""
-        error = np.sqrt(self.noise + np.where(of == "population", self.sampling, 0.0))
-        reach = -ndtri(0.5 * (1.0 - level)) * error
+        sampling = np.where(of == "population", self.sampling, 0.0)
+        error = np.sqrt(self.noise + sampling)
+        far, usual = (reach_of(law, level, 1.0, 1) for law in (self.law, "gaussian"))
+        reach = np.sqrt(far**2 * self.noise + usual**2 * sampling)
         low, high = (
             np.sqrt(np.clip(self.found + side * reach, 0.0, 2.0 * self.most))
             for side in (-1.0, 1.0)
@@ -146,11 +156,15 @@ class QuantileLines:
             tree.quantile(self.prefixes, np.clip(rank + side * reach, 0.0, total), self.places)
             for side in (-1.0, 0.0, 1.0)
         )
-        # Where values lie within a leaf is not known: they may all be at one of its ends.
+        # Where values lie within a leaf of many rows is not known: they may all be at an end of it.
         last = len(self.places) - 1
+        first = np.searchsorted(self.places, low, side="right").clip(1, last) - 1
+        end = np.searchsorted(self.places, high).clip(1, last)
+        leaves = np.diff(self.prefixes, axis=1, prepend=0.0)
+        groups = np.arange(len(total))
         ends = (
-            self.places[np.searchsorted(self.places, low, side="right").clip(1, last) - 1],
-            self.places[np.searchsorted(self.places, high).clip(1, last)],
+            np.where(leaves[groups, first] > reach, self.places[first], low),
+            np.where(leaves[groups, end - 1] > reach, self.places[end], high),
         )
         start, wide = self.limits[0], self.limits[1] - self.limits[0]
         error = wide * (ends[1] - ends[0]) / (2.0 * z)
@@ -243,6 +257,29 @@ def likely_variance(found: FloatArray, noise: FloatArray, most: FloatArray) -> F
     return np.clip(np.where(mass > 1e-9, inside, found), 0.0, most)
 
 
+def _tails(mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """The kurtosis of values between 0 and 1, by their mean and variance.
+
+    That of a beta law with these: 6 for costs from 0 that are like a gamma law of shape 2, exact
+    for zeros and ones. Values that are not spread over the whole range have a normal's at least.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.mechanisms.summary_answers import _tails
+    >>> _tails(np.array([0.5, 0.002, 0.2]), np.array([1e-4, 2e-6, 0.16])).round(2).tolist()
+    [3.0, 5.97, 3.25]
+    """
+    p = np.clip(mean, 1e-9, 1.0 - 1e-9)
+    most = p * (1.0 - p)
+    spread = np.clip(variance / most, 1e-9, 1.0)
+    s = 1.0 / spread - 1.0
+    excess = (2.0 * p - 1.0) ** 2 * (s + 1.0) - most * (s + 2.0)
+    found = _KURTOSIS + 6.0 * excess / (most * (s + 2.0) * (s + 3.0))
+    normal = np.clip(1.0 - 3.0 * spread, 0.0, 1.0) * np.maximum(_KURTOSIS - found, 0.0)
+    return np.asarray(found + normal)
+
+
 @dataclass(frozen=True)
 class CellSums:
     """The sums of all cells, put together from all blocks of a release.
@@ -266,6 +303,8 @@ class CellSums:
     share_variance : dict of str to (float, float)
         Of such a count, and its covariance with the count of the cell.
     kurtosis : ndarray of shape (n_columns,)
+    law : str
+        Of the noise.
     """
 
     count: FloatArray
@@ -280,6 +319,7 @@ class CellSums:
     shares: Mapping[str, FloatArray]
     share_variance: Mapping[str, tuple[float, float]]
     kurtosis: FloatArray
+    law: str
 
 
 def lines(
@@ -310,7 +350,8 @@ def lines(
     seen = count > _SEEN * np.sqrt(noise)
     zero = np.zeros_like(count)
     shown = grouping.sum(positive)
-    yield Lines("", "count", "", shown, noise, zero, (0.0, np.inf), np.full_like(count, np.inf))
+    many = np.full_like(count, np.inf)
+    yield Lines("", "count", "", shown, noise, zero, (0.0, np.inf), many, sums.law)
     for index, (column, ends) in enumerate(limits.items()):
         yield from _moments(grouping, sums, index, column, ends, rows, seen)
         if sums.leaves is not None:
@@ -347,7 +388,8 @@ def lines(
                 hidden * n_cells * np.maximum(alone, 0.0) / rows**2,
                 sampling,
                 (0.0, 1.0),
-                np.full_like(count, np.inf),
+                many,
+                sums.law,
             )
 
 
@@ -381,8 +423,12 @@ def _moments(
     unbiased = variance * rows / np.maximum(rows - 1.0, 1.0)
     known = seen & (np.sqrt(of_mean) < 0.5 * (high - low))
     hidden = np.where(known, 1.0, np.nan)
-    yield Lines(column, "mean", "", hidden * inside, hidden * of_mean, unbiased / rows, ends, rows)
-    tails = np.maximum(sums.kurtosis[index], _KURTOSIS) - 1.0
+    sampling = unbiased / rows
+    yield Lines(
+        column, "mean", "", hidden * inside, hidden * of_mean, sampling, ends, rows, sums.law
+    )
+    share = (inside - low) / (high - low)
+    tails = np.maximum(sums.kurtosis[index], _tails(share, variance / (high - low) ** 2)) - 1.0
     told = known & (of_scatter < ((high - low) ** 2 / 32.0) ** 2)
     yield DeviationLines(
         column,
@@ -391,6 +437,7 @@ def _moments(
         np.where(told, of_scatter, np.nan),
         tails * variance**2 / rows,
         0.25 * (high - low) ** 2,
+        sums.law,
     )
 
 

@@ -472,7 +472,8 @@ def _open_text(handle: _Handle, written: TextFormat) -> Source:
             raise explained(error) from None
 
     unconfirmed = written.header is None
-    return arrow_source(inferred, read, header=unconfirmed)
+    # Types that were found in the values say nothing that all neighbours would.
+    return replace(arrow_source(inferred, read, header=unconfirmed), texts=None)
 
 
 def _shown_type(field: pa.Field) -> pa.DataType:

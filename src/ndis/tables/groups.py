@@ -195,26 +195,26 @@ class GroupMoments:
         return _added(self._terms(*part) for part in _parts(block))
 
     def _terms(self, features: FloatArray, labels: FloatArray) -> dict[str, Any]:
-        n, shape = len(self.cells), self.low.shape
+        n, c = len(self.cells), len(self.numbers)
         cell = self.cells.of(labels[: len(self.cells.sizes)], features.shape[1])
-        sums, squares = np.empty(shape), np.empty(shape)
+        sums, squares = np.empty((c, n)), np.empty((c, n))
+        middle, scale = self.low + self.high, STEPS / (self.high - self.low)
+        same = (self.low == self.low[0]).all() and (self.high == self.high[0]).all()
         for at, number in enumerate(self.numbers):
-            steps = self._steps(features[number], self.low[:, at], self.high[:, at], cell)
-            sums[:, at] = np.bincount(cell, steps, n)
-            squares[:, at] = np.bincount(cell, steps * steps, n)
+            # The same ends for all cells, as most often, are one number.
+            where = 0 if same else cell
+            steps = _steps(features[number], middle[where, at], scale[where, at])
+            sums[at] = np.bincount(cell, steps, n)
+            np.square(steps, out=steps)
+            squares[at] = np.bincount(cell, steps, n)
         count = np.bincount(cell, minlength=n).astype(np.float64)
-        return {"count": count, "sums": sums, "squares": squares}
+        return {"count": count, "sums": sums.T, "squares": squares.T}
 
-    @staticmethod
-    def _steps(
-        numbers: FloatArray, low: FloatArray, high: FloatArray, cell: NDArray[np.int64]
-    ) -> FloatArray:
-        """Between -2^16 and 2^16, whatever was rounded before: clipped last."""
-        if (low == low[0]).all() and (high == high[0]).all():  # the same for all, as most often
-            cell = np.zeros(1, dtype=np.int64)
-        steps = np.minimum(np.maximum(numbers, low[cell]), high[cell])
-        steps *= 2.0
-        steps -= (low + high)[cell]
-        steps *= (STEPS / (high - low))[cell]
-        np.rint(steps, out=steps)
-        return np.minimum(np.maximum(steps, -STEPS, out=steps), STEPS, out=steps)
+
+def _steps(numbers: FloatArray, middle: Any, scale: Any) -> FloatArray:
+    """Between -2^16 and 2^16, whatever was rounded before: clipped last."""
+    steps = numbers * 2.0
+    steps -= middle
+    steps *= scale
+    np.rint(steps, out=steps)
+    return np.minimum(np.maximum(steps, -STEPS, out=steps), STEPS, out=steps)

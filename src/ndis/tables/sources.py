@@ -88,6 +88,8 @@ class Source:
         Whether batches are arrays of another library, perhaps on a graphics card.
     widths : mapping of str to int
         Columns that hold fixed-size lists of numbers.
+    texts : tuple of str or None
+        Columns of text, by their types; None where they have none, as in text files.
     reduce : callable or None
         Sums a pass where the rows are (Spark, Dask): maps a request and the work of a batch to the
         sums. None for sources that are read here.
@@ -103,6 +105,7 @@ class Source:
     header: bool = False
     device: bool = False
     widths: Mapping[str, int] = field(default_factory=dict)
+    texts: tuple[str, ...] | None = None
     reduce: Callable[[Request, Work], Accumulator] | None = None
     count: Callable[[Request, Any], PersonCounts] | None = None
 
@@ -279,7 +282,9 @@ def _open_pandas(frame: Any) -> Source:
                 {name: _column(name, part.iloc[:, i]) for i, name in enumerate(request.columns)}
             )
 
-    return Source(names, read, len(frame))
+    kinds = dict(zip(names, map(str, frame.dtypes), strict=True))
+    texts = tuple(n for n, kind in kinds.items() if kind in ("object", "str", "string", "category"))
+    return Source(names, read, len(frame), texts=texts)
 
 
 def _column(name: str, series: Any) -> Any:
@@ -320,7 +325,9 @@ def _open_polars(frame: Any) -> Source:
 
     widths = {name: kind.size for name, kind in schema.items() if isinstance(kind, pl.Array)}
     n_rows = frame.height if isinstance(frame, pl.DataFrame) else None
-    return Source(tuple(schema), read, n_rows, widths=widths)
+    kinds = (pl.String, pl.Categorical, pl.Enum)
+    texts = tuple(name for name, kind in schema.items() if kind in kinds)
+    return Source(tuple(schema), read, n_rows, widths=widths, texts=texts)
 
 
 def _open_duckdb(relation: Any) -> Source:
@@ -472,7 +479,17 @@ def arrow_source(
 ) -> Source:
     """A source with the names and list widths of an Arrow schema."""
     widths = {f.name: width for f in schema if (width := list_width(f.type)) is not None}
-    return Source(tuple(schema.names), read, widths=widths, **facts)
+    texts = tuple(f.name for f in schema if _is_text(f.type))
+    return Source(tuple(schema.names), read, widths=widths, texts=texts, **facts)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    kinds = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
+    return any(is_kind(kind) for is_kind in kinds)
 
 
 def _not_a_table(source: Any) -> TypeError:

@@ -57,6 +57,7 @@ class Pass:
     rows: Rows
     function: Callable[[Any], Terms]
     raw: bool = False
+    marked: bool = True
 
     def __call__(self, batch: Any) -> Accumulator:
         """The sums of one batch, and the mark of its records."""
@@ -87,7 +88,8 @@ class Pass:
                 yield block if self.raw or packed.ready else self.rows.on_grid(block)
             return
         records = Batch.of(batch, self.rows)
-        total.add({"_mark": mark(records)})
+        if self.marked:
+            total.add({"_mark": mark(records)})
         if records.people is not None:
             total.add({"_people": summed(records.people)})
         if self.raw:
@@ -249,6 +251,12 @@ class Table:
         return self._source.names
 
     @property
+    def texts(self) -> tuple[str, ...] | None:
+        """Columns of text among those that are read, by their types; None if they have none."""
+        known = self._source.texts
+        return None if known is None else tuple(name for name in self.columns if name in known)
+
+    @property
     def rows(self) -> Rows:
         """How records become rows of integers."""
         if self._rows is None:
@@ -337,6 +345,7 @@ class Table:
         *,
         raw: bool = False,
         again: bool = False,
+        alone: bool = False,
         what: str = "Reading",
     ) -> dict[str, ExactSum]:
         """Add up what a function makes of every block of rows, where the rows are.
@@ -353,10 +362,12 @@ class Table:
             rounded. The function must still return integers, such as counts.
         again : bool, default False
             Whether the rows will be summed again: they are kept for that (`ndis.tables.kept`).
+        alone : bool, default False
+            Whether no other pass has to see the same rows, so that none need be recognised.
         what : str
             What the progress bar says.
         """
-        work = Pass(self._counted(), function, raw)
+        work = Pass(self._counted(), function, raw, not alone or bool(self._past.seen))
         if self._source.reduce is not None:
             total = self._source.reduce(self._request(), work)
         else:
