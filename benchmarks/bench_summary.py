@@ -106,6 +106,7 @@ def means() -> None:
     told = answers("means")
     public = told.pop("diffprivlib")  # another promise, in a column of its own
     won, cells = dict.fromkeys(["all", *told], 0), 0
+    run = dict.fromkeys(told, 0)
     print("rms error of a mean (and of a count): ours; " + ", ".join(told) + "; diffprivlib")
     for table in TABLES:
         by, x = read(*table)
@@ -129,6 +130,10 @@ def means() -> None:
             cells += 1
             better = []
             for name, own in told.items():
+                if key not in own:  # it was not run
+                    shown.append(f"{'':9s}")
+                    continue
+                run[name] += 1
                 errors, how = min(
                     ((_errors(each.swapaxes(0, 1), truth), how) for how, each in own[key]),
                     key=lambda pair: pair[0][0],
@@ -145,7 +150,8 @@ def means() -> None:
                 flush=True,
             )
     for name, count in won.items():
-        print(f"at most the error of {name} in mean and count: {count} of {cells} cells")
+        of = run.get(name, cells)
+        print(f"at most the error of {name} in mean and count: {count} of {of} cells")
 
 
 def _errors(told: np.ndarray, truth: np.ndarray) -> np.ndarray:
