@@ -107,6 +107,7 @@ def means() -> None:
     public = told.pop("diffprivlib")  # another promise, in a column of its own
     won, cells = dict.fromkeys(["all", *told], 0), 0
     run = dict.fromkeys(told, 0)
+    lost = {name: np.zeros(2, int) for name in told}
     print("rms error of a mean (and of a count): ours; " + ", ".join(told) + "; diffprivlib")
     for table in TABLES:
         by, x = read(*table)
@@ -134,12 +135,15 @@ def means() -> None:
                     shown.append(f"{'':9s}")
                     continue
                 run[name] += 1
-                errors, how = min(
-                    ((_errors(each.swapaxes(0, 1), truth), how) for how, each in own[key]),
-                    key=lambda pair: pair[0][0],
+                errors, how, each = min(
+                    ((_errors(e.swapaxes(0, 1), truth), how, e) for how, e in own[key]),
+                    key=lambda found: found[0][0],
                 )
                 better.append(bool((ours <= errors).all()))
                 won[name] += better[-1]
+                # Few runs of others say little: by more than two of their standard errors?
+                worse = ours > errors + 2.0 * _spread(each.swapaxes(0, 1), truth)
+                lost[name] += worse
                 shown.append(f"{errors[0]:9.4g} ({errors[1]:6.3g}; {how})")
             won["all"] += all(better)
             pure = _errors(public[key][0][1].swapaxes(0, 1), truth)[0]
@@ -152,6 +156,15 @@ def means() -> None:
     for name, count in won.items():
         of = run.get(name, cells)
         print(f"at most the error of {name} in mean and count: {count} of {of} cells")
+    for name, (mean, count) in lost.items():
+        print(f"larger than {name}'s by two standard errors: mean {mean}, count {count} cells")
+
+
+def _spread(told: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """The standard errors of `_errors`."""
+    squares = np.mean((told - truth) ** 2, axis=2)
+    rms = np.sqrt(squares.mean(axis=0))
+    return squares.std(axis=0, ddof=1) / math.sqrt(len(squares)) / np.maximum(2.0 * rms, 1e-9)
 
 
 def _errors(told: np.ndarray, truth: np.ndarray) -> np.ndarray:

@@ -159,7 +159,8 @@ def _write_beside(paths: Sequence[Path], fitted: Any, title: str) -> None:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(map(harmless, told))
         for line in zip(*told.values(), strict=True):
-            lines.writerow(harmless(v) if isinstance(v, str) else v for v in line)
+            cells = ("" if value != value else value for value in line)  # not told
+            lines.writerow(harmless(each) if isinstance(each, str) else each for each in cells)
 
 
 def _written(file: NewFile) -> str:

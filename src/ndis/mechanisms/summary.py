@@ -620,8 +620,8 @@ class PrivateSummary(TableEstimator):
                 arrays[f"quantiles_{level}"] = told[-1]
                 parts = tree.partitions(told, plan.noise_scale["quantiles"], bins)
         if "places" in scale:
-            bins = _each(studied["bins"], lambda limb: limb.reshape(n, c, _N_PLACES))
-            arrays["places"] = noisy(bins, scale["places"])
+            placed = _each(studied["bins"], lambda limb: limb.reshape(n, c, _N_PLACES))
+            arrays["places"] = noisy(placed, scale["places"])
         if "shares" in scale:
             arrays["shares"] = noisy(studied["shares"], scale["shares"])
         if "count" in scale:
@@ -1059,8 +1059,8 @@ def _put_together(
     """The count of each cell from all blocks, and every block made to agree with it."""
     shares, start = {}, 0
     for name, known in others.items():
-        places = [*range(start, start + len(known)), start + sizes[name]]
-        shares[name] = arrays["shares"][:, places]
+        at = [*range(start, start + len(known)), start + sizes[name]]
+        shares[name] = arrays["shares"][:, at]
         start += sizes[name] + 1
     told = [(each.sum(axis=-1), each.shape[-1] * noise["shares"] ** 2) for each in shares.values()]
     if "count" in arrays:
@@ -1073,7 +1073,8 @@ def _put_together(
     variance = 1.0 / math.fsum(1.0 / v for _, v in told)
     count = np.asarray(sum(variance / v * each for each, v in told))
     moments, covariance = np.zeros((len(count), 0, 3)), np.zeros((3, 3))
-    leaves, prefixes, places = None, np.zeros((0, 0)), np.zeros((0, 0))
+    leaves: FloatArray | None = None
+    prefixes = places = np.zeros((0, 0))
     kurtosis = np.zeros(0)
     if "means" in arrays:
         moments, covariance = _moments(arrays["means"], noise["means"], law, count, variance)

@@ -186,8 +186,8 @@ def fitted(
     for place in range(len(levels) - 2, -1, -1):
         children = parts.children[place + 1]
         below = _added(spreads[place + 1], children)
-        weight = below / (below + variance)
-        found.insert(0, weight * levels[place] + (1.0 - weight) * _added(found[0], children))
+        own = below / (below + variance)
+        found.insert(0, own * levels[place] + (1.0 - own) * _added(found[0], children))
     at_top = float(spreads[0].sum())
     weight = at_top / (at_top + total_variance)
     known = weight * total + (1.0 - weight) * found[0].sum(axis=-1)

@@ -12,7 +12,7 @@ from ndis.report.page import section, table, write_page
 
 if TYPE_CHECKING:
     from ndis.answer import Answer
-    from ndis.mechanisms import PrivateSummary
+    from ndis.mechanisms.summary import PrivateSummary
 
 # Of a picture, in its own units: its width, what names and numbers take, the height of a bar.
 _WIDE, _NAMES, _NUMBERS, _BAR = 640, 200, 90, 24
