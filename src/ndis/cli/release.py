@@ -150,7 +150,7 @@ def _write_beside(paths: Sequence[Path], fitted: Any, title: str) -> None:
     """A page and a table of everything, from what was released."""
     import csv
 
-    from ndis.report.summary import write_summary
+    from ndis.report.summary_page import write_summary
 
     page, sheet = paths
     write_summary(fitted, page, title)

@@ -12,7 +12,7 @@ import pytest
 
 from commands import call
 from ndis import PrivateSummary, Release
-from ndis.report.summary import write_summary
+from ndis.report.summary_page import write_summary
 
 
 def table() -> pa.Table:

@@ -35,7 +35,7 @@ def write_summary(model: PrivateSummary, path: Path, title: str = "Summary") -> 
     --------
     >>> import pathlib, tempfile
     >>> from ndis import PrivateSummary
-    >>> from ndis.report.summary import write_summary
+    >>> from ndis.report.summary_page import write_summary
     >>> model = PrivateSummary(limits={"age": (0, 100)}, epsilon=1.0, delta=1e-6, random_state=0)
     >>> _ = model.fit({"age": [30.0, 40.0] * 500})
     >>> with tempfile.TemporaryDirectory() as folder:
