@@ -257,7 +257,7 @@ def test_drawn_moments_have_the_noise_that_is_audited(kind: str) -> None:
         for draw in draws:
             path = newton.Descent.again(newton.Setting(2, 1, False, 2), own, draw)
             spreads.append(draw["hessian"] / (path.cut**2 + path.constant**2) / own.hessian)
-            slopes.append(draw["gradients"][-1, :, 0] / (path.clip * path.scale))
+            slopes.append(draw["gradients"][-1, :, 0] / np.sqrt(path.variances[-1]))
             seen.append(draw["products"][:2] / own.look())
         np.testing.assert_allclose(np.std(seen, axis=0)[:, 20:60], 1.0, rtol=0.25)
         np.testing.assert_allclose(np.std(slopes, axis=0), 1.0, rtol=0.25)

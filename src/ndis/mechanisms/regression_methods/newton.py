@@ -79,6 +79,8 @@ _SIGNAL = np.geomspace(1e-4, 1e4, 41)
 _UNLIKELY, _CACHED = 1e-15, 2**16
 # The next round is the last after a step this short: squared, a share of the sampling variance.
 _SETTLED = 0.25
+# And so much, as a share of residuals, may predictions have moved since residuals were looked at.
+_EXPLAINED = 0.5
 _LOG_PRIOR = np.minimum(np.log(_SIGNAL), 0) - 0.5 * np.maximum(np.log(_SIGNAL), 0)
 
 # Ladders, half an octave between rungs; later clips are finer.
@@ -637,7 +639,7 @@ class Descent:
         self.theta = np.zeros((d + 1, self._K))
         self.points = np.zeros((0, d + 1, self._K))
         self.gradients, self.variances = self.points, np.zeros(0)
-        self.clip = math.inf
+        self.clip, self._looked_at = math.inf, self.theta
         self._settled = self._done = False
 
     def _cut_at(self, wanted: float) -> None:
@@ -706,9 +708,11 @@ class Descent:
     @property
     def _moving(self) -> float:
         """How far predictions may move on, as a share of residuals: as far as in the last step."""
-        if not len(self.points):
-            return 1.0
-        moved = self.curvature.values[:, None] * (self.theta - self.points[-1]) ** 2
+        return self._moved_since(self.points[-1]) if len(self.points) else 1.0
+
+    def _moved_since(self, theta: FloatArray) -> float:
+        """How far predictions are from those of other coefficients, as a share of residuals."""
+        moved = self.curvature.values[:, None] * (self.theta - theta) ** 2
         return math.sqrt(float(np.sum(moved)) / (self.rows * self.dispersion))
 
     def pull(self) -> Pull:
@@ -721,6 +725,7 @@ class Descent:
         That is, if all clipped rows pulled the same way.
         """
         first, ladder = math.isinf(self.clip), self.clips(looking=True)
+        self._looked_at = self.theta
         lever, K = self.curvature.lever, self._K
         thinly = len(self.points) >= _LATER  # before, a clip that is too large costs most
         seen = Histogram(products, self.top, self.noise.look(), self._usual, thinly)
@@ -797,7 +802,9 @@ class Descent:
     def _step_is_short(self) -> bool:
         """Whether the last step was within what sampling does to the coefficients."""
         moved = (self.theta - self.points[-1]) / self.curvature.widths[:, None]
-        return float(np.sum(moved**2)) < _SETTLED * self.dispersion * len(moved)
+        short = float(np.sum(moved**2)) < _SETTLED * self.dispersion * len(moved)
+        # Where steps since the last look explain residuals, these were no sampling error.
+        return short and self._moved_since(self._looked_at) < _EXPLAINED
 
     def read_spread(self, spread: FloatArray, cuts: Cuts) -> None:
         """Noisy second moments in the metric, of rows and of rows times each residual."""
