@@ -396,7 +396,9 @@ class Table:
         assert weighting is not None
         assert weighting.person is not None
         named = tuple(filter(None, (weighting.person, weighting.level)))
-        key = named, rows.columns if self.drop_missing else ()
+        # Which rows are left out depends on what is read, and on how.
+        read = (rows.columns, weighting.columns, tuple(rows.levels)) if self.drop_missing else ()
+        key = named, read
         if key not in self._people:
             if self.once:
                 raise ValueError(

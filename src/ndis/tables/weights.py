@@ -12,6 +12,7 @@ with gaps are left out, so that a weight depends on that person's records alone.
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -216,17 +217,20 @@ def _kind(given: pa.DataType) -> pa.DataType | None:
 
 
 def _typed(name: str, objects: NDArray[Any]) -> pa.Array:
-    """Objects that are all text, all bytes or all integers."""
+    """Objects that are all text, all bytes, all integers or all dates."""
     import pyarrow as pa
 
     kinds: dict[type, Any] = {str: pa.large_string(), bytes: pa.large_binary(), int: pa.int64()}
-    found = {next((k for k in kinds if issubclass(t, k)), t) for t in set(map(type, objects))}
-    found = {int if isinstance(t, type) and issubclass(t, np.integer) else t for t in found}
+    kinds[dt.date] = pa.date32()
+    given = set(map(type, objects))
+    found = {next((k for k in kinds if issubclass(t, k)), t) for t in given}
+    found = {int if issubclass(t, np.integer) else t for t in found}
     if type(None) in found:
         raise _nobody(name)
     if not len(objects):
         return pa.array([], pa.large_string())
-    if len(found) > 1 or not found <= set(kinds) or bool in set(map(type, objects)):
+    moments = any(issubclass(t, dt.datetime) for t in given)  # which are dates, to Python
+    if len(found) > 1 or not found <= set(kinds) or bool in given or moments:
         raise no_ids(name, "values of another type or of several")
     try:
         return pa.array(objects.tolist(), kinds[found.pop()])

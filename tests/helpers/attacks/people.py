@@ -8,9 +8,11 @@ without the person, with the same answers (`attacks.replay`).
 
 from __future__ import annotations
 
+import datetime as dt
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -101,6 +103,14 @@ IDS: dict[str, Callable[[int], Any]] = {
     "alike": lambda n: "aA\u00e5\u0251"[n % 4] + "\u0301" * (n // 4 % 3) + "x" * (n // 12),
     "integers": lambda n: n - 5,
     "large integers": lambda n: 2**53 + n,
+    "dates": lambda n: dt.date(1970, 1, 1) + dt.timedelta(days=n - 20),
+    "bytes": lambda n: b"\0" * (n % 3) + bytes([n // 3 % 256, n // 768]),
+    "decimals": lambda n: Decimal(2**53 + n),
+}
+# A text file holds no bytes, and pandas makes objects of decimals, which may be fractions.
+NOT_THERE = {
+    ("bytes", "CSV files"),
+    *(("decimals", source) for source in ("pandas", "pandas, objects", "Dask")),
 }
 
 
@@ -113,6 +123,7 @@ class Drawn:
     ids: str
     m: int
     rows_per_person: Any
+    weighed: bool
     delta: float
     error: str
 
@@ -123,16 +134,23 @@ def check(seed: int, source: str, folder: Path, case: Case | None = None, **more
     case = TAKING[seed % len(TAKING)] if case is None else case
     m = int(np.rint(np.exp(rng.uniform(0.0, np.log(1000.0)))))
     written = str(rng.choice([*IDS]))
+    if (written, source) in NOT_THERE:
+        written = "text"
     numbers = [1, 1, 2, 7, 1000, "private"]
-    of_summary = isinstance(case.make(), PrivateSummary)  # which names its columns, and buys no K
-    asked = {"person": "who", "rows_per_person": numbers[rng.integers(6 - of_summary)]}
+    of_summary = isinstance(case.make(), PrivateSummary)  # which names its columns
+    asked = {"person": "who", "rows_per_person": numbers[rng.integers(6)]}
     (whole, *label), new = drawn(case, rng, m, IDS[written])
     if rng.random() < 0.5:
         whole = alike(whole, new)
+    weighed = rng.random() < 0.3
+    if weighed:  # some beyond the bound, some nothing
+        w = rng.choice([0.0, 1e-300, 0.3, 1.0, 2.0, 1e300], len(whole))
+        whole = whole.append_column("w", [w])
+        asked |= {"sample_weight": "w", "max_weight": 2.0}
     if rng.random() < 0.3:
         whole, asked = with_gaps(whole, rng), {**asked, "drop_missing": True}
     if not of_summary:
-        asked["columns"] = [name for name in whole.column_names if name != "who"]
+        asked["columns"] = [name for name in whole.column_names if name not in ("who", "w")]
     build = partial(make, case, **asked)
     makers = SOURCES if not more else {**SOURCES, "Spark": partial(_spark, **more)}
 
@@ -150,7 +168,14 @@ def check(seed: int, source: str, folder: Path, case: Case | None = None, **more
     others = whole.filter(pa.compute.not_equal(whole["who"], pa.scalar(new, whole["who"].type)))
     replayed = replay.compare(build, placed(source, whole), placed(source, others))
     return Drawn(
-        case.name, source, written, m, asked["rows_per_person"], replayed.delta, replayed.error
+        case.name,
+        source,
+        written,
+        m,
+        asked["rows_per_person"],
+        weighed,
+        replayed.delta,
+        replayed.error,
     )
 
 
