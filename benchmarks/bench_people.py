@@ -239,10 +239,7 @@ def main(n_runs: int, folder: Path | None) -> None:
                         rms = {w: np.sqrt(np.mean(e)) for (a, w), e in errors.items() if a == asked}
                         others = ("mean", "cap 1", "cap k", "largest")
                         best = min(rms[way] for way in others)
-                        tie = all(
-                            tied(errors[asked, ours], errors[asked, way])
-                            for way in others
-                        )
+                        tie = all(tied(errors[asked, ours], errors[asked, way]) for way in others)
                         cells += 1
                         ties += tie
                         near += rms[ours] <= 1.05 * best

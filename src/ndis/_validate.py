@@ -27,6 +27,13 @@ Value = TypeVar("Value")
 Rest = ParamSpec("Rest")
 
 
+# Why something takes no column of people, after its name.
+NOT_OF_PEOPLE = (
+    "which adds up no rows of people, so that no weights could protect them; make one row of each "
+    "person first (the mean of their rows), and a promise for that row is one for the person."
+)
+
+
 def naming(error: Told, *parameters: str) -> Told:
     """The error, carrying the parameters that its sentence names, as `error.parameters`.
 

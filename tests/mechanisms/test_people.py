@@ -1,17 +1,26 @@
 """How many rows of a person count alike, where that is bought."""
 
+import re
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import ndis
 from attacks import replay
 from ndis import PrivateCovariance, PrivateLeastSquares, PrivateLimits
 from ndis.auditing.certificates import verify
+from ndis.cli import main
+from ndis.mechanisms import TableEstimator
+from ndis.mechanisms.base import PrivateEstimator
 from ndis.mechanisms.people import N_BINS, rows_per_person
+from ndis.mechanisms.plugins import methods_of
 from ndis.mechanisms.target import PEOPLE, PEOPLE_SHARE
+
+PAGE = Path(__file__).parents[2] / "docs/people.md"
 
 
 def stays(n_people: int = 4000, mean: float = 5.0, seed: int = 0) -> pa.Table:
@@ -105,3 +114,73 @@ def test_rows_weigh_by_the_number_that_was_found(limits: Any) -> None:
     wanted = np.minimum(m / model.rows_per_person_, 1.0).sum()
     assert wanted < 0.6 * len(m)
     assert float(model.release_.arrays["count"]) == pytest.approx(wanted, abs=2.0)
+
+
+# -- who takes people at all -------------------------------------------------------------------
+
+
+def estimators() -> list[type[PrivateEstimator]]:
+    """All that the library has, without those that are only made of others."""
+    named = (getattr(ndis, name) for name in ndis.__all__)
+    return [each for each in named if isinstance(each, type) and issubclass(each, PrivateEstimator)]
+
+
+def ways() -> list[tuple[type[PrivateEstimator], str]]:
+    """Every estimator with every method of it, those of other packages too."""
+    return [
+        (each, method)
+        for each in estimators()
+        for method in sorted({"auto", *each.methods, *methods_of(each)} if each.methods else {""})
+    ]
+
+
+def page() -> tuple[str, str]:
+    """The two columns of the page's table of methods."""
+    table = PAGE.read_text().partition("## Which methods take it")[2].partition("\n\n## ")[0]
+    lines = [line.strip().strip("|").split("|") for line in table.splitlines() if "|" in line]
+    taken, refused = zip(*lines[2:], strict=True)
+    return "\n".join(taken), "\n".join(refused)
+
+
+@pytest.mark.parametrize(("estimator", "method"), ways())
+def test_every_method_takes_people_or_says_why_not_as_the_page_has_it(
+    estimator: Any, method: str
+) -> None:
+    taken, refused = page()
+    name = f"`{estimator.__name__}`"
+    if not issubclass(estimator, TableEstimator):
+        assert name in refused
+        with pytest.raises(TypeError, match="make one row of each person first"):
+            estimator(epsilon=1.0, delta=1e-6, person="who")
+        return
+    own = {"n_components": 3, "method": method}
+    fields = {"method"} & set(estimator.__dataclass_fields__) if method else set()
+    more = {name: own[name] for name in {*estimator.needs, *fields} & own.keys()}
+    model = estimator(**ASKED, **more)
+    rows = [place for place, line in enumerate(taken.splitlines()) if name in line]
+    beside = refused.splitlines()[rows[0]] if rows else refused
+    if model._takes_weights():
+        assert model._weighting().person == "who"
+        assert rows
+        assert f'"{method}"' not in beside
+        return
+    with pytest.raises(ValueError, match="make one row of each person first"):
+        model._weighting()
+    assert f'"{method}"' in beside if rows else name in refused
+
+
+@pytest.mark.parametrize("relation", ["row-shift", "replace"])
+def test_other_relations_than_adding_a_person_are_refused(relation: str) -> None:
+    levels: dict[str, Any] = {"levels": {"ward": ["A", "B"]}, "by": ["ward"]}
+    estimator: Any = PrivateCovariance if relation == "row-shift" else ndis.PrivateSummary
+    more = {"limits": {"a": (-1, 1)}} if relation == "row-shift" else levels
+    with pytest.raises(ValueError, match=r"person"):
+        estimator(**ASKED, relation=relation, **more).plan()
+    assert f'relation="{relation}"' in re.sub(r"\s+", " ", page()[1])
+
+
+def test_the_command_line_says_who_takes_no_people(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["release", "graph", "g.csv"], ["party", "release", "a.json"]):
+        with pytest.raises(SystemExit):
+            main([*words, "--person", "patient"])
+        assert "make one row of each person first" in capsys.readouterr().err

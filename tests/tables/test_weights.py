@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from ndis.tables import Columns, ExactSum, Rows, Table, Weighting, moments
 from ndis.tables.exact import GRID_NORM, ONE
-from ndis.tables.weights import Counting, PersonCounts, ids, rounded_down, rounded_up
+from ndis.tables.people import Counting, Ids, PersonCounts, ids
+from ndis.tables.weights import rounded_down, rounded_up
 from reading import fractions
 
 NAMES = ["a", "b"]
@@ -171,7 +172,9 @@ def test_counts_do_not_depend_on_how_rows_are_cut(who: list[int], step: int) -> 
     assert counts.n_people == len(set(who))
     assert counts.most == max(map(who.count, who), default=0)
     assert counts.octaves(8).sum() == len(set(who))
-    assert lookup.of(pa.array(who, pa.int64())).tolist() == [who.count(each) for each in who]
+    assert lookup.of(Ids.of(pa.array(who, pa.int64()))).tolist() == [
+        who.count(each) for each in who
+    ]
 
 
 def test_octaves_end_at_powers_of_two() -> None:
@@ -185,7 +188,7 @@ def test_ids_of_two_types_are_refused() -> None:
     with pytest.raises(ValueError, match="one type in the whole table"):
         PersonCounts().plus(parts)
     with pytest.raises(ValueError, match="one type in the whole table"):
-        PersonCounts().plus(parts[:1]).lookup().of(pa.array(["1"], pa.large_string()))
+        PersonCounts().plus(parts[:1]).lookup().of(Ids.of(pa.array(["1"], pa.large_string())))
 
 
 # -- sums --------------------------------------------------------------------------------------

@@ -9,8 +9,11 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ndis._validate import NOT_OF_PEOPLE
 from ndis.cli.help import help_of_group
 
+# Commands that publish something about a table, or say what that would be.
+_OF_PEOPLE = frozenset(("release", "party", "forecast", "calibrate", "audit"))
 # What people call a command that has another name here.
 OTHER_NAMES = {
     "least-squares": "regression",
@@ -91,6 +94,8 @@ def sentence(error: Any) -> str:
     kind, context = type(error).__name__, error.ctx
     call = "ndis" if context is None else context.command_path
     if kind == "NoSuchOption":
+        if error.option_name == "--person" and not _OF_PEOPLE.isdisjoint(call.split()):
+            return f"Expected no --person for {call}, {NOT_OF_PEOPLE}"
         known = [flag for parameter in context.command.params for flag in _flags(parameter)]
         advice = _advice(error.option_name, [*known, "--help"], context)
         return f"Expected an option of {call}, got {error.option_name}; {advice}"

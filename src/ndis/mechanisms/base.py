@@ -253,6 +253,10 @@ def _require_names(
             f"write {meant}."
         )
     for name in named.keys() - known.keys():
+        if name == "person":
+            raise wrong("person", kind=TypeError)(
+                f"Expected no person for {cls.__name__}, {_validate.NOT_OF_PEOPLE}"
+            )
         close = get_close_matches(name, known, 1)
         hint = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known)}."
         raise TypeError(f"Expected parameters of {cls.__name__}, got {name!r}; {hint}")

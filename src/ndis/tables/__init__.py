@@ -7,6 +7,7 @@ from ndis.tables.edges import Edges, read_edges
 from ndis.tables.exact import GRID_NORM, MOST_ROWS, ExactSum
 from ndis.tables.groups import Cells, GroupCounts, GroupMoments, Positions
 from ndis.tables.leverage import joint_gram, leverage_error, leverages
+from ndis.tables.people import PersonCounts
 from ndis.tables.progress import track
 from ndis.tables.rows import Rows
 from ndis.tables.sums import (
@@ -22,7 +23,7 @@ from ndis.tables.sums import (
 )
 from ndis.tables.table import Table, require_names
 from ndis.tables.threads import few_threads
-from ndis.tables.weights import PersonCounts, Weighting
+from ndis.tables.weights import Weighting
 
 __all__ = [
     "FINER",

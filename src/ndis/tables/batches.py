@@ -80,7 +80,7 @@ class Batch:
         own = content if labelled else records.labels
         if rows.weighting is None:
             return cls(content, own)
-        weights, people = rows.weighting.of(data), rows.weighting.marks(data)
+        weights, people = rows.weighting.read(data)
         return cls(content, own, weights=weights, people=people)
 
     @property
@@ -104,9 +104,10 @@ class Batch:
         if self.weights is None:
             yield ONE, self
             return
-        order = np.argsort(self.weights, kind="stable")
-        weights, first = np.unique(self.weights[order], return_index=True)
-        ends = [*first.tolist(), len(order)][1:]  # none of no records
+        order = _order(self.weights)
+        weights = self.weights[order]
+        first = np.flatnonzero(np.diff(weights, prepend=-1))
+        weights, ends = weights[first], [*first.tolist(), len(order)][1:]  # none of no records
         ordered = [None if x is None else _taken(x, order) for x in (self.data, self.labels)]
         for weight, start, stop in zip(weights.tolist(), first.tolist(), ends, strict=True):
             if weight > 0:
@@ -133,6 +134,14 @@ def complete(data: Any, rows: Rows) -> Any:
             values = numbers(name, data.column(name), rows.widths.get(name), kind)
             kept &= np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
     return data if kept.all() else data.take(np.flatnonzero(kept))
+
+
+def _order(weights: Any) -> Any:
+    """In which order weights ascend: by leading binary digits, of which sixteen sort quickly."""
+    leading = (weights.astype(np.float32).view(np.int32) >> 14) - (126 << 9)
+    order = np.argsort(np.maximum(leading, 0).astype(np.uint16), kind="stable")
+    ascend = np.all(np.diff(weights[order]) >= 0)
+    return order if ascend else np.argsort(weights, kind="stable")
 
 
 def _taken(values: Any, order: Any) -> Any:

@@ -7,9 +7,9 @@ from typing import Any
 
 from ndis.tables.columns import default_names
 from ndis.tables.exact import Accumulator
+from ndis.tables.people import Counting, PersonCounts
 from ndis.tables.sources import Request, Source, Work
 from ndis.tables.threads import few_threads
-from ndis.tables.weights import Counting, PersonCounts
 
 
 def open_frame(
@@ -71,7 +71,7 @@ def _partitions(frame: Any) -> list[Any]:
 
 
 def _together(parts: Sequence[PersonCounts]) -> PersonCounts:
-    return parts[0].plus([part.table for part in parts[1:] if part.table is not None])
+    return parts[0].plus(parts[1:])
 
 
 def _merged(parts: Sequence[Accumulator]) -> Accumulator:

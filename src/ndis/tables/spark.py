@@ -24,9 +24,9 @@ import numpy as np
 from ndis._validate import naming, parameters_of, without_secrets
 from ndis.tables.exact import Accumulator
 from ndis.tables.files import require_once
+from ndis.tables.people import Counting, Ids, PersonCounts, ids, no_ids
 from ndis.tables.sources import Request, Source, Work
 from ndis.tables.text import TextFormat, parsed
-from ndis.tables.weights import Counting, PersonCounts, ids, no_ids
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -138,8 +138,8 @@ def count(
         raise _unpacked(problem)
     total = Counting()
     for batch in found.to_batches():
-        own = {"id": ids(person, batch.column("id")), "n": batch.column("sum(n)")}
-        total.add(type(found).from_pydict(own))
+        n = batch.column("sum(n)").to_numpy().astype(np.int64)
+        total.add((Ids.of(ids(person, batch.column("id"))), n))
     return total.total()
 
 

@@ -22,6 +22,7 @@ from ndis.tables.exact import MOST_ROWS, Accumulator, ExactSum
 from ndis.tables.files import looks_like_a_value
 from ndis.tables.kept import Kept, Packed, Packing
 from ndis.tables.marks import mark, summed
+from ndis.tables.people import Counting, PersonCounts
 from ndis.tables.progress import track
 from ndis.tables.rows import Rows
 from ndis.tables.sources import (
@@ -35,7 +36,7 @@ from ndis.tables.sources import (
 )
 from ndis.tables.threads import map_in_order
 from ndis.tables.values import TEXT, Records
-from ndis.tables.weights import Counting, PersonCounts, Weighting
+from ndis.tables.weights import Weighting
 
 # What is done with blocks before they are summed.
 Passing = Callable[[Iterable[Block]], Iterator[Block]]

@@ -1,0 +1,440 @@
+"""Whose record it is, and how many records everybody has.
+
+Ids are compared exactly, by the type of their column: text as it is written, integers as integers.
+An id becomes whole numbers of 64 bits, its words: an integer is one, text is its length and its
+bytes. Two ids are the same if all their words are; a mixture of the words only tells where to look.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis._validate import wrong
+from ndis.tables.exact import Accumulator, ExactSum
+from ndis.tables.marks import summed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# So many ids of nobody known are held before they are sorted in.
+_PENDING = 2**20
+# An odd number that mixes bits well; places are found by the upper bits of 64.
+_MIX, _WORD = np.uint64(0x9E3779B97F4A7C15), 64
+
+Integers = NDArray[np.int64]
+
+
+# --- ids --------------------------------------------------------------------------------------
+
+
+def ids(name: str, column: Any) -> pa.Array:
+    """A column that says whose record it is: 64-bit integers, text or bytes, compared exactly."""
+    import pyarrow as pa
+
+    if isinstance(column, np.ndarray):
+        column = _typed(name, column)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if column.null_count:
+        raise _nobody(name)
+    kind = _kind(column.type)
+    if kind is None:
+        raise no_ids(name, str(column.type))
+    try:
+        return column.cast(kind)
+    except pa.ArrowException:
+        raise no_ids(name, f"{column.type} beyond 64 bits") from None
+
+
+def _kind(given: pa.DataType) -> pa.DataType | None:
+    """The type by which ids are compared."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    if types.is_integer(given) or (types.is_decimal(given) and given.scale == 0):
+        return pa.int64()
+    if types.is_string(given) or types.is_large_string(given) or given == pa.string_view():
+        return pa.large_string()
+    if types.is_date32(given):
+        return given
+    binary = types.is_binary(given) or types.is_large_binary(given)
+    return pa.large_binary() if binary or types.is_fixed_size_binary(given) else None
+
+
+def _typed(name: str, objects: NDArray[Any]) -> pa.Array:
+    """Objects that are all text, all bytes, all integers or all dates."""
+    import pyarrow as pa
+
+    kinds: dict[type, Any] = {str: pa.large_string(), bytes: pa.large_binary(), int: pa.int64()}
+    kinds[dt.date] = pa.date32()
+    given = set(map(type, objects))
+    found = {next((k for k in kinds if issubclass(t, k)), t) for t in given}
+    found = {int if issubclass(t, np.integer) else t for t in found}
+    if type(None) in found:
+        raise _nobody(name)
+    if not len(objects):
+        return pa.array([], pa.large_string())
+    moments = any(issubclass(t, dt.datetime) for t in given)  # which are dates, to Python
+    if len(found) > 1 or not found <= set(kinds) or bool in given or moments:
+        raise no_ids(name, "values of another type or of several")
+    try:
+        return pa.array(objects.tolist(), kinds[found.pop()])
+    except (pa.ArrowException, OverflowError):
+        raise no_ids(name, "integers beyond 64 bits") from None
+
+
+def _nobody(name: str) -> ValueError:
+    return wrong("drop_missing")(
+        f"Column {name!r} does not say for every row whose it is; leave those rows out "
+        "(drop_missing=True), or give each an id of its own if each is another person."
+    )
+
+
+def no_ids(name: str, kind: str) -> ValueError:
+    """The error for a column by which people cannot be told apart."""
+    return ValueError(
+        f"Expected column {name!r} to hold text or integers, by which people are told apart, got "
+        f"{kind}; write ids as text."
+    )
+
+
+class Ids(NamedTuple):
+    """Ids as whole numbers.
+
+    Attributes
+    ----------
+    kind : str
+        The type by which they are compared.
+    words : ndarray of uint64, of shape (n_words, n)
+    mixed : ndarray of uint64, of shape (n,)
+        A mixture of the words of each.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from ndis.tables.people import Ids
+    >>> Ids.of(pa.array(["a", "b", "a", "long enough"], pa.large_string())).words[0].tolist()
+    [1, 1, 1, 11]
+    """
+
+    kind: str
+    words: Any
+    mixed: Any
+
+    @classmethod
+    def of(cls, column: pa.Array) -> Ids:
+        """Those of a column that `ids` has read."""
+        import pyarrow as pa
+
+        if pa.types.is_integer(column.type):
+            words = np.asarray(column.to_numpy(zero_copy_only=False)).view(np.uint64)[None]
+        elif pa.types.is_date32(column.type):
+            words = _words_of_days(column)
+        else:
+            words = _words_of_text(column)
+        # A word of zeros adds nothing: how long other ids of a batch are does not matter. Of one
+        # word no other has the mixture.
+        mixed, factor = np.zeros(words.shape[1], np.uint64), _MIX
+        with np.errstate(over="ignore"):
+            for word in words:
+                mixed += (word ^ (word >> np.uint64(32))) * factor
+                factor *= _MIX
+        return cls(str(column.type), words, mixed)
+
+    def column(self) -> pa.Array:
+        """The ids as a column again."""
+        import pyarrow as pa
+
+        if self.kind == "int64":
+            return pa.array(self.words[0].view(np.int64))
+        if self.kind == "date32[day]":
+            return pa.array(self.words[0].view(np.int64).astype(np.int32)).cast(pa.date32())
+        lengths = self.words[0].astype(np.int64)
+        content = np.ascontiguousarray(self.words[1:].T.astype("<u8")).view(np.uint8)
+        content = content.reshape(len(lengths), -1)
+        own = content[np.arange(content.shape[1]) < lengths[:, None]]
+        ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        parts = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(own))]
+        kind = pa.large_string() if self.kind == "large_string" else pa.large_binary()
+        return pa.Array.from_buffers(kind, len(lengths), parts)
+
+    def chosen(self, where: Any) -> Ids:
+        """Some of them."""
+        return Ids(self.kind, self.words[:, where], self.mixed[where])
+
+    @property
+    def n(self) -> int:
+        """How many."""
+        return len(self.mixed)
+
+
+def _words_of_days(column: pa.Array) -> Any:
+    import pyarrow as pa
+
+    return column.cast(pa.int32()).cast(pa.int64()).to_numpy().view(np.uint64)[None]
+
+
+def _words_of_text(column: pa.Array) -> Any:
+    """Lengths in bytes, and eight bytes at a time, zeros behind the last."""
+    _, offsets, content = column.buffers()
+    n = len(column)
+    ends = np.frombuffer(offsets, np.int64, n + 1, 8 * column.offset) if n else np.zeros(1, int)
+    first, last = int(ends[0]), int(ends[-1])
+    own = np.zeros(last - first + 8, np.uint8)
+    if last > first:
+        own[:-8] = np.frombuffer(content, np.uint8, last - first, first)
+    eight = np.ndarray((len(own) - 7,), "<u8", own, strides=(1,))  # those from each byte on
+    starts, lengths = ends[:-1] - first, np.diff(ends)
+    words = np.zeros((1 + -(-int(lengths.max(initial=0)) // 8), n), np.uint64)
+    words[0] = lengths
+    for place in range(1, len(words)):
+        left = lengths - 8 * (place - 1)
+        longer = np.flatnonzero(left > 0)
+        cut = np.uint64(8) * (8 - np.minimum(left[longer], 8)).astype(np.uint64)
+        # The last bytes of eight are the upper ones.
+        words[place, longer] = eight[starts[longer] + 8 * (place - 1)] << cut >> cut
+    return words
+
+
+def _padded(words: Any, n_words: int) -> Any:
+    more = n_words - len(words)
+    return np.pad(words, ((0, more), (0, 0))) if more else words
+
+
+# --- how many records ---------------------------------------------------------------------------
+
+
+class Lookup:
+    """Ids in the order of their mixtures, where each is found in a few steps; and their counts.
+
+    Parameters
+    ----------
+    ids : Ids, optional
+        Each once, in that order.
+    n : ndarray of int64
+        How many records each has.
+    """
+
+    def __init__(self, ids: Ids | None, n: Integers) -> None:
+        self.ids, self.n = ids, n
+        if ids is None or not ids.n:
+            return
+        bits = ids.n.bit_length()
+        self._shift = np.uint64(_WORD - bits)
+        starts = np.searchsorted(ids.mixed >> self._shift, np.arange(2**bits, dtype=np.uint64))
+        self._starts = np.minimum(starts, ids.n - 1).astype(np.int32 if bits < 31 else np.int64)
+        self._words = np.ascontiguousarray(ids.words.T)  # those of one id beside each other
+
+    def places(self, found: Ids) -> Integers:
+        """The place of each id; -1 of those who are not here."""
+        if self.ids is not None and found.n and found.kind != self.ids.kind:
+            raise _several_types()
+        if self.ids is None or not (self.ids.n and found.n):
+            return np.full(found.n, -1, np.int64)
+        mixed, last = self.ids.mixed, self.ids.n - 1
+        place = self._starts[(found.mixed >> self._shift).astype(np.int64)].astype(np.int64)
+        behind = np.flatnonzero(mixed[place] < found.mixed)
+        while len(behind):
+            behind = behind[place[behind] < last]
+            place[behind] += 1
+            behind = behind[mixed[place[behind]] < found.mixed[behind]]
+        known = mixed[place] == found.mixed
+        if len(self.ids.words) == len(found.words) == 1:
+            return np.asarray(np.where(known, place, -1))
+        left = np.flatnonzero(known)
+        place[~known] = -1
+        while len(left):  # other ids may have the same mixture
+            at = place[left]
+            other = ~self._same(at, found, left)
+            left, at = left[other], at[other]
+            more = (at < last) & (mixed[np.minimum(at + 1, last)] == found.mixed[left])
+            place[left] = np.where(more, at + 1, -1)
+            left = left[more]
+        return place
+
+    def of(self, found: Ids) -> Integers:
+        """How many records the person of each id has; one, of those who are not known."""
+        place = self.places(found)
+        return np.where(place < 0, 1, self.n[place]) if len(self.n) else np.ones(found.n, np.int64)
+
+    def _same(self, place: Integers, found: Ids, where: Integers) -> NDArray[np.bool_]:
+        """Whether those in these places have all the words of those."""
+        here, there = self._words.shape[1], len(found.words)
+        same = np.ones(len(place), bool)
+        for index in range(max(here, there)):
+            one = self._words[place, index] if index < here else np.uint64(0)
+            same &= one == (found.words[index, where] if index < there else np.uint64(0))
+        return same
+
+
+@dataclass(frozen=True, eq=False)
+class PersonCounts:
+    """How many records everybody has. It belongs to the owner of the data, and is not shown.
+
+    Parameters
+    ----------
+    ids : Ids, optional
+        Everybody's, in the order of their mixtures.
+    n : ndarray of int64
+    pairs : pyarrow.Table, optional
+        In place of these, where records are counted by level: "id", "level" and "n".
+    """
+
+    ids: Ids | None = field(default=None, repr=False)
+    n: Integers = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
+    pairs: pa.Table | None = field(default=None, repr=False)
+
+    def plus(self, parts: Sequence[Any]) -> PersonCounts:
+        """With further records, of the same people or of others (see `Counting.add`)."""
+        total = Counting(self)
+        for part in parts:
+            total.add(part)
+        return total.total()
+
+    @property
+    def table(self) -> pa.Table | None:
+        """Everybody's "id", and "n"."""
+        import pyarrow as pa
+
+        if self.ids is None:
+            return self.pairs
+        return pa.table({"id": self.ids.column(), "n": self.n})
+
+    def lookup(self) -> Lookup:
+        """Those who have more than one record; it travels to where records are."""
+        several = self.n > 1
+        return Lookup(None if self.ids is None else self.ids.chosen(several), self.n[several])
+
+    @property
+    def mark(self) -> ExactSum:
+        """The sum of the marks of the people of all records that were counted."""
+        total = Accumulator()
+        for start in range(0, self.n_people, _PENDING):
+            part = slice(start, start + _PENDING)
+            assert self.ids is not None
+            total.add({"people": summed(self.ids.mixed[part].view(np.int64), self.n[part])})
+        return total.sums().get("people", ExactSum.of(np.zeros(2)))
+
+    @property
+    def n_people(self) -> int:
+        """How many people there are."""
+        return len(self.n)
+
+    @property
+    def most(self) -> int:
+        """The records of the busiest person."""
+        return int(np.max(self.n, initial=0))
+
+    def octaves(self, n_bins: int) -> Integers:
+        """How many people have 1, 2, 3 to 4, 5 to 8, ... records; the last bin has all the rest."""
+        place = np.minimum(np.frexp(self.n - 1.0)[1], n_bins - 1)
+        return np.bincount(place, minlength=n_bins).astype(np.int64)
+
+
+class Counting:
+    """Adds up records of people, in memory for so many people.
+
+    Parameters
+    ----------
+    counts : PersonCounts
+        Those that were counted before.
+    """
+
+    def __init__(self, counts: PersonCounts | None = None) -> None:
+        before = PersonCounts() if counts is None else counts
+        self._known = Lookup(before.ids, before.n.copy())
+        self._new, self._n_new = list[tuple[Ids, Integers]](), 0
+        self._pairs = [] if before.pairs is None else [before.pairs]
+
+    def add(self, part: Any) -> None:
+        """Further records: ids, ids and how many records of each, `PersonCounts`, or pairs."""
+        if isinstance(part, PersonCounts):
+            part = (part.ids, part.n) if part.pairs is None else part.pairs
+        if hasattr(part, "group_by"):
+            self._add_pairs(part)
+            return
+        found, n = (part, np.ones(part.n, np.int64)) if isinstance(part, Ids) else part
+        if found is None or not found.n:
+            return
+        for other, _ in self._new[:1]:
+            if other.kind != found.kind:
+                raise _several_types()
+        place = self._known.places(found)
+        there = place >= 0
+        np.add.at(self._known.n, place[there], n[there])
+        if not there.all():
+            self._new.append((found.chosen(~there), n[~there]))
+            self._n_new += self._new[-1][0].n
+            if self._n_new >= max(_PENDING, len(self._known.n)):
+                self._settle()
+
+    def total(self) -> PersonCounts:
+        """All so far."""
+        if self._pairs:
+            return PersonCounts(pairs=self._together())
+        self._settle()
+        return PersonCounts(self._known.ids, self._known.n)
+
+    def _settle(self) -> None:
+        """Take those who are new among those who are known."""
+        if not self._new:
+            return
+        new, counts = zip(*self._new, strict=True)
+        found, n = _once(_beside(new), np.concatenate(counts))
+        if self._known.ids is not None:
+            found, n = _beside([self._known.ids, found]), np.append(self._known.n, n)
+            order = np.argsort(found.mixed)
+            found, n = found.chosen(order), n[order]
+        self._known, self._new, self._n_new = Lookup(found, n), [], 0
+
+    def _add_pairs(self, part: pa.Table) -> None:
+        if not part.num_rows:
+            return
+        self._pairs.append(part)
+        if sum(each.num_rows for each in self._pairs[1:]) >= max(_PENDING, self._pairs[0].num_rows):
+            self._pairs = [self._together()]
+
+    def _together(self) -> pa.Table:
+        import pyarrow as pa
+
+        keys = ["id", "level"]
+        if len({tuple(each.schema.field(key).type for key in keys) for each in self._pairs}) > 1:
+            raise _several_types()
+        total = pa.concat_tables(self._pairs).group_by(keys).aggregate([("n", "sum")])
+        return total.select([*keys, "n_sum"]).rename_columns([*keys, "n"])
+
+
+def _beside(parts: Sequence[Ids]) -> Ids:
+    """Ids of several batches."""
+    if len({each.kind for each in parts}) > 1:
+        raise _several_types()
+    n_words = max(len(each.words) for each in parts)
+    words = np.hstack([_padded(each.words, n_words) for each in parts])
+    return Ids(parts[0].kind, words, np.concatenate([each.mixed for each in parts]))
+
+
+def _once(found: Ids, n: Integers) -> tuple[Ids, Integers]:
+    """Each id once, in the order of mixtures, and how many records it has in all."""
+    order = np.argsort(found.mixed)
+    for further in (False, True):
+        own = found.chosen(order)
+        alike = own.mixed[1:] == own.mixed[:-1]
+        same = alike & np.all(own.words[:, 1:] == own.words[:, :-1], axis=0)
+        if further or np.array_equal(alike, same):
+            break
+        order = np.lexsort((*found.words, found.mixed))  # other ids have the same mixture
+    first = np.flatnonzero(np.append(True, ~same))
+    return own.chosen(first), np.add.reduceat(n[order], first)
+
+
+def _several_types() -> ValueError:
+    return ValueError(
+        "Expected ids of one type in the whole table, got several; write them as text, or all of "
+        "them as integers."
+    )
