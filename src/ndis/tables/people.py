@@ -256,12 +256,14 @@ class Lookup:
             more = (at < last) & (mixed[np.minimum(at + 1, last)] == found.mixed[left])
             place[left] = np.where(more, at + 1, -1)
             left = left[more]
-        return place
+        return np.asarray(place, np.int64)
 
     def of(self, found: Ids) -> Integers:
         """How many records the person of each id has; one, of those who are not known."""
         place = self.places(found)
-        return np.where(place < 0, 1, self.n[place]) if len(self.n) else np.ones(found.n, np.int64)
+        if not len(self.n):
+            return np.ones(found.n, np.int64)
+        return np.asarray(np.where(place < 0, 1, self.n[place]), np.int64)
 
     def _same(self, place: Integers, found: Ids, where: Integers) -> NDArray[np.bool_]:
         """Whether those in these places have all the words of those."""
