@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ndis.tables import Columns, ExactSum, Rows, Table, Weighting, moments, people
+from ndis.tables import Columns, ExactSum, Rows, Table, Weighting, moments
 from ndis.tables.exact import GRID_NORM, ONE
-from ndis.tables.people import Counting, Ids, PersonCounts, ids
+from ndis.tables.ids import Counting, Ids, PersonCounts, ids
 from ndis.tables.weights import rounded_down, rounded_up
 from reading import fractions
 
@@ -374,7 +374,7 @@ def test_text_is_compared_byte_by_byte_whatever_its_mixture(
     """Also where all ids have the same mixture, so that it tells nothing."""
     with pytest.MonkeyPatch.context() as patch:
         if alike:
-            patch.setattr(people, "_MIX", np.uint64(0))
+            patch.setattr("ndis.tables.ids._MIX", np.uint64(0))
         total, column = Counting(), pa.array(who, pa.large_string())
         for start in range(0, len(who), step):
             total.add(Ids.of(column.slice(start, step)))

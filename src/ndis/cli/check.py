@@ -377,7 +377,7 @@ def _people(
     import pyarrow as pa
 
     from ndis.tables import Table, Weighting
-    from ndis.tables.people import Counting
+    from ndis.tables.ids import Counting
 
     counted, n_rows = {name: Counting() for name in names}, dict.fromkeys(names, 0)
     for batch in Table.open(table, names).records() if names else ():

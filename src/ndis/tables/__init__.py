@@ -6,8 +6,8 @@ from ndis.tables.columns import PRIVATE, Columns, known_levels
 from ndis.tables.edges import Edges, read_edges
 from ndis.tables.exact import GRID_NORM, MOST_ROWS, ExactSum
 from ndis.tables.groups import Cells, GroupCounts, GroupMoments, Positions
+from ndis.tables.ids import PersonCounts
 from ndis.tables.leverage import joint_gram, leverage_error, leverages
-from ndis.tables.people import PersonCounts
 from ndis.tables.progress import track
 from ndis.tables.rows import Rows
 from ndis.tables.sums import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from ndis.tables.columns import default_names
 from ndis.tables.exact import Accumulator
-from ndis.tables.people import Counting, PersonCounts
+from ndis.tables.ids import Counting, PersonCounts
 from ndis.tables.sources import Request, Source, Work
 from ndis.tables.threads import few_threads
 

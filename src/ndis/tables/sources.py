@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ndis.tables.exact import Accumulator
-    from ndis.tables.people import PersonCounts
+    from ndis.tables.ids import PersonCounts
 
 # Most rows and most entries of a batch: 32 MB of doubles, in whole blocks of 4096 rows.
 BATCH_ROWS = 1 << 16

@@ -24,7 +24,7 @@ import numpy as np
 from ndis._validate import naming, parameters_of, without_secrets
 from ndis.tables.exact import Accumulator
 from ndis.tables.files import require_once
-from ndis.tables.people import Counting, Ids, PersonCounts, ids, no_ids
+from ndis.tables.ids import Counting, Ids, PersonCounts, ids, no_ids
 from ndis.tables.sources import Request, Source, Work
 from ndis.tables.text import TextFormat, parsed
 

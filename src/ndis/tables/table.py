@@ -20,9 +20,9 @@ from ndis.tables.blocks import Block, Stack
 from ndis.tables.device import moved, require_device
 from ndis.tables.exact import MOST_ROWS, Accumulator, ExactSum
 from ndis.tables.files import looks_like_a_value
+from ndis.tables.ids import Counting, PersonCounts
 from ndis.tables.kept import Kept, Packed, Packing
 from ndis.tables.marks import mark, summed
-from ndis.tables.people import Counting, PersonCounts
 from ndis.tables.progress import track
 from ndis.tables.rows import Rows
 from ndis.tables.sources import (

@@ -5,7 +5,7 @@ records count alike up to K of them. Every sum of the library adds up what its r
 that a person's records move it at most as far as one record may. Weights are whole numbers of
 2^-26, rounded down: a person's add up to at most 2^26, in integers, and sums stay exact.
 
-How many records a person has is counted in a pass of its own (`ndis.tables.people`), after records
+How many records a person has is counted in a pass of its own (`ndis.tables.ids`), after records
 with gaps are left out, so that a weight depends on that person's records alone.
 """
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ndis._validate import count, positive
 from ndis.tables.exact import ONE
-from ndis.tables.people import Ids, Lookup, PersonCounts, ids
+from ndis.tables.ids import Ids, Lookup, PersonCounts, ids
 from ndis.tables.values import NUMBER, TEXT, Kind, missing_values, numbers
 
 if TYPE_CHECKING:

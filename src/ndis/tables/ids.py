@@ -118,7 +118,7 @@ class Ids(NamedTuple):
     Examples
     --------
     >>> import pyarrow as pa
-    >>> from ndis.tables.people import Ids
+    >>> from ndis.tables.ids import Ids
     >>> Ids.of(pa.array(["a", "b", "a", "long enough"], pa.large_string())).words[0].tolist()
     [1, 1, 1, 11]
     """
