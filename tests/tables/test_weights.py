@@ -360,47 +360,6 @@ def test_weighted_rows_are_not_measured_one_by_one() -> None:
         table.measure(lambda block: block.squares()[None], 1)
 
 
-# -- ids as whole numbers ------------------------------------------------------------------------
-
-
-TEXTS = st.text("ab\0\u00e5\u0301", max_size=20)
-
-
-@given(st.lists(TEXTS, max_size=40), st.integers(1, 9), st.booleans())
-@settings(max_examples=60, deadline=None)
-def test_text_is_compared_byte_by_byte_whatever_its_mixture(
-    who: list[str], step: int, alike: bool
-) -> None:
-    """Also where all ids have the same mixture, so that it tells nothing."""
-    with pytest.MonkeyPatch.context() as patch:
-        if alike:
-            patch.setattr("ndis.tables.ids._MIX", np.uint64(0))
-        total, column = Counting(), pa.array(who, pa.large_string())
-        for start in range(0, len(who), step):
-            total.add(Ids.of(column.slice(start, step)))
-            total.total()  # those so far are known from here on
-        counts = total.total()
-        assert counts.n_people == len(set(who))
-        lookup = counts.lookup()
-        assert lookup.of(Ids.of(column)).tolist() == [who.count(each) for each in who]
-        assert lookup.of(Ids.of(pa.array(["c" * 30, "ab\0\0\0"], pa.large_string())))[0] == 1
-        table = counts.table
-        if table is not None:
-            pairs = zip(table["id"].to_pylist(), table["n"].to_pylist(), strict=True)
-            assert dict(pairs) == {each: who.count(each) for each in who}
-
-
-@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40))
-@settings(max_examples=40, deadline=None)
-def test_integers_stay_apart_to_the_last_bit(who: list[int]) -> None:
-    who += [each ^ 1 for each in who[:5]]
-    counts = PersonCounts().plus([Ids.of(pa.array(who, pa.int64()))])
-    assert counts.n_people == len(set(who))
-    assert counts.lookup().of(Ids.of(pa.array(who, pa.int64()))).tolist() == list(
-        map(who.count, who)
-    )
-
-
 def test_a_table_is_read_with_and_without_weights_of_a_sample() -> None:
     """Rows without one are left out of the first only, and count for people in the second."""
     own = {"who": ["x", "x", "y"], "a": [1.0, 1.0, 0.5], "b": [1.0, 2.0, 3.0]}
