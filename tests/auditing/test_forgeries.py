@@ -96,15 +96,15 @@ def test_arrays_that_no_mechanism_makes() -> None:
         assert verify(forgery).outcome == "refuted"
 
 
-@pytest.mark.parametrize("epsilon", [1e4, 1e300])
+@pytest.mark.parametrize("epsilon", [1e6, 1e300])
 def test_a_large_epsilon_takes_no_time(epsilon: float) -> None:
     """1e300 took minutes; now no such file is read."""
     honest = GaussianMechanism(epsilon=1.0, delta=1e-6, sensitivity=2.0).release(ROWS)
     promise = Guarantee.from_dict({**honest.guarantee.to_dict(), "epsilon": epsilon})
     forgery = Release(honest.arrays, promise, honest.mechanism, honest.parameters)
     start = time.process_time()
-    if epsilon > 1e4:
-        with pytest.raises(ValueError, match="epsilon must be smaller than or equal to 10000"):
+    if epsilon > 1e6:
+        with pytest.raises(ValueError, match="epsilon must be smaller than or equal to 1000000"):
             forgery.measure()
     else:
         forgery.measure()

@@ -160,6 +160,33 @@ def test_a_spent_budget_is_noticed_before_any_data_are_read(tmp_path: Path, case
         assert book.history() == []
 
 
+QUIETER = {"matrix": 1e-4, "sums": 1e-4, "count": 1e-4}
+
+
+@pytest.mark.parametrize(
+    ("asked", "got"),
+    [
+        ({"epsilon": 2e6}, "2e\\+06"),
+        ({"epsilon": None, "noise_scale": QUIETER}, r"\d\S*e\+\d+"),
+    ],
+)
+def test_an_epsilon_beyond_every_certificate_is_refused_before_any_data_are_read(
+    tmp_path: Path, asked: dict[str, Any], got: str
+) -> None:
+    with Ledger.create(tmp_path / "large", 1e9, 1e-3, "add-remove") as book:
+        model = PrivateCovariance(**{**SETTINGS, **asked}, data_norm=1.0, ledger=book)
+        with pytest.raises(ValueError, match=rf"Expected epsilon of at most 1000000, got {got};"):
+            model.fit(MISSING)  # whoever read it would complain of it
+        assert book.history() == []
+
+
+def test_the_largest_epsilon_is_released_and_read_again(tmp_path: Path) -> None:
+    model = PrivateCovariance(epsilon=1e6, delta=1e-6, data_norm=2.0).fit(ROWS)
+    model.release_.save(tmp_path / "large.npz")
+    assert Release.load(tmp_path / "large.npz").guarantee.epsilon == 1e6
+    np.testing.assert_allclose(model.covariance_, np.cov(ROWS.T, bias=True), atol=1e-3)
+
+
 def test_a_ledger_is_a_ledger() -> None:
     with pytest.raises(TypeError, match="Expected ledger to be a Ledger, got str"):
         one(ledger="budget.ndis")

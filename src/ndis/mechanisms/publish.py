@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndis._validate import wrong
 from ndis.guarantee import Guarantee
 from ndis.mechanisms.uninterrupted import uninterrupted
 from ndis.randomness import RandomState, generator, is_secure
 from ndis.release import NewFile, Release, Shapes, blank
+from ndis.release.certificate import most_epsilon
 
 if TYPE_CHECKING:
     from ndis.ledger import Ledger
@@ -136,12 +138,17 @@ def ask(
     random_state: RandomState = None,
     one_of_many: bool = False,
 ) -> None:
-    """Refuse before any data are read what the ledger would refuse afterwards; spends nothing.
+    """Refuse before any data are read what no certificate can state, or the ledger would refuse.
 
-    Warns of a delta so large that the promise would say little, and of a release that is one of
-    many, as in a cross-validation, which nobody counts.
+    Spends nothing. Warns of a delta so large that the promise would say little, and of a release
+    that is one of many, as in a cross-validation, which nobody counts.
     """
     _check(ledger)
+    if guarantee.epsilon > (most := most_epsilon()):
+        raise wrong("epsilon")(
+            f"Expected epsilon of at most {most:.0f}, got {guarantee.epsilon:g}; a larger one "
+            "promises nothing: ask for less, or give more noise."
+        )
     honest = replace(guarantee, private=is_secure(random_state))
     if honest.private and honest.delta > _LARGE_DELTA:
         warnings.warn(

@@ -50,12 +50,22 @@ def _terms(loss: Any) -> int:
     return len(loss) + sum(map(_terms, loss)) if isinstance(loss, list) else 0
 
 
+def most_epsilon() -> float:
+    """The largest epsilon that a certificate may state, by its schema."""
+    promise = _schema()["properties"]["guarantee"]["properties"]
+    return float(promise["epsilon"]["maximum"])
+
+
+@functools.cache
+def _schema() -> dict[str, Any]:
+    return dict(json.loads(resources.files("ndis.release").joinpath("schema.json").read_text()))
+
+
 @functools.cache
 def _validator() -> Any:
     import fastjsonschema
 
-    schema = resources.files("ndis.release").joinpath("schema.json").read_text()
-    return fastjsonschema.compile(json.loads(schema))
+    return fastjsonschema.compile(_schema())
 
 
 def _refuse(constant: str) -> None:
