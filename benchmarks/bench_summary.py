@@ -33,6 +33,7 @@ from peers.summaries import EPSILONS
 
 from ndis import PrivateSummary
 from ndis.auditing.transcript import Difference, Recorder
+from ndis.calibration import ROUND_UP
 from ndis.mechanisms.levels import LevelCounts, decoded, draw_levels, exceeds, threshold
 from ndis.randomness import generator
 
@@ -338,7 +339,8 @@ def hostile() -> None:
         if method == "gaussian":
             claimed = sum(s / each**2 for s, each in zip(squares, noise, strict=True))
         else:
-            claimed = sum(math.sqrt(2.0) * s / each for s, each in zip(squares, noise, strict=True))
+            moves = (math.sqrt(2.0) * s / each for s, each in zip(squares, noise, strict=True))
+            claimed = math.fsum(moves) * ROUND_UP  # as the loss has it
         moved = math.fsum(found.pure) if method == "laplace" else found.square
         key = f"{method}, {'a person' if people else 'a record'}"
         worst[key] = max(worst.get(key, 0.0), moved / claimed)

@@ -13,6 +13,7 @@ from ndis import PrivateSummary, Release
 from ndis.auditing.transcript import Difference, Recorder
 from ndis.mechanisms import laws, summary
 from ndis.mechanisms.summary import _COORDINATES, _UNITS
+from ndis.mechanisms.summary_answers import FIXED
 from ndis.tables import Table
 
 LEVELS = {"ward": ["A", "B", "C"], "sex": ["f", "m"]}
@@ -241,6 +242,44 @@ def test_a_summary_is_text_and_a_picture() -> None:
     assert model.plot(statistic="count").axes[0].get_xlabel().startswith("count")
     with pytest.raises(ValueError, match="released"):
         model.plot("cost", "q0.9")
+
+
+@pytest.mark.parametrize("name", [*FIXED, "period", "by_level"])
+def test_a_column_of_groups_may_be_called_like_one_of_the_answers(name: str) -> None:
+    """It was a release that was paid, and whose answers could not be read."""
+    second = "sex" if name == "level" else name
+    table = stays().rename_columns(["level", second, "cost", "age"])
+    levels = {"level": LEVELS["ward"], second: LEVELS["sex"]}
+    model = made(by=[*levels], levels=levels).fit(table)
+    told = model.to_columns()
+    assert len({len(column) for column in told.values()}) == 1
+    assert list(told)[-len(FIXED) :] == list(FIXED)
+    groups = [*told][: -len(FIXED)]
+    assert len(set(groups)) == len(levels)
+    for heading, known in zip(groups, levels.values(), strict=True):
+        assert set(told[heading]) == {*known, ""}
+    assert all(len(answer.rows) == len(answer.keys) for answer in model.answers())
+    assert "level=A" in model.summary()
+    assert "mean of cost" in [answer.title for answer in model.answers()]
+
+
+def test_groups_that_look_alike_have_names_of_their_own() -> None:
+    """Levels called total, other or nothing at all; the levels of two columns alike."""
+    table = stays().set_column(0, "ward", pa.array(["", "other", "total", "rest"] * 750))
+    names = ["", "other", "total"]
+    model = made(levels={"ward": names}, unlisted="other").fit(table)
+    told = model.to_columns()
+    shown = ["(empty)", "other", "total", "other (not listed)"]
+    assert told["ward"][:4] == shown
+    assert all(abs(count - 750) < 50 for count in told["estimate"][:4])
+    rows = [name for name, _ in model.answers()[0].rows]
+    assert rows == [*(f"ward={name}" for name in shown), "total"]
+    alike = table.set_column(1, "sex", table["ward"])
+    wide = made(by=["ward", "sex"], levels={"ward": names, "sex": names}).fit(alike)
+    rows = [name for name, _ in wide.answers()[0].rows]
+    assert len(set(rows)) == len(rows) == 16
+    model = made(levels={"ward": ["", "(empty)"]}).fit(table)
+    assert model.to_columns()["ward"][:2] == ["((empty))", "(empty)"]
 
 
 def test_an_array_has_no_groups_and_a_total() -> None:

@@ -52,3 +52,25 @@ def test_a_file_of_which_nothing_is_known_becomes_a_page_and_a_table(
     assert code != 0
     assert "new-summary.html, which exists" in said
     assert not Path("new.npz").exists()
+
+
+def test_groups_called_level_are_on_the_page_in_the_table_and_in_what_is_shown(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(table().rename_columns(["level", "estimate"]), "t.parquet")
+    words = "release summary t.parquet --all --by level --epsilon 3 --delta 1e-6 --out out.npz"
+    assert call(capsys, *words.split())[0] == 0
+    assert "mean of estimate" in Path("out-summary.html").read_text()
+    with Path("out-summary.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert {line["by_level"] for line in lines} == {"A<b>", "B", ""}
+    assert {line["column"] for line in lines} == {"", "estimate"}
+    code, shown, _ = call(capsys, "show", "out.npz", "--csv")
+    assert code == 0
+    again = list(csv.DictReader(shown.splitlines()))
+    assert {tuple(line) for line in again} == {tuple(line) for line in lines}
+    assert sorted(line["by_level"] for line in again) == sorted(line["by_level"] for line in lines)
+    code, shown, _ = call(capsys, "show", "out.npz")
+    assert code == 0
+    assert "mean of estimate" in shown

@@ -39,13 +39,19 @@ from ndis.mechanisms.levels import LevelCounts, draw_levels
 from ndis.mechanisms.run import Forecast, Plan, Run
 from ndis.mechanisms.summary_answers import (
     FIELDS,
+    FIXED,
+    OTHER,
     PERIOD,
     CellSums,
     as_answers,
     checked,
+    group_headings,
+    group_name,
     groupings,
     lines,
     not_negative,
+    shown_level,
+    unlisted_name,
 )
 from ndis.mechanisms.tabular import TableEstimator
 from ndis.mechanisms.target import LIMITS, PEOPLE, Part, Target, chosen_noise, mean_shift
@@ -97,7 +103,6 @@ _UNITS = {"laplace": 4, "gaussian": 2}
 _LEVELS_SHARE = 0.25
 _UNKNOWN, _UNKNOWN_NUMBER = "\0", -(2**62)
 _REPLACE = str(NeighbourRelation.REPLACE)
-OTHER = "other"
 
 
 class Asked(NamedTuple):
@@ -306,11 +311,6 @@ class PrivateSummary(TableEstimator):
                 f"[{self.by!r}]."
             )
         by = list(self.by)
-        if self.continual is not None and PERIOD in by:
-            raise ValueError(
-                f"Expected no column {PERIOD!r} in by together with continual, which tells periods "
-                "under that name; rename it."
-            )
         if len(set(by)) < len(by):
             raise ValueError(f"Expected distinct columns in by, got {by!r}; name each once.")
         return by
@@ -713,10 +713,13 @@ class PrivateSummary(TableEstimator):
 
     def _places(self, rows: Rows, known: Mapping[str, Sequence[Any]]) -> list[list[Any]]:
         """The places of each column of `by`: its levels, empty ones, and what is not listed."""
-        return [
-            [*known[name], *[None] * (self._size(rows, name) - len(known[name])), OTHER]
-            for name in self._by
-        ]
+        found = []
+        for name in self._by:
+            own = known[name]
+            shown = [shown_level(each, own) for each in own]
+            empty = [None] * (self._size(rows, name) - len(own))
+            found.append([*shown, *empty, unlisted_name(shown)])
+        return found
 
     def _lines(self, view: str) -> Iterator[tuple[Any, Any]]:
         sums, positive = self._views[view]
@@ -739,7 +742,8 @@ class PrivateSummary(TableEstimator):
         -------
         DataFrame
             Of a series the period, such as "3" or "1 to 3"; the columns of `by`, empty where
-            groups are added up; column, statistic, level, estimate, standard_error, lower, upper.
+            groups are added up; column, statistic, level, estimate, standard_error, lower, upper. A
+            column of `by` that is called like one of these, such as level, is told as by_level.
         """
         import pandas as pd
 
@@ -749,16 +753,21 @@ class PrivateSummary(TableEstimator):
         """The columns of `to_frame`, as lists."""
         return self._columns_of(list(self._views), level, of)
 
+    @property
+    def _headings(self) -> dict[str, str]:
+        """The columns that say which group, and what is written before their levels."""
+        return group_headings(self._by, self.continual is not None)
+
     def _columns_of(self, views: Sequence[str], level: float, of: str) -> dict[str, list[Any]]:
         level, of = checked(level, of)
+        heads = list(self._headings)
+        columns: dict[str, list[Any]] = {name: [] for name in (*heads, *FIXED)}
         series = [] if self.continual is None else [PERIOD]
-        names = [*series, *self._by, "column", "statistic", "level", *FIELDS]
-        columns: dict[str, list[Any]] = {name: [] for name in names}
         for view in views:
             for grouping, each in self._lines(view):
                 found = each.intervals(level, of)
                 n = len(grouping.labels)
-                for index, name in enumerate(self._by):
+                for index, name in enumerate(heads[len(series) :]):
                     known = (label[index] for label in grouping.labels)
                     columns[name] += ["" if value is None else value for value in known]
                 for name in series:
@@ -778,7 +787,7 @@ class PrivateSummary(TableEstimator):
         level, of
             As in `to_frame`.
         """
-        found = as_answers(self.to_columns(level, of), self._by)
+        found = as_answers(self.to_columns(level, of), self._headings)
         rows = [(f"{each.title}: {name}", row) for each in found for name, row in each.rows]
         value, error, low, high = np.array([row for _, row in rows]).reshape(-1, len(FIELDS)).T
         names = tuple(name for name, _ in rows)
@@ -786,7 +795,7 @@ class PrivateSummary(TableEstimator):
 
     def answers(self) -> list[Answer]:
         """A table for each column and statistic, with a row for each group."""
-        return as_answers(self.to_columns(), self._by)
+        return as_answers(self.to_columns(), self._headings)
 
     def histogram(self, column: str, n_bins: int = 20) -> tuple[FloatArray, FloatArray] | None:
         """Rows of all groups together in bins of one width; None where no quantiles were asked.
@@ -831,7 +840,7 @@ class PrivateSummary(TableEstimator):
 
         Of a series the last period and the total to date.
         """
-        told = self._columns_of(self._latest, level, of)
+        told, heads = self._columns_of(self._latest, level, of), self._headings
         share = f"{100 * level:.4g}% interval"
         parts = []
         keys = zip(told["column"], told["statistic"], told["level"], strict=True)
@@ -845,7 +854,7 @@ class PrivateSummary(TableEstimator):
                 )
                 if each == key
             ]
-            groups = [self._group_name(told, index) for index in rows]
+            groups = [group_name(told, heads, index) for index in rows]
             wide = max(12, *(len(group) + 2 for group in groups))
             parts.append(f"{title:{wide}}  estimate  standard error  {share}")
             for group, index in zip(groups, rows, strict=True):
@@ -860,11 +869,6 @@ class PrivateSummary(TableEstimator):
         parts.append(f"The intervals cover {COVERED[of]}; those of counts, privacy noise.")
         parts.append("Counts are not negative and add up; means lie within the limits.")
         return "\n".join(parts)
-
-    def _group_name(self, told: Mapping[str, list[Any]], index: int) -> str:
-        words = [f"{name}={told[name][index]}" for name in self._by if told[name][index] != ""]
-        group = ", ".join(words) or "total"
-        return f"period {told[PERIOD][index]}: {group}" if PERIOD in told else group
 
     def plot(self, column: str | None = None, statistic: str = "mean") -> Figure:
         """Bars with error bars: one statistic for every group of the finest grouping.

@@ -32,6 +32,10 @@ _KURTOSIS = 3.0
 # The column that tells periods of a series apart.
 PERIOD = "period"
 FIELDS = ("estimate", "standard_error", "lower", "upper")
+# The columns of every long table; those of groups come first, and have other names.
+WORDS = ("column", "statistic", "level")
+FIXED = (*WORDS, *FIELDS)
+OTHER = "other"
 
 
 @dataclass(frozen=True)
@@ -446,23 +450,79 @@ def checked(level: float, of: str) -> tuple[float, str]:
     return _validate.probability("level", level), _validate.one_of("of", of, list(COVERED))
 
 
-def as_answers(told: Mapping[str, Sequence[Any]], groups: Sequence[str]) -> list[Answer]:
-    """The columns of a long table as a table for each column and statistic, a row for a group."""
-    by = [name for name in told if name == PERIOD or name in groups]
-    words = [*by, "column", "statistic", "level"]
+def group_headings(by: Sequence[str], series: bool) -> dict[str, str]:
+    """The columns of a long table that say which group, and what is written before their levels.
+
+    A column of `by` whose name the table needs is told as by_NAME.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.summary_answers import group_headings
+    >>> group_headings(["ward", "level"], series=True)
+    {'period': 'period ', 'ward': 'ward=', 'by_level': 'level='}
+    """
+    found = {PERIOD: f"{PERIOD} "} if series else {}
+    needed = {*found, *FIXED}
+    for name in by:
+        heading = name
+        if name in needed:
+            while heading in needed or heading in by:
+                heading = f"by_{heading}"
+        found[heading] = f"{name}="
+    return found
+
+
+def unlisted_name(known: Sequence[Any]) -> str:
+    """What the group of levels that are not listed is called: "other", unless a level is."""
+    name = OTHER
+    while name in known:
+        name += " (not listed)"
+    return name
+
+
+def shown_level(level: Any, known: Sequence[Any]) -> Any:
+    """A level as a table has it; that of no letters by a name, since a total has none."""
+    name = "(empty)" if level == "" else level
+    while level == "" and name in known:
+        name = f"({name})"
+    return name
+
+
+def group_name(
+    told: Mapping[str, Sequence[Any]], groups: Mapping[str, str], place: int, full: bool = True
+) -> str:
+    """The group of a line of a long table; `full` with the names of columns."""
+    words = [
+        f"{before if full or not before.endswith('=') else ''}{told[name][place]}"
+        for name, before in groups.items()
+        if told[name][place] != ""
+    ]
+    return ", ".join(words) or "total"
+
+
+def as_answers(told: Mapping[str, Sequence[Any]], groups: Mapping[str, str]) -> list[Answer]:
+    """The columns of a long table as a table for each column and statistic, a row for a group.
+
+    Parameters
+    ----------
+    told : mapping
+        The long table: the columns of `groups`, and `FIXED`.
+    groups : mapping of str to str
+        Columns that say which group, and what is written before their levels.
+    """
+    words = [*groups, *WORDS]
     found: dict[tuple[str, ...], list[int]] = {}
-    for place, key in enumerate(zip(*(told[name] for name in words[-3:]), strict=True)):
+    for place, key in enumerate(zip(*(told[name] for name in WORDS), strict=True)):
         found.setdefault(key, []).append(place)
     answers = []
     for key, places in found.items():
         column, statistic, level = key
-        rows, keys = [], []
-        for place in places:
-            group = [str(told[name][place]) for name in by]
-            pairs = zip(by, group, strict=True)
-            shown = (f"period {word}" if name == PERIOD else word for name, word in pairs if word)
-            rows.append((", ".join(shown) or "total", [told[name][place] for name in FIELDS]))
-            keys.append([*group, *key])
+        keys = [[*(str(told[name][place]) for name in groups), *key] for place in places]
+        names = [group_name(told, groups, place, full=False) for place in places]
+        if len(set(names)) < len(names):  # a level called total, or levels of two columns alike
+            names = [group_name(told, groups, place) for place in places]
+        numbers = ([told[name][place] for name in FIELDS] for place in places)
+        rows = list(zip(names, numbers, strict=True))
         title = " ".join(filter(None, [statistic, column and f"of {column}", level]))
         long = [*words, *FIELDS]
         answers.append(Answer(title, headings(), rows, keys=keys, long=long))
