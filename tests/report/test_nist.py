@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from commands import call
-from ndis import GaussianMechanism, PrivateCovariance
+from ndis import GaussianMechanism, PrivateCovariance, PrivateProjection, PrivateSummary
 from ndis.auditing.certificates import verify
 from ndis.cli.console import ExitCode
 from ndis.release import Release
@@ -41,6 +42,24 @@ def test_what_weakens_a_promise_is_said() -> None:
     assert "if what the owner declared is true" in found["What does the promise rest on?"][0]
     bought = PrivateCovariance(epsilon=1.0, delta=1e-6, limits="private").fit(ROWS)
     assert "a part of the budget found them" in asked(bought.release_)["How are values bounded?"][0]
+
+
+def test_levels_that_were_found_were_not_declared() -> None:
+    known = {"limits": {"age": (0, 100)}, "levels": {"ward": "private", "sex": ["f", "m"]}}
+    model = PrivateSummary(epsilon=1.0, delta=1e-6, **known)
+    table = pa.table({"age": [30.0] * 50, "ward": ["A"] * 50, "sex": ["f"] * 50})
+    bounds = asked(model.fit(table).release_)["How are values bounded?"][0]
+    assert bounds == (
+        "Declared as public: limits, levels. Private, a part of the budget found them: levels."
+    )
+
+
+def test_a_relative_promise_is_for_a_declared_set() -> None:
+    known = {"limits": (0, 1), "leverage": 0.5, "n_components": 2}
+    model = PrivateProjection(epsilon=1.0, delta=1e-6, **known).fit(ROWS)
+    said = asked(model.release_)["What does the promise rest on?"][0]
+    assert "declared set" in said
+    assert "no row has a leverage above 0.5" in said
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ _OWNER = "Not in the file: the owner of the data answers this."
 _BASES = {
     "proven": "It is proven for every possible table.",
     "declared": "It holds if what the owner declared is true.",
-    "relative": "It holds for the table that was read and its neighbours only.",
+    "relative": "It holds for neighbours in a declared set of tables only.",
     "refuted": "The publisher knows the claim to be false.",
 }
 
@@ -54,17 +54,16 @@ def _responses(release: Release, checked: Verification) -> Iterator[tuple[str, s
     yield part, "What is the unit of privacy?", unit, ours
     if promise.relation.person is None:
         yield part, "Is that unit a person?", _OWNER, "the owner"
-    yield part, "What does the promise rest on?", _BASES[promise.basis], ours
+    note = promise.note if promise.basis == "relative" else ""
+    basis = " ".join(filter(None, (_BASES[promise.basis], note)))
+    yield part, "What does the promise rest on?", basis, ours
     part = "The mechanism"
     method = known.get("method")
     how = f"{release.mechanism}{f', method {method}' if method else ''}, by {release.library}."
     yield part, "Which mechanism?", how, ours
     outcome = f"The verdict of `ndis verify` is: {checked.outcome}."
     yield part, "Is its noise enough?", " ".join([outcome, *failed]), "recomputed"
-    public = [name for name in ("limits", "label_limits", "levels", "data_norm") if known.get(name)]
-    bounds = "Bounds are private: a part of the budget found them." if _bought(known) else None
-    bounds = bounds or f"Declared as public: {', '.join(public) or 'none'}."
-    yield part, "How are values bounded?", bounds, ours
+    yield part, "How are values bounded?", _bounds(known), ours
     asked = "Were declared bounds and levels chosen without looking at the data?"
     yield part, asked, _OWNER, "the owner"
     part = "The implementation"
@@ -86,6 +85,16 @@ def _responses(release: Release, checked: Verification) -> Iterator[tuple[str, s
     yield part, "Is the answer useful?", use, "the release"
 
 
-def _bought(known: Any) -> bool:
-    limits = known.get("limits")
-    return limits == "private" or (isinstance(limits, dict) and "private" in limits.values())
+def _bounds(known: Any) -> str:
+    """Which bounds and levels were declared, and which a part of the budget found."""
+    given = {name: known.get(name) for name in ("limits", "label_limits", "levels", "data_norm")}
+    parts = {
+        name: [*each.values()] if isinstance(each, dict) else [each]
+        for name, each in given.items()
+        if each
+    }
+    bought = [name for name, each in parts.items() if "private" in each]
+    public = [name for name, each in parts.items() if any(one != "private" for one in each)]
+    said = [f"Declared as public: {', '.join(public) or 'none'}."] if public or not bought else []
+    said += [f"Private, a part of the budget found them: {', '.join(bought)}."] if bought else []
+    return " ".join(said)
