@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from ndis import PrivateLeastSquares
-from ndis.mechanisms.regression_methods.newton import Histogram, Setting, cleaned
+from ndis.mechanisms.regression_methods.newton import Descent, Histogram, Scales, Setting, cleaned
 from ndis.tables.sums import BINS
 
 
@@ -84,3 +84,27 @@ def test_no_clip_is_beyond_all_rows(epsilon: float) -> None:
     sampling = 0.7 / np.sqrt(1000)
     # A clip that is raised until noise is a tenth of the sampling variance has .4 here.
     assert np.sqrt(np.mean((model.coef_ - best) ** 2)) < 0.2 * sampling
+
+
+@pytest.mark.parametrize("rows", [10.0, 1e5])
+@pytest.mark.parametrize("n_rounds", [1, 2, 3, 4, 8, 20])
+def test_rounds_share_all_they_have_whenever_a_regression_ends(n_rounds: int, rows: float) -> None:
+    noise = Scales(norms=5.0, hessian=2.0, rounds=1.0, center=10.0)
+    norms, products = np.zeros((2, BINS))
+    norms[1] = products[3] = rows
+    rng = np.random.default_rng(0)
+    for last in range(1, n_rounds + 1):
+        descent = Descent(Setting(3, 1, True, "auto", n_rounds), noise, norms, np.zeros(3))
+        descent.bend(np.eye(4) * rows / 4)
+        spent = 0.0
+        while not descent.done:
+            if len(descent.points) in descent.looks:
+                descent.look(products)
+                spent += 1 / descent.noise.look() ** 2
+            if descent.spreads and descent.last:
+                spent += 2 / descent.noise.spread() ** 2
+            spent += 1 / descent.scale**2
+            descent.learn(1e-3 * rng.standard_normal((4, 1)))
+            descent._settled = len(descent.points) >= last
+        assert len(descent.points) <= last + 1
+        assert spent <= 1 / noise.rounds**2
