@@ -8,12 +8,12 @@ import shutil
 import tempfile
 import threading
 from dataclasses import replace
-from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ndis.answer import as_date
 from ndis.app.drafts import Draft
 from ndis.app.guess import guess
 from ndis.cli import tables
@@ -300,5 +300,4 @@ def _day(found: Any, dated: bool) -> tuple[str, str]:
     ends = float(found.min()), float(found.max())
     if not dated:
         return f"{ends[0]:.6g}", f"{ends[1]:.6g}"
-    first, last = (str(date(1970, 1, 1) + timedelta(days=end)) for end in ends)
-    return first, last
+    return as_date(ends[0]), as_date(ends[1])

@@ -10,7 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ndis.answer import ESTIMATE
+from ndis.answer import DATE, ESTIMATE, as_date
 from ndis.app.desk import Desk
 from ndis.app.drafts import FIRST, QUESTIONS, Draft
 from ndis.app.jobs import Job, JobState
@@ -18,6 +18,7 @@ from ndis.cli import answers as told
 from ndis.cli import ledger as ledgers
 from ndis.cli.console import in_words, open_ledger
 from ndis.cli.settings import SWITCH, Settings
+from ndis.report.summary_page import histograms
 
 STEPS = {
     "table": "Your table",
@@ -400,22 +401,24 @@ def _drawn(each: Any) -> dict[str, Any]:
     ends = [_ends(each.headings, row) if has else None for _, row in each.rows]
     known = [found for found in ends if found is not None]
     low, high = min((e[0] for e in known), default=0.0), max((e[2] for e in known), default=0.0)
-    low, high = min(low, 0.0) if low < high / 4 else low, max(high, 0.0)
+    dated = DATE in each.units.values()
+    if not dated:  # zero means something
+        low, high = min(low, 0.0) if low < high / 4 else low, max(high, 0.0)
     width = (high - low) or 1.0
     rows = [
         (
             name,
-            [told.as_cell(*cell) for cell in zip(row, each.headings, strict=False)],
+            cells,
             None if found is None else [100.0 * (end - low) / width for end in found],
         )
-        for (name, row), found in zip(each.rows, ends, strict=True)
+        for (name, cells), found in zip(each.cells(), ends, strict=True)
     ]
     return {
         "title": each.title,
         "headings": each.headings,
         "rows": rows[:_MOST_ROWS],
         "bars": bool(known),
-        "scale": (f"{low:.4g}", f"{high:.4g}"),
+        "scale": tuple(as_date(end) if dated else f"{end:.4g}" for end in (low, high)),
         "curve": _curve(rows),
         "note": each.note,
         "hidden": max(len(rows) - _MOST_ROWS, 0),
@@ -475,8 +478,10 @@ def _csv(release: Any) -> str:
 
 def published(release: Any) -> dict[str, Any]:
     """What a page says about a release, from the release alone."""
-    found = told.answers_of(release, told.estimates_of(release))
+    model = told.restored(release)
+    found = told.answers_of(release, told.estimates_of(release, model))
     return {
+        "histograms": [*histograms(model)],
         "answers": [_drawn(each) for each in found],
         "sentences": release.guarantee.sentences(),
         "digest": release.digest,

@@ -14,7 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndis.answer import P_VALUE, Answer
+from ndis.answer import Answer
 from ndis.cli.console import Reply, Shown, echo
 
 if TYPE_CHECKING:
@@ -25,31 +25,19 @@ _MOST_COLUMNS, _MOST_ROWS = 8, 60
 # Of which some spreadsheets take the wide forms, too.
 _FORMULA = re.compile(r"[=+\-@\uff1d\uff0b\uff0d\uff20\t\r\n]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?")
-# Smaller p-values are shown as less than this.
-_TINY = 1e-4
 
 
 def shown(answers: Sequence[Answer]) -> Iterator[str | Shown]:
     """Answers as tables, as far as they fit onto a screen."""
-    for title, headings, rows, note, *_ in answers:
+    for each in answers:
+        title, headings, rows, note, *_ = each
         if len(headings) > _MOST_COLUMNS or len(rows) > _MOST_ROWS:
             yield f"{title}: {len(rows)} x {len(headings)} numbers, see --csv or --json"
         else:
-            numbers = [
-                [name, *(as_cell(*each) for each in zip(row, headings, strict=False))]
-                for name, row in rows
-            ]
-            yield Shown(title, ["", *headings], numbers)
+            yield Shown(title, ["", *headings], [[name, *cells] for name, cells in each.cells()])
             hidden = ", ".join(name for name, row in rows if any(map(math.isnan, row)))
             yield from [note] if note else []
             yield from [f"No information at this budget: {hidden}."] if hidden else []
-
-
-def as_cell(value: float, heading: str) -> str:
-    """A number as people read it below a heading."""
-    if heading == P_VALUE and value < _TINY:
-        return f"<{_TINY:g}"
-    return "unknown" if math.isnan(value) else f"{value:{'.3g' if heading == P_VALUE else '.5g'}}"
 
 
 def as_document(answers: Sequence[Answer]) -> dict[str, Any]:
@@ -98,7 +86,7 @@ class Answers(Reply):
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
         before: Sequence[str] = ()
-        for title, headings, rows, _, keys, long in self.answers:
+        for title, headings, rows, _, keys, long, _ in self.answers:
             first = long or [title, *headings]
             if not long or first != before:
                 lines.writerow(map(harmless, first))
@@ -210,12 +198,18 @@ def values(release: Release, estimates: Sequence[Answer]) -> dict[str, Any]:
 
 def estimates_of(release: Release, model: Any = None) -> list[Answer]:
     """The answers of the fitted estimator, or of one that the release restores."""
-    from ndis.mechanisms.plugins import estimator_named
-
     try:
-        if model is None:
-            model = estimator_named(release.mechanism).from_release(release)
-        found: list[Answer] = model.answers()
+        found: list[Answer] = (restored(release) if model is None else model).answers()
         return found
     except Exception:  # whatever a stranger's parameters do to it: the arrays are there
         return []
+
+
+def restored(release: Release) -> Any:
+    """The fitted estimator that a release restores; None if none is to be had."""
+    from ndis.mechanisms.plugins import estimator_named
+
+    try:
+        return estimator_named(release.mechanism).from_release(release)
+    except Exception:  # as above
+        return None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndis._validate import one_of
+from ndis.answer import as_date
 from ndis.cli import tables
 from ndis.cli.console import open_ledger, print_table, tell
 from ndis.cli.guesses import advice
@@ -155,7 +155,7 @@ def _tell_columns(table: Table, settings: Settings) -> tuple[int, list[SeenColum
     for each in seen:
         known, (least, largest) = each.levels, ("", "")
         if known is None and each.name in settings.get("dates", {}):
-            least, largest = map(_as_date, each.ends)
+            least, largest = (as_date(float(end)) if end else "" for end in each.ends)
         elif known is None:
             least, largest = each.ends
         else:
@@ -270,11 +270,6 @@ def _changed(name: str, values: Any, settings: Settings) -> int | None:
     low, high = _recipe([name], {"limits": {name: pair}}).limits[name]  # type: ignore[index]
     found = numbers(name, values)
     return int(((found < low) | (found > high)).sum())
-
-
-def _as_date(days: str) -> str:
-    """A day, from its number since 1970 as it is shown."""
-    return str(date.fromordinal(date(1970, 1, 1).toordinal() + int(float(days)))) if days else ""
 
 
 def _short(value: Any) -> str:

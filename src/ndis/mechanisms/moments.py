@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from ndis import _validate
 from ndis._validate import FloatArray, wrong
-from ndis.answer import ESTIMATE, Answer
+from ndis.answer import DATE, ESTIMATE, Answer
 from ndis.calibration import ROUND_UP
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import QuadraticLoss
@@ -335,6 +335,7 @@ class PrivateCovariance(SecondMoments):
             whole = (vectors * np.maximum(values, 0.0)) @ vectors.T
         self.covariance_ = np.outer(self._width, self._width) * whole / self._n_rows
         self.feature_names_ = rows.features.names
+        self._dates = self._dated(rows.features.columns)
         self.mean_ = self._middle + self._width * self._mean
         spread = np.hypot(self._sum_noise, self._mean * self._count_noise)
         self._mean_error = self._width * spread / self._n_rows
@@ -370,6 +371,7 @@ class PrivateCovariance(SecondMoments):
         """Means with intervals, the covariance, and the variance of each column."""
         names = self.feature_names_
         means = self.intervals().answers(["mean"]) if self.center else []
+        means = [each._replace(units=dict.fromkeys(self._dates, DATE)) for each in means]
         return [
             *means,
             Answer.of("covariance", names, names, self.covariance_),

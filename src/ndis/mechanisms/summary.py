@@ -25,7 +25,7 @@ import numpy as np
 
 from ndis import _validate
 from ndis._validate import FloatArray, wrong
-from ndis.answer import Answer
+from ndis.answer import Answer, as_words
 from ndis.calibration import ROUND_UP, shift_profile
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss
@@ -52,6 +52,7 @@ from ndis.mechanisms.summary_answers import (
     not_negative,
     shown_level,
     unlisted_name,
+    unit_of,
 )
 from ndis.mechanisms.tabular import TableEstimator
 from ndis.mechanisms.target import LIMITS, PEOPLE, Part, Target, chosen_noise, mean_shift
@@ -170,6 +171,8 @@ class PrivateSummary(TableEstimator):
         What may be published.
     limits_ : dict of str to (float, float)
         The limits of every numeric column, those that were found, too.
+    dates_ : list of str
+        The columns whose public limits are dates: their numbers are days since 1970.
     guarantee_, noise_scale_
 
     Examples
@@ -671,6 +674,7 @@ class PrivateSummary(TableEstimator):
             known[name] = levels.decoded(matrix)
         others = {name: known[name] for name in known if name not in by}
         self.limits_ = dict(rows.features.limits or {})
+        self.dates_ = self._dated([*self.limits_])
         self._levels = others
         n, c = len(self._cells(rows)), len(_numbers(rows))
         centre = half = np.zeros((n, c))
@@ -787,7 +791,7 @@ class PrivateSummary(TableEstimator):
         level, of
             As in `to_frame`.
         """
-        found = as_answers(self.to_columns(level, of), self._headings)
+        found = as_answers(self.to_columns(level, of), self._headings, self.dates_)
         rows = [(f"{each.title}: {name}", row) for each in found for name, row in each.rows]
         value, error, low, high = np.array([row for _, row in rows]).reshape(-1, len(FIELDS)).T
         names = tuple(name for name, _ in rows)
@@ -795,7 +799,7 @@ class PrivateSummary(TableEstimator):
 
     def answers(self) -> list[Answer]:
         """A table for each column and statistic, with a row for each group."""
-        return as_answers(self.to_columns(), self._headings)
+        return as_answers(self.to_columns(), self._headings, self.dates_)
 
     def histogram(self, column: str, n_bins: int = 20) -> tuple[FloatArray, FloatArray] | None:
         """Rows of all groups together in bins of one width; None where no quantiles were asked.
@@ -862,9 +866,10 @@ class PrivateSummary(TableEstimator):
                 if math.isnan(estimate):
                     parts.append(f"{group:{wide}}{UNKNOWN:>10}")
                 else:
-                    parts.append(
-                        f"{group:{wide}}{estimate:10.5g}{error:16.3g}  {low:.5g} to {high:.5g}"
-                    )
+                    unit = unit_of(statistic) if column in self.dates_ else ""
+                    value, *ends = (as_words(each, "", unit) for each in (estimate, low, high))
+                    spread = f"{error:.3g} days" if unit else f"{error:.3g}"
+                    parts.append(f"{group:{wide}}{value:>10}{spread:>16}  {' to '.join(ends)}")
             parts.append("")
         parts.append(f"The intervals cover {COVERED[of]}; those of counts, privacy noise.")
         parts.append("Counts are not negative and add up; means lie within the limits.")

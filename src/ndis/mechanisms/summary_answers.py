@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from ndis import _validate
 from ndis._validate import FloatArray
-from ndis.answer import Answer, headings
+from ndis.answer import DATE, DAYS, Answer, headings
 from ndis.mechanisms import tree
 from ndis.mechanisms.intervals import COVERED
 from ndis.mechanisms.laws import reach_of
@@ -500,7 +500,9 @@ def group_name(
     return ", ".join(words) or "total"
 
 
-def as_answers(told: Mapping[str, Sequence[Any]], groups: Mapping[str, str]) -> list[Answer]:
+def as_answers(
+    told: Mapping[str, Sequence[Any]], groups: Mapping[str, str], dates: Collection[str]
+) -> list[Answer]:
     """The columns of a long table as a table for each column and statistic, a row for a group.
 
     Parameters
@@ -509,6 +511,8 @@ def as_answers(told: Mapping[str, Sequence[Any]], groups: Mapping[str, str]) -> 
         The long table: the columns of `groups`, and `FIXED`.
     groups : mapping of str to str
         Columns that say which group, and what is written before their levels.
+    dates : collection of str
+        Columns whose numbers are days since 1970.
     """
     words = [*groups, *WORDS]
     found: dict[tuple[str, ...], list[int]] = {}
@@ -525,5 +529,12 @@ def as_answers(told: Mapping[str, Sequence[Any]], groups: Mapping[str, str]) -> 
         rows = list(zip(names, numbers, strict=True))
         title = " ".join(filter(None, [statistic, column and f"of {column}", level]))
         long = [*words, *FIELDS]
-        answers.append(Answer(title, headings(), rows, keys=keys, long=long))
+        unit = unit_of(statistic) if column in dates else ""
+        units = {name: unit for name, _ in rows if unit}
+        answers.append(Answer(title, headings(), rows, keys=keys, long=long, units=units))
     return answers
+
+
+def unit_of(statistic: str) -> str:
+    """What a statistic of a column of dates is; a spread is no place in time."""
+    return DAYS if statistic == "sd" else DATE

@@ -36,7 +36,7 @@ from ndis.tables import (
     on_host,
     require_names,
 )
-from ndis.tables.columns import default_names
+from ndis.tables.columns import are_dates, default_names
 
 # An estimator cannot see earlier steps of a pipeline.
 EARLIER = "Whatever was done to the array before is not covered."
@@ -437,6 +437,11 @@ class TableEstimator(PrivateEstimator):
                     )
             return {name: self.limits[name] for name in wanted if name in self.limits}
         return _by_name(names, self.limits, "features")
+
+    def _dated(self, names: Sequence[str]) -> list[str]:
+        """Those of some columns whose public limits are dates."""
+        limits = self._limits_of(names)
+        return [name for name in names if are_dates((limits or {}).get(name))]
 
     def _label_limits(self, labels: Sequence[str]) -> dict[str, Any] | None:
         """The limits of the labels by name: `label_limits`, those in `limits`, or to be found."""

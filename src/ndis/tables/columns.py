@@ -351,9 +351,13 @@ def _pair(name: str, limits: Any, centered: bool) -> tuple[float, float]:
 
 def _kind(limits: Any) -> Kind:
     """What a column with these limits holds."""
-    if limits is None or isinstance(limits, str):
-        return EITHER
-    return EITHER if any(isinstance(end, str | date | np.datetime64) for end in limits) else NUMBER
+    return EITHER if limits is None or isinstance(limits, str) or are_dates(limits) else NUMBER
+
+
+def are_dates(limits: Any) -> bool:
+    """Whether the limits of a column are dates; those that are to be found tell nothing."""
+    ends = () if limits is None or isinstance(limits, str) else limits
+    return any(isinstance(end, str | date | np.datetime64) for end in ends)
 
 
 def _as_number(limit: Any) -> float:
