@@ -1,4 +1,5 @@
 import asyncio
+import gzip
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 
 from app_pages import write_ugly
+from commands import call
 from ndis import Ledger
 from ndis.app import steps
 from ndis.app.desk import Desk
@@ -91,7 +93,7 @@ def test_what_would_fill_the_memory_is_refused(
     desk = Desk(tmp_path)
     try:
         draft = desk.new()
-        with pytest.raises(ValueError, match="at most 0 GiB"):
+        with pytest.raises(ValueError, match="at most 2 GiB"):
             desk.choose(draft, "t.csv")
 
         async def parts() -> Any:
@@ -103,6 +105,29 @@ def test_what_would_fill_the_memory_is_refused(
         assert not any(desk.scratch.iterdir())
     finally:
         desk.close()
+
+
+def test_a_small_file_that_unpacks_to_a_large_table_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
+        file.write("a,b\n" + "1.5,2.5\n" * 200_000)
+    assert (tmp_path / "t.csv.gz").stat().st_size < 50_000
+    monkeypatch.setattr("ndis.app.desk.MOST_BYTES", 100_000)
+    desk = Desk(tmp_path)
+    try:
+        draft = desk.new()
+        desk.choose(draft, "t.csv.gz")
+        with pytest.raises(ValueError, match="2 GiB, also unpacked"):
+            desk.table(draft)
+    finally:
+        desk.close()
+    monkeypatch.setattr("ndis.tables.kept.memory", lambda: 400_000)
+    monkeypatch.chdir(tmp_path)
+    code, out, said = call(capsys, "check", "t.csv.gz")
+    assert code != 0
+    assert "one part in 4 of the memory" in said
+    assert "Traceback" not in out + said
 
 
 def test_two_tabs_with_two_tables_each_see_their_own(tmp_path: Path) -> None:

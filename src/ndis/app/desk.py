@@ -17,7 +17,7 @@ from ndis.answer import as_date
 from ndis.app.drafts import Draft
 from ndis.app.guess import guess
 from ndis.cli import tables
-from ndis.cli.check import SeenColumn, look, look_for_people
+from ndis.cli.check import SeenColumn, held, look, look_for_people
 from ndis.cli.settings import Settings, read_settings
 
 _BINS = 24
@@ -27,6 +27,10 @@ _FILES = (*_TEXT, ".parquet", ".pq", ".arrow", ".xlsx")
 _MOST_LEVELS, _MOST_BARS = 50, 8
 # A larger file is not held in memory to be looked at.
 MOST_BYTES = 2**31
+_TOO_LARGE = (
+    f"Expected a file of at most {MOST_BYTES >> 30} GiB, also unpacked, to look at, got a larger "
+    "one; publish it with `ndis release`, which reads it in parts."
+)
 
 
 class Picture(NamedTuple):
@@ -186,8 +190,6 @@ class Desk:
 
     def table(self, draft: Draft) -> Any:
         """The records as they are in the file, read once as long as neither it nor that changes."""
-        import pyarrow as pa
-
         from ndis.tables import Table
         from ndis.tables.sources import open_source
 
@@ -202,7 +204,7 @@ class Desk:
                 # A sheet's first line holds names, which its owner sees and chooses from.
                 names = [*open_source(str(path)).names] if path.suffix == ".xlsx" else None
                 opened = Table.open(str(path), names, **written)
-                self._read = state, pa.Table.from_batches(list(opened.records()))
+                self._read = state, held(opened, MOST_BYTES, _TOO_LARGE)
             return Table.open(self._read[1])
 
     def n_rows(self, draft: Draft) -> int:
@@ -290,10 +292,7 @@ def _picture(seen: SeenColumn, declared: bool) -> Picture:
 def _require_small(size: int) -> None:
     """Refuse what would fill the memory, before it is read."""
     if size > MOST_BYTES:
-        raise ValueError(
-            f"Expected a file of at most {MOST_BYTES >> 30} GiB to look at, got a larger one; "
-            "publish it with `ndis release`, which reads it in parts."
-        )
+        raise ValueError(_TOO_LARGE)
 
 
 def _day(found: Any, dated: bool) -> tuple[str, str]:

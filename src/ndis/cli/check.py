@@ -17,6 +17,8 @@ from ndis.cli.kinds import EPSILON, KINDS, LABEL
 from ndis.cli.settings import LEVELS, LIMITS, NUMBER, RANGE, WORD, Settings, read_settings
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ndis.tables import Columns, PersonCounts, Table
     from ndis.tables.text import TextFormat
 
@@ -37,6 +39,8 @@ _MOST_LEVELS = 6
 _SEVERAL, _OFTEN = 20, 0.01
 # Limits are wide if they are more than this many times as wide as most of the values.
 _WIDE = 10
+# A table is looked at in memory, of which it may take up one part in so many.
+_SHARE = 4
 
 
 def check(
@@ -132,11 +136,15 @@ class SeenColumn:
 
 def look(table: Table, settings: Settings) -> tuple[int, int, list[SeenColumn]]:
     """How many rows there are, how many without gaps, and each column as it would be read."""
-    import pyarrow as pa
-
+    from ndis.tables.kept import memory
     from ndis.tables.text import TextFormat, as_read
 
-    records = pa.Table.from_batches(list(table.records()))
+    records = held(
+        table,
+        memory() // _SHARE,
+        f"Expected a table that takes up at most one part in {_SHARE} of the memory to look at, "
+        "got a larger one; look at a part of its rows. A release needs no such memory.",
+    )
     written = TextFormat(**tables.written(settings))
     seen = []
     for name in table.columns:
@@ -146,6 +154,19 @@ def look(table: Table, settings: Settings) -> tuple[int, int, list[SeenColumn]]:
         changed, doubts = _changed(name, whole, settings), tuple(_doubts(name, whole, settings))
         seen.append(SeenColumn(name, whole, column.null_count, changed, doubts))
     return int(records.num_rows), int(records.drop_null().num_rows), seen
+
+
+def held(table: Table, most: int, said: str) -> pa.Table:
+    """The records in memory; an error that says so if they take up more bytes, packed or not."""
+    import pyarrow as pa
+
+    batches, size = [], 0
+    for batch in table.records():
+        size += batch.nbytes
+        if size > most:
+            raise ValueError(said)
+        batches.append(batch)
+    return pa.Table.from_batches(batches)
 
 
 def _tell_columns(table: Table, settings: Settings) -> tuple[int, list[SeenColumn]]:

@@ -124,8 +124,8 @@ def _histogram(column: str, edges: FloatArray, counts: FloatArray, unit: str) ->
         for k, count in enumerate(counts)
     )
     places = [as_words(edge, "", unit) for edge in edges]
-    ends = f'<text x="0" y="{_TALL + 18}">{places[0]}</text>'
-    ends += f'<text x="{_WIDE}" y="{_TALL + 18}" text-anchor="end">{places[-1]}</text>'
+    ends = f'<text x="0" y="{_TALL + 20}">{places[0]}</text>'
+    ends += f'<text x="{_WIDE}" y="{_TALL + 20}" text-anchor="end">{places[-1]}</text>'
     title = f"Histogram of {column}"
     rows = [
         [f"{a} to {b}", f"{n:.0f}"] for a, b, n in zip(places, places[1:], counts, strict=False)
@@ -135,7 +135,7 @@ def _histogram(column: str, edges: FloatArray, counts: FloatArray, unit: str) ->
         f"highest, {most:.5g}. Values beyond the limits count at the ends."
     )
     details = f"<details><summary>Numbers</summary>{table(['', 'count'], rows)}</details>"
-    return section(title, _picture(drawn + ends, _TALL + 24, title), f"<p>{said}</p>", details)
+    return section(title, _picture(drawn + ends, _TALL + 26, title), f"<p>{said}</p>", details)
 
 
 def _picture(drawn: str, height: int, title: str) -> str:
