@@ -51,8 +51,8 @@ from ndis.mechanisms.summary_answers import (
     lines,
     not_negative,
     shown_level,
-    unlisted_name,
     unit_of,
+    unlisted_name,
 )
 from ndis.mechanisms.tabular import TableEstimator
 from ndis.mechanisms.target import LIMITS, PEOPLE, Part, Target, chosen_noise, mean_shift
