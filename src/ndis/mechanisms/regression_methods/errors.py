@@ -237,7 +237,7 @@ def _by_moments(found: Descent) -> Known:
     d = len(bend.metric) - (not bend.constant)
     widths, spread = bend.widths[:d], found.spread[:, :d, :d]
     noise, pull_noise = found.spread_scales
-    moments, variances = _joined(found, spread[0], noise)
+    moments, variances = found.joined()
     with few_threads(d):
         values, vectors = np.linalg.eigh(moments)
     pairs = (vectors**2).T @ variances @ vectors**2  # of what noise mixes along eigenvectors
@@ -278,24 +278,6 @@ def _by_moments(found: Descent) -> Known:
 def _above_noise(pairs: FloatArray) -> FloatArray:
     """The eigenvalue that a direction must exceed: the largest of noise alone, and more."""
     return np.asarray(np.sqrt(2.0 * pairs.sum(axis=1)) + _BEYOND * np.sqrt(np.diag(pairs)))
-
-
-def _joined(found: Descent, moments: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:
-    """Two noisy looks at the rows in the metric, put together entry by entry; and variances.
-
-    The Hessian knows its long eigenvectors best, and is wrong by a share of itself where its rows
-    were cut or weighted; the moments were bought in the metric.
-    """
-    bend, d = found.curvature, len(moments)
-    metric, share = bend.metric[:d], math.hypot(bend.doubt, found.growth)
-    own = bend.values[:d] * metric**2
-    scales = np.full((d, d), bend.scale**2)
-    if bend.constant:
-        scales[-1], scales[:, -1] = 2 * bend.row_errors, 2 * bend.row_errors
-        scales[-1, -1] = bend.row_errors[-1]
-    first = scales * np.outer(metric, metric) ** 2 + share**2 * np.outer(own, own)
-    variances = 1 / (1 / noise**2 + 1 / first)
-    return variances * (moments / noise**2 + np.diag(own) / first), variances
 
 
 def _combined(

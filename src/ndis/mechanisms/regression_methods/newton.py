@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -779,13 +780,15 @@ class Descent:
 
     def learn(self, gradient: FloatArray) -> None:
         """A noisy clipped gradient, as a sum of z r^T: all that is known of it here, and a step."""
-        bend, self._done = self.curvature, self.last
+        self._done = self.last
+        bend = self._sharpened() if self._done and self.spreads else self.curvature
         along = np.vstack([bend.vectors.T @ gradient[:-1], gradient[-1:]])
         along = along / bend.widths[:, None]
         self.variances = np.append(self.variances, (self.scale * self.clip) ** 2)
         self.points = np.concatenate([self.points, self.theta[None]])
         self.gradients = np.concatenate([self.gradients, along[None]])
-        here, variance = self.known(self.theta)
+        released = self.points, self.gradients, self.variances
+        here, variance = bend.combine(*released, self.theta)
         sampling = self.dispersion / self._K * bend.values[:, None]
         self.theta = bend.step(
             self.theta, here, variance + sampling, self._unit, self.label_square / self._K
@@ -812,6 +815,33 @@ class Descent:
         turn[:-1, :-1] = self.curvature.vectors
         self.spread = turn.T @ spread @ turn
         self.spread_scales = self.noise.spread() * np.square(cuts.moved)
+
+    def _sharpened(self) -> Curvature:
+        """The Hessian with what second moments in the metric tell of its eigenvalues."""
+        bend, d = copy(self.curvature), self._d
+        squares = bend.metric[:d] ** 2
+        moments, variances = self.joined()
+        bend.values = np.append(np.maximum(np.diag(moments)[:d], 0.0) / squares, bend.values[d:])
+        bend.rho = np.sqrt(np.diag(variances)[:d]) / squares
+        return bend
+
+    def joined(self) -> tuple[FloatArray, FloatArray]:
+        """Two noisy looks at the rows in the metric, put together entry by entry; and variances.
+
+        The Hessian knows its long eigenvectors best, and is wrong by a share of itself where its
+        rows were cut or weighted; the moments were bought in the metric.
+        """
+        bend, noise = self.curvature, self.spread_scales[0]
+        d = len(bend.metric) - (not bend.constant)
+        metric, share = bend.metric[:d], math.hypot(bend.doubt, self.growth)
+        own = bend.values[:d] * metric**2
+        scales = np.full((d, d), bend.scale**2)
+        if bend.constant:
+            scales[-1], scales[:, -1] = 2 * bend.row_errors, 2 * bend.row_errors
+            scales[-1, -1] = bend.row_errors[-1]
+        first = scales * np.outer(metric, metric) ** 2 + share**2 * np.outer(own, own)
+        variances = 1 / (1 / noise**2 + 1 / first)
+        return variances * (self.spread[0][:d, :d] / noise**2 + np.diag(own) / first), variances
 
     def known(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The gradient at some coefficients as far as it is known, and its variance."""
