@@ -5,6 +5,8 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from commands import call
@@ -318,7 +320,7 @@ CALLS = [
     ),
     f"release regression t.csv --label nobody {KNOWN} {PROMISE} --out new.npz",
     f"release covariance open.csv {KNOWN} {PROMISE} --out new.npz",
-    "check open.csv",
+    *_each("check @", "open.csv", "wide.csv", "wide.parquet"),
     # -- answers, graphs
     *_each(
         f"{GAUSSIAN} --out new.npz @".replace("--shape 3", "").replace("--sensitivity 1", ""),
@@ -352,6 +354,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "open.csv").write_text('sector,pay,age\nb,1,2\n"Pédiatrie,3462.25,30\nb,1,2\n')
     (folder / "code.py").write_text("def f(data):\n    return 3462.25\n")
     (folder / "ragged.csv").write_text("age,pay\n1,2\n3462.25\n1,2,3\n")
+    names = [f"c{k}" for k in range(200_000)]  # more than anybody reads, or a terminal prints
+    (folder / "wide.csv").write_text(",".join(names) + "\n" + "1," * 199_999 + "1\n")
+    pq.write_table(pa.table(dict.fromkeys(names[:20_000], pa.array([1]))), folder / "wide.parquet")
     (folder / "long.csv").write_text("age,pay\n" + "1" * 3_000_000 + ",2\n")
     (folder / "broken.xlsx").write_bytes(b"PK\x03\x04nonsense")
     (folder / "broken.npz").write_bytes(b"PK\x03\x04nonsense")

@@ -252,3 +252,5 @@ def test_what_opacus_has_seen() -> None:
         assert 1 - 1e-4 <= ratio <= 1 + 1e-4
     with pytest.raises(ValueError, match="sample rate"):
         from_opacus(SimpleNamespace(history=[(1.0, 0.0, 1)]))
+    with pytest.raises(TypeError, match=r"Expected an accountant of Opacus, got list; pass the"):
+        from_opacus([(1.0, 0.1, 1)])

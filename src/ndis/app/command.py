@@ -20,13 +20,22 @@ def app(
         str, typer.Argument(metavar="[FILE]", help="The table to begin with.", show_default=False)
     ] = "",
     folder: Annotated[
-        Path, typer.Option(help="Where tables are read and releases are written.")
+        Path,
+        typer.Option(
+            metavar="PATH",
+            help="Where tables are read and releases are written; this folder by default.",
+        ),
     ] = Path(),
-    ledger: Annotated[str, typer.Option(help="The ledger to spend from.")] = "",
-    port: Annotated[int, typer.Option(help="The port; a free one by default.")] = 0,
+    ledger: Annotated[str, typer.Option(metavar="WORD", help="The ledger to spend from.")] = "",
+    port: Annotated[
+        int, typer.Option(metavar="COUNT", help="The port; a free one by default.")
+    ] = 0,
     browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
     seed: Annotated[
-        int | None, typer.Option(help="Repeatable noise, hence NOT private.", show_default=False)
+        int | None,
+        typer.Option(
+            metavar="COUNT", help="Repeatable noise, hence NOT private.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Publish a table in the browser: five questions, on this machine only.

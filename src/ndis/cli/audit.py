@@ -203,7 +203,7 @@ def samples(
     claim : EPSILON,DELTA
         What is claimed.
     confidence : float
-        With which a claim is refuted, at least.
+        Refute a claim only if it is false with this confidence.
     low_bits : bool
         Look at the low bits of outputs, too, where noise that is added in floating point leaks.
     """
@@ -250,7 +250,7 @@ def _code(
     n_samples : int
         How often the function is run on either data set, at most.
     confidence : float
-        With which a claim is refuted, at least.
+        Refute a claim only if it is false with this confidence.
     low_bits : bool
         Look at the low bits of outputs, too, where noise that is added in floating point leaks.
     """

@@ -26,7 +26,7 @@ OPTIONS = {
     **tables.COLUMNS,
     "limits": LIMITS("Public limits of a column, as for a release."),
     "levels": LEVELS("Public levels of a categorical column, as for a release."),
-    "data_norm": NUMBER("Public bound on the norm of a row, as for a release."),
+    "data_norm": NUMBER("The largest length a row can have, as for a release."),
     "label": LABEL,
     "label_limits": RANGE("Public limits of the label, as for a release."),
     "person": WORD("The column that says whose row it is."),
@@ -37,6 +37,8 @@ OPTIONS = {
 _MOST_LEVELS = 6
 # A column may name people if it has so many values, and so many for each row.
 _SEVERAL, _OFTEN = 20, 0.01
+# More columns than this nobody reads, and a terminal takes minutes to print them.
+_MOST_COLUMNS = 2000
 # Limits are wide if they are more than this many times as wide as most of the values.
 _WIDE = 10
 # A table is looked at in memory, of which it may take up one part in so many.
@@ -68,6 +70,11 @@ def check(
     settings = tables.name_columns(read_settings(flags, options, config))
     assert source is not None
     with tables.opened(source, tables.with_header(source, settings)) as table:
+        if len(table.columns) > _MOST_COLUMNS:
+            raise ValueError(
+                f"Expected at most {_MOST_COLUMNS} columns to show, got {len(table.columns)}; name "
+                "those that a release will read with --columns."
+            )
         if "label" in settings:
             _require_label(table, settings["label"])
         n_rows, seen = _tell_columns(table, settings)
@@ -136,6 +143,8 @@ class SeenColumn:
 
 def look(table: Table, settings: Settings) -> tuple[int, int, list[SeenColumn]]:
     """How many rows there are, how many without gaps, and each column as it would be read."""
+    import numpy as np
+
     from ndis.tables.kept import memory
     from ndis.tables.text import TextFormat, as_read
 
@@ -147,13 +156,14 @@ def look(table: Table, settings: Settings) -> tuple[int, int, list[SeenColumn]]:
     )
     written = TextFormat(**tables.written(settings))
     seen = []
+    present = np.ones(records.num_rows, dtype=bool)
     for name in table.columns:
         column = as_read(name, records[name].combine_chunks(), written, settings.get("levels", {}))
-        records = records.set_column(records.schema.get_field_index(name), name, column)
+        present &= column.is_valid().to_numpy(zero_copy_only=False)
         whole = column.drop_null()
         changed, doubts = _changed(name, whole, settings), tuple(_doubts(name, whole, settings))
         seen.append(SeenColumn(name, whole, column.null_count, changed, doubts))
-    return int(records.num_rows), int(records.drop_null().num_rows), seen
+    return records.num_rows, int(present.sum()), seen
 
 
 def held(table: Table, most: int, said: str) -> pa.Table:

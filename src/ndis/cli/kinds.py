@@ -103,7 +103,8 @@ class Kind:
         if "max_levels" in known:  # --levels ward=private names a level called private
             known |= {"private_levels": PRIVATE_LEVELS, "all": ALL}
         for either in (need.split("|") for need in self.needs if "|" in need):
-            said = f"One of {' and '.join(map(flag_name, either))} is needed."
+            *most, last = map(flag_name, either)
+            said = f"One of {', '.join(most)} and {last} is needed."
             known |= {n: replace(known[n], help=f"{known[n].help} {said}") for n in either}
         return EPSILON | label | known
 

@@ -16,6 +16,7 @@ from ndis.cli.check import OPTIONS, check
 from ndis.cli.console import CtrlC, ExitCode, echo
 from ndis.cli.curve import curve
 from ndis.cli.demo import demo
+from ndis.cli.help import Helped
 from ndis.cli.kinds import by_kind
 from ndis.cli.mistakes import Commands
 from ndis.cli.release import release
@@ -90,7 +91,7 @@ class Program(Commands):
         found = entry_points(group=PLUGINS, name=cmd_name)
         if cmd_name in COMMANDS or not found:
             return super().get_command(ctx, cmd_name)
-        return alone(next(iter(found)).load(), cmd_name)
+        return alone(next(iter(found)).load(), cmd_name, cls=Helped)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is meant, or what to install for it."""

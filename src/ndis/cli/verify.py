@@ -19,6 +19,12 @@ _CODES = {
     "not checkable": ExitCode.NOT_CHECKABLE,
 }
 
+_MEANINGS = {
+    "checked": "The file is consistent with its promise. It cannot show how it was made.",
+    "refuted": "The file does not keep its promise: do not rely on it.",
+    "not checkable": "Nobody can recompute what the file promises, as far as this version knows.",
+}
+
 
 def verify(
     path: Path,
@@ -72,6 +78,7 @@ def verify(
     return Reply(
         found.to_dict(),
         f"{release!r}\nSHA-256 {release.digest}",
+        _MEANINGS[found.outcome],
         Shown(f"Verdict: {found.outcome}", ["check", "passed", "why not"], rows, wrap=True),
         *(f"not checked: {each}" for each in found.not_checked),
         code=code,

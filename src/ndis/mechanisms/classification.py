@@ -157,8 +157,8 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
     limits : mapping of str to (low, high), or sequence of pairs, optional
         The public limits of every numeric feature; values are clipped to them.
     data_norm : float, optional
-        A public bound on the norm of a row; longer rows are scaled down to it. With `limits` it
-        bounds the row scaled by them. One of the two is needed.
+        The largest length a row of features can have; longer rows are scaled down to it. With
+        `limits` it bounds the row scaled by them. One of the two is needed.
     levels : mapping of str to sequence, optional
         Public levels of categorical features; each becomes an indicator.
     columns : sequence of str, optional

@@ -107,7 +107,7 @@ class Columns:
             if box is None:
                 raise wrong("limits", "data_norm")(
                     "Expected a public bound on the rows, got none; pass limits, the least and "
-                    "largest value of every column, or data_norm, a bound on the norm of a row."
+                    "largest value of every column, or data_norm, the largest length of a row."
                 )
             set_(self, "norm", box)
         else:

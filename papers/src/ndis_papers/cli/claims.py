@@ -20,7 +20,7 @@ def claims(
     ] = False,
     paper: Annotated[
         str | None,
-        typer.Option(help="Only the claims of this paper.", autocompletion=_papers),
+        typer.Option(metavar="WORD", help="Only the claims of this paper.", autocompletion=_papers),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

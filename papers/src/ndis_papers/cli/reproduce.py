@@ -23,9 +23,9 @@ def reproduce(
             autocompletion=_experiments,
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for tables (CSV) and figures (PNG).")] = Path(
-        "results"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="PATH", help="Folder for tables (CSV) and figures (PNG).")
+    ] = Path("results"),
     listed: Annotated[
         bool,
         typer.Option("--list", help="List every table and figure with numbers, and its state."),
@@ -38,11 +38,16 @@ def reproduce(
     again: Annotated[bool, typer.Option("--again", help="Also what is done already.")] = False,
     file: Annotated[
         list[str] | None,
-        typer.Option(help="An official file, such as songs=YearPredictionMSD.txt; repeatable."),
+        typer.Option(
+            metavar="NAME=FILE",
+            help="An official file, such as songs=YearPredictionMSD.txt; repeatable.",
+        ),
     ] = None,
     sha256: Annotated[
         list[str] | None,
-        typer.Option(help="The SHA-256 that such a file must have, NAME=HASH; repeatable."),
+        typer.Option(
+            metavar="NAME=HASH", help="The SHA-256 that such a file must have; repeatable."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
