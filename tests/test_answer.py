@@ -5,11 +5,12 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import ndis.cli
 from estimators import all_cases, fitted, parameters
-from ndis import PrivateLeastSquares
+from ndis import PrivateCovariance, PrivateLeastSquares, PrivateSummary
 from ndis.answer import ESTIMATE, Answer, headings
 
 # Methods that do not know the errors of their estimates: their arrays are shown.
@@ -22,6 +23,26 @@ SILENT = {
 def test_headings_tell_the_level() -> None:
     assert headings() == (*ESTIMATE, "95% interval from", "to")
     assert headings(0.9)[2] == "90% interval from"
+
+
+def test_places_in_time_are_told_as_dates_where_public_limits_are_dates() -> None:
+    rng = np.random.default_rng(0)
+    day = np.datetime64("2021-01-01") + rng.integers(0, 300, 2000)
+    table = pa.table({"day": day, "age": rng.uniform(20.0, 90.0, 2000)})
+    limits = {"day": ("2021-01-01", "2021-12-31"), "age": (0, 100)}
+    asked = {"epsilon": 5.0, "delta": 1e-6, "random_state": 0}
+    means = PrivateCovariance(limits=limits, center=True, **asked).fit(table).answers()[0].cells()
+    told = dict(means)
+    assert told["day"][0][:7] in ("2021-05", "2021-06")
+    assert told["day"][1].endswith(" days")
+    assert 50.0 < float(told["age"][0]) < 60.0
+    summary = PrivateSummary(limits=limits, **asked).fit(table)
+    restored = PrivateSummary.from_release(summary.release_)
+    assert restored.dates_ == ["day"]
+    assert restored.answers()[1].cells()[0][1][0] in summary.summary()
+    # Nobody but the owner knows what a column with private limits holds.
+    found = PrivateSummary(limits={**limits, "day": "private"}, **asked).fit(table)
+    assert found.dates_ == []
 
 
 def test_a_matrix_comes_with_its_errors() -> None:

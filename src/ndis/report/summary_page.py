@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.summary import PrivateSummary
 
 # Of a picture, in its own units: its width, what names and numbers take, the height of a bar.
-_WIDE, _NAMES, _NUMBERS, _BAR = 640, 200, 90, 24
+_WIDE, _NAMES, _NUMBERS, _BAR = 640, 190, 110, 24
 _TALL = 160
 # More bars than this are left to the table.
 _MOST_BARS = 60
