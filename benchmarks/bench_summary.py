@@ -4,6 +4,7 @@
     python benchmarks/bench_summary.py means FOLDER [RUNS]        mean and count by group
     python benchmarks/bench_summary.py quantiles FOLDER [RUNS]    nine deciles of a column
     python benchmarks/bench_summary.py coverage [RUNS]   95% intervals, groups of 20 to 20,000
+    python benchmarks/bench_summary.py bias [RUNS]       what being made consistent shifts
     python benchmarks/bench_summary.py levels            ten million levels of one record each
     python benchmarks/bench_summary.py hostile [TABLES]  with and without a record or a person
     python benchmarks/bench_summary.py scale [ROWS]      beside DuckDB, processor time
@@ -276,6 +277,41 @@ def coverage() -> None:
             print(f"{kind}{', with a median' if asked else ''}: {statistic:6s}{shown}", flush=True)
 
 
+def bias() -> None:
+    """Means near a limit, and groups of few rows: errors on average, in deviations of the noise."""
+    runs, sizes = int(sys.argv[2]) if len(sys.argv) > 2 else 400, (0, 5, 20, 100, 1000)
+    for epsilon, empty in ((1.0, 0), (1.0, 45), (10.0, 45)):
+        groups = {f"{n:04d}": n for n in sizes} | {f"empty {k:02d}": 0 for k in range(empty)}
+        by = np.repeat([*groups], [*groups.values()])
+        x = np.random.default_rng(0).exponential(1.0, len(by)).clip(0, 100)  # limits are 0 and 100
+        found = []
+        for seed in range(runs):
+            model = PrivateSummary(
+                by=["g"],
+                levels={"g": [*groups]},
+                limits={"x": (0, 100)},
+                epsilon=epsilon,
+                delta=DELTA,
+                random_state=seed,
+            ).fit(pa.table({"g": by, "x": x}))
+            answers = {each.title: dict(each.rows) for each in model.answers()}
+            keys = [f"{n:04d}" for n in sizes] + ["total"]
+            found.append([[answers[name][key] for key in keys] for name in ("count", "mean of x")])
+        told = np.array(found)  # runs, count or mean, groups, fields
+        means = [math.nan, *(x[by == key].mean() for key in keys[1:-1]), x.mean()]
+        truths = np.array([[*sizes, len(x)], means])
+        for name, each, truth in zip(("count", "mean"), told.swapaxes(0, 1), truths, strict=True):
+            noise = np.sqrt(np.nanmean(each[..., 1] ** 2, axis=0))
+            off, seen = each[..., 0] - truth, ~np.isnan(each[..., 0])
+            shown = "  ".join(
+                f"{key} {np.nanmean(off[:, k]) / noise[k]:+.2f}"
+                + (f" ({seen[:, k].mean():.2f})" if not seen[:, k].all() else "")
+                for k, key in enumerate(keys)
+                if seen[:, k].sum() > 10 and not np.isnan(truth[k])
+            )
+            print(f"epsilon {epsilon:g}, {empty} more empty groups: {name:6}{shown}", flush=True)
+
+
 def levels() -> None:
     """Noise 5; a failure probability of 1e-5 is seen about a hundred times in ten million."""
     n, batches, failure = 10_000_000, 10, 1e-5
@@ -408,5 +444,7 @@ def peak() -> float:
 
 
 if __name__ == "__main__":
-    chosen = {f.__name__: f for f in (others, means, quantiles, coverage, levels, hostile, scale)}
+    chosen = {
+        f.__name__: f for f in (others, means, quantiles, coverage, bias, levels, hostile, scale)
+    }
     chosen[sys.argv[1]]()

@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from ndis import PrivateSummary, Release
 from ndis.auditing.transcript import Difference, Recorder
 from ndis.mechanisms import laws, summary
 from ndis.mechanisms.summary import _COORDINATES, _UNITS
-from ndis.mechanisms.summary_answers import FIXED
+from ndis.mechanisms.summary_answers import FIELDS, FIXED, MOST_OF_WHOLE, whole_numbers
 from ndis.tables import Table
 
 LEVELS = {"ward": ["A", "B", "C"], "sex": ["f", "m"]}
@@ -206,6 +207,67 @@ def test_counts_add_up_over_all_margins() -> None:
     for ward, sex in ((True, True), (True, False), (False, True)):
         margin = counts[((counts["ward"] != "") == ward) & ((counts["sex"] != "") == sex)]
         assert margin["estimate"].sum() == pytest.approx(total)
+
+
+@pytest.mark.parametrize("asked", [{"limits": None}, {}, {"method": "gaussian", "epsilon": 90.0}])
+def test_counts_with_little_noise_are_whole_numbers_with_right_intervals(asked) -> None:
+    """The error is smaller, sums are those of the groups, and intervals hold the truth as often."""
+    table = stays(300)
+    truth = [table["ward"].to_pylist().count(ward) for ward in "ABC"]
+    truths = np.array([*truth, 0, 0, 300])
+    more, told = {"levels": {"ward": ["A", "B", "C", "nobody"]}, "unlisted": "other"}, []
+    for seed in range(300):
+        model = made(**{"epsilon": 10.0, "random_state": seed, **more, **asked})
+        columns = model.fit(table).to_columns(level=0.9)
+        counts = [k for k, name in enumerate(columns["statistic"]) if name == "count"]
+        told.append([[columns[name][k] for k in counts] for name in FIELDS])
+    estimate, error, low, high = np.moveaxis(np.array(told), 1, 0)
+    np.testing.assert_array_equal(estimate, np.rint(estimate))
+    np.testing.assert_array_equal(estimate[:, -1], estimate[:, :-1].sum(axis=1))
+    assert ((low <= estimate) & (estimate <= high) & (estimate >= 0)).all()
+    square = ((estimate - truths) ** 2)[:, :3].mean()
+    assert square < (error[0, 0] ** 2) < MOST_OF_WHOLE**2
+    held = ((low <= truths) & (truths <= high)).mean(axis=0)
+    assert (held > 0.9 - 3.0 * math.sqrt(0.09 / 300)).all()
+
+
+def test_intervals_of_counts_are_right_beside_many_groups_without_rows() -> None:
+    """What is made consistent lies further off than noise there; intervals are of the noise."""
+    names = ["A", "B", "C", *(f"nobody {k}" for k in range(200))]
+    table, told = stays(300), []
+    truths = np.array([table["ward"].to_pylist().count(ward) for ward in "ABC"])
+    for seed in range(200):
+        model = made(limits=None, levels={"ward": names}, random_state=seed).fit(table)
+        columns = model.to_columns()
+        told.append([columns[name][:3] for name in FIELDS])
+    estimate, _, low, high = np.moveaxis(np.array(told), 1, 0)
+    assert ((low <= estimate) & (estimate <= high)).all()
+    held = ((low <= truths) & (truths <= high)).mean(axis=0)
+    assert (held > 0.95 - 3.0 * math.sqrt(0.05 * 0.95 / 200)).all()
+
+
+def test_whole_numbers_of_many_empty_groups_do_not_add_up_to_rows() -> None:
+    rng = np.random.default_rng(0)
+    truth = np.array([40.0, 7.0, *[0.0] * 1000])
+    found = np.array([whole_numbers(truth + rng.normal(0, 0.24, 1002)) for _ in range(300)])
+    assert np.mean((found.sum(axis=1) - 47) ** 2) < 1002 * 0.24**2
+    assert abs(found.sum(axis=1).mean() - 47) < 0.5 * 0.24 * math.sqrt(1002)
+    assert np.mean((found[:, :2] - truth[:2]) ** 2) < 0.24**2
+
+
+def test_counts_are_whole_numbers_only_where_that_lowers_their_error() -> None:
+    """By the noise alone, of either law; never of people or weights, which are shares of rows."""
+    for spread, less in ((MOST_OF_WHOLE, True), (0.3, False)):
+        steps = np.arange(0.5, 20.0)
+        for tail in (stats.norm(scale=spread).sf, stats.laplace(scale=spread / math.sqrt(2.0)).sf):
+            square = float(np.sum(2.0 * steps * 2.0 * tail(steps)))
+            assert (square < spread**2) is less
+    table = stays(300).append_column("who", [[k % 150 for k in range(300)]])
+    table = table.append_column("w", [[0.3] * 300])
+    for more in ({"person": "who"}, {"sample_weight": "w", "max_weight": 1.0}, {"epsilon": 1.0}):
+        model = made(**{"epsilon": 50.0, "limits": None, **more}).fit(table)
+        counts = np.array(model.to_columns()["estimate"])
+        assert not (counts == np.rint(counts)).any()
 
 
 def test_rows_that_are_not_listed_are_in_the_total_or_a_group() -> None:

@@ -40,6 +40,7 @@ from ndis.mechanisms.run import Forecast, Plan, Run
 from ndis.mechanisms.summary_answers import (
     FIELDS,
     FIXED,
+    MOST_OF_WHOLE,
     OTHER,
     PERIOD,
     CellSums,
@@ -53,6 +54,7 @@ from ndis.mechanisms.summary_answers import (
     shown_level,
     unit_of,
     unlisted_name,
+    whole_numbers,
 )
 from ndis.mechanisms.tabular import TableEstimator
 from ndis.mechanisms.target import LIMITS, PEOPLE, Part, Target, chosen_noise, mean_shift
@@ -691,9 +693,12 @@ class PrivateSummary(TableEstimator):
         self._views = {}
         for name, (told, spread) in self._told(arrays, noise).items():
             sums = _put_together(told, spread, law, others, sizes, self._n_bins(n * c))
-            positive = np.zeros(n)
-            positive[alive] = not_negative(sums.count[alive])
-            self._views[name] = replace(sums, centre=centre, half=half), positive
+            # Rows are counted in whole numbers where each counts once.
+            once = self.person is None and self.sample_weight is None
+            whole = once and sums.count_variance < MOST_OF_WHOLE**2
+            positive, tell = np.zeros(n), whole_numbers if whole else not_negative
+            positive[alive] = tell(sums.count[alive])
+            self._views[name] = replace(sums, centre=centre, half=half, whole=whole), positive
 
     def _told(self, arrays: Mapping[str, Any], noise: Mapping[str, float]) -> dict[str, Any]:
         """What was released and its noise; of a series for each period, and for totals to date."""

@@ -27,6 +27,9 @@ from ndis.mechanisms.laws import reach_of
 
 # A group is told nothing about if its count is below so many standard errors of it.
 _SEEN = 4.0
+# Counts with less noise than this are whole numbers: of normal and of Laplace noise, and of laws in
+# between, the mean square is smaller then.
+MOST_OF_WHOLE = 0.25
 # A normal's kurtosis.
 _KURTOSIS = 3.0
 # The column that tells periods of a series apart.
@@ -54,6 +57,10 @@ class Lines:
         Rows behind the sampling variance.
     law : str
         Of the noise.
+    told : ndarray, optional
+        What is told instead, made consistent; intervals stay those of the estimate, and hold it.
+    whole : bool
+        Whether all are whole numbers; intervals end with the outermost that they hold.
     """
 
     column: str
@@ -65,6 +72,8 @@ class Lines:
     ends: tuple[Any, Any]
     freedom: FloatArray
     law: str
+    told: FloatArray | None = None
+    whole: bool = False
 
     def intervals(self, level: float, of: str) -> dict[str, FloatArray]:
         """Estimates with standard errors and intervals; those of noise that hides all are NaN."""
@@ -75,7 +84,12 @@ class Lines:
         far = reach_of(self.law, level, 1.0, 1)  # of several numbers' noise it is less
         reach = np.sqrt(self.noise * far**2 + sampling * few**2)
         low, high = (np.clip(self.estimate + side * reach, *self.ends) for side in (-1.0, 1.0))
-        return dict(zip(FIELDS, (self.estimate, error, low, high), strict=True))
+        told = self.estimate if self.told is None else self.told
+        if self.whole:
+            low, high = np.ceil(low), np.floor(high)
+        if self.told is not None:
+            low, high = np.minimum(low, told), np.maximum(high, told)
+        return dict(zip(FIELDS, (told, error, low, high), strict=True))
 
 
 @dataclass(frozen=True)
@@ -248,6 +262,26 @@ def not_negative(counts: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(counts - over[last], 0.0))
 
 
+def whole_numbers(counts: FloatArray) -> FloatArray:
+    """The nearest whole numbers; for each below 0 the least likely of those that are 1 is none.
+
+    So that many groups without rows do not add up to some.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.mechanisms.summary_answers import whole_numbers
+    >>> whole_numbers(np.array([7.2, 0.6, 0.9, -0.7])).tolist()
+    [7.0, 0.0, 1.0, 0.0]
+    """
+    near = np.rint(counts)
+    found = np.maximum(near, 0.0)
+    ones = np.flatnonzero(found == 1.0)
+    fewer = int((found - near).sum())
+    found[ones[np.argsort(counts[ones], kind="stable")][:fewer]] = 0.0
+    return found
+
+
 def likely_variance(found: FloatArray, noise: FloatArray, most: FloatArray) -> FloatArray:
     """The mean of what a variance between 0 and `most` may be, given a noisy one.
 
@@ -309,6 +343,8 @@ class CellSums:
     kurtosis : ndarray of shape (n_columns,)
     law : str
         Of the noise.
+    whole : bool
+        Whether counts are told as whole numbers.
     """
 
     count: FloatArray
@@ -324,6 +360,7 @@ class CellSums:
     share_variance: Mapping[str, tuple[float, float]]
     kurtosis: FloatArray
     law: str
+    whole: bool = False
 
 
 def lines(
@@ -341,7 +378,7 @@ def lines(
     grouping : Grouping
     sums : CellSums
     positive : ndarray of shape (n_cells,)
-        Counts of the cells that are not negative.
+        Counts of the cells that are told: not negative.
     limits : mapping
         Limits of every numeric column.
     levels : mapping
@@ -355,7 +392,9 @@ def lines(
     zero = np.zeros_like(count)
     shown = grouping.sum(positive)
     many = np.full_like(count, np.inf)
-    yield Lines("", "count", "", shown, noise, zero, (0.0, np.inf), many, sums.law)
+    # Being made consistent shifts groups, by more than noise where many are empty.
+    near, most = np.maximum(count, 0.0), (0.0, np.inf)
+    yield Lines("", "count", "", near, noise, zero, most, many, sums.law, shown, sums.whole)
     for index, (column, ends) in enumerate(limits.items()):
         yield from _moments(grouping, sums, index, column, ends, rows, seen)
         if sums.leaves is not None:
