@@ -145,6 +145,8 @@ def check(seed: int, source: str, folder: Path, case: Case | None = None, **more
     weighed = rng.random() < 0.3
     if weighed:  # some beyond the bound, some nothing
         w = rng.choice([0.0, 1e-300, 0.3, 1.0, 2.0, 1e300], len(whole))
+        others = [who != new for who in whole["who"].to_pylist()]
+        w[others.index(True)] = 1.0  # a table in which nobody counts is refused, as an empty one
         whole = whole.append_column("w", [w])
         asked |= {"sample_weight": "w", "max_weight": 2.0}
     if rng.random() < 0.3:
