@@ -62,7 +62,7 @@ class Series:
     --------
     >>> from ndis.mechanisms.continual import Series
     >>> f"{Series(24, 0.5).distance:.4f}"
-    '1.4404'
+    '1.4403'
     """
 
     n_periods: int
