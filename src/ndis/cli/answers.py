@@ -211,5 +211,5 @@ def restored(release: Release) -> Any:
 
     try:
         return estimator_named(release.mechanism).from_release(release)
-    except Exception:  # as above
+    except Exception:  # a stranger wrote it: what cannot be restored is shown as arrays
         return None

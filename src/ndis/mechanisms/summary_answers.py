@@ -308,6 +308,7 @@ def _tails(mean: FloatArray, variance: FloatArray) -> FloatArray:
     >>> _tails(np.array([0.5, 0.002, 0.2]), np.array([1e-4, 2e-6, 0.16])).round(2).tolist()
     [3.0, 5.97, 3.25]
     """
+    # Of released, noisy moments: the law they are fitted to lives between its ends.
     p = np.clip(mean, 1e-9, 1.0 - 1e-9)
     most = p * (1.0 - p)
     spread = np.clip(variance / most, 1e-9, 1.0)

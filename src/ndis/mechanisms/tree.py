@@ -103,6 +103,7 @@ class Parts:
         """
         if self.bins == LEAVES:  # there is nothing finer
             return self.finer(np.zeros(counts.shape[1], np.int64))
+        # Released counts, as whole numbers that fit; only where parts are cut depends on them.
         rows = np.rint(np.clip(counts, -(2.0**40), 2.0**40)).astype(np.int64).sum(axis=0)
         rows = np.clip(rows, 0, 2**40)
         unsure = max(int(min(_UNSURE * noise * len(counts) ** 0.5, 2.0**40)), 1)
