@@ -429,16 +429,32 @@ def test_types_come_from_a_schema_and_never_from_values(kind: str, tmp_path: Any
         found = pytest.importorskip("polars").from_arrow(table)
     elif kind != "pandas":
         {"parquet": pyarrow.parquet.write_table, "csv": pyarrow.csv.write_csv}[kind](table, found)
-    if kind == "csv":  # one line could make numbers of a column, or text
-        found = Table.open(found, header=True)
-        with pytest.raises(ValueError, match="whose columns have types"):
-            PrivateSummary.of_all(found, epsilon=1.0, delta=1e-6)
+    promise = {"epsilon": 1.0, "delta": 1e-6}
+    if kind in ("csv", "pandas"):  # one row could make text of a column of numbers
+        found = Table.open(found, header=True) if kind == "csv" else found
+        everything = PrivateSummary.of_all(found, **promise)
+        assert everything.limits == dict.fromkeys(table.column_names, "private")
+        with pytest.raises(ValueError, match=r"Column 'ward' holds .*not numbers.*levels"):
+            everything.fit(found)
         named = PrivateSummary.of_all(found, levels=dict.fromkeys(("ward", "sex"), "private"))
         assert list(named.limits) == ["cost", "age"]
         return
-    model = PrivateSummary.of_all(found, epsilon=1.0, delta=1e-6)
+    model = PrivateSummary.of_all(found, **promise)
     assert sorted(model.levels) == ["sex", "ward"]
     assert sorted(model.limits) == ["age", "cost"]
+
+
+@pytest.mark.parametrize("value", [None, "unknown", 1.5, pd.NA])
+def test_no_row_of_a_data_frame_decides_what_its_columns_are_taken_for(value: Any) -> None:
+    """Pandas makes floats or objects of integers, where one is missing or is text."""
+    frame = stays(50).to_pandas()
+    row = frame.iloc[:1].astype({"age": object})
+    row.loc[row.index[0], "age"] = value
+    here, there = (
+        PrivateSummary.of_all(each, by=["ward"], levels={"sex": "private"}).get_params()
+        for each in (frame, pd.concat([frame, row], ignore_index=True))
+    )
+    assert here == there
 
 
 def test_histograms_follow_from_quantiles() -> None:

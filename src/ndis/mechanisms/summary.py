@@ -219,7 +219,10 @@ class PrivateSummary(TableEstimator):
         """A summary of all columns of a table, of which nothing is known but its schema.
 
         Columns of text have levels that are to be found, all others limits that are to be found,
-        and quartiles are told; what is passed is kept.
+        and quartiles are told; what is passed is kept. Which columns hold text is what a schema
+        says that no row can change: of Parquet, Arrow, polars. Text files and data frames of pandas
+        have none, since one value may make text of a column of numbers: name its columns of text in
+        `levels`, and all others are numbers.
 
         Parameters
         ----------
@@ -230,16 +233,10 @@ class PrivateSummary(TableEstimator):
         """
         table = X if isinstance(X, Table) else Table.open(X, parameters.get("columns"))
         levels, by = dict(parameters.get("levels") or {}), list(parameters.get("by") or ())
-        texts, limits = table.texts, parameters.get("limits")
-        if texts is None and not (levels or by):
-            raise ValueError(
-                "Expected a table whose columns have types, such as a Parquet file, to summarise "
-                "all of them, got one without; name its columns of text by levels "
-                "(--private-levels on the command line), and all others are numbers."
-            )
+        texts, limits = table.texts or (), parameters.get("limits")
         others = (parameters.get("person"), parameters.get("sample_weight"))
         names = [name for name in table.columns if name not in others]
-        for name in (*by, *(texts or ())):
+        for name in (*by, *texts):
             if name in names:
                 levels.setdefault(name, PRIVATE)
         numbers = [name for name in names if name not in levels]

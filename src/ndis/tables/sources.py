@@ -89,7 +89,8 @@ class Source:
     widths : mapping of str to int
         Columns that hold fixed-size lists of numbers.
     texts : tuple of str or None
-        Columns of text, by their types; None where they have none, as in text files.
+        Columns of text, by types that no row can change; None where there are none, as in text
+        files, and in data frames whose columns take the type of what is in them.
     reduce : callable or None
         Sums a pass where the rows are (Spark, Dask): maps a request and the work of a batch to the
         sums. None for sources that are read here.
@@ -282,9 +283,7 @@ def _open_pandas(frame: Any) -> Source:
                 {name: _column(name, part.iloc[:, i]) for i, name in enumerate(request.columns)}
             )
 
-    kinds = dict(zip(names, map(str, frame.dtypes), strict=True))
-    texts = tuple(n for n, kind in kinds.items() if kind in ("object", "str", "string", "category"))
-    return Source(names, read, len(frame), texts=texts)
+    return Source(names, read, len(frame))
 
 
 def _column(name: str, series: Any) -> Any:

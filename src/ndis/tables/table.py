@@ -253,7 +253,7 @@ class Table:
 
     @property
     def texts(self) -> tuple[str, ...] | None:
-        """Columns of text among those that are read, by their types; None if they have none."""
+        """Columns of text among those that are read, by types that no row can change, or None."""
         known = self._source.texts
         return None if known is None else tuple(name for name in self.columns if name in known)
 
