@@ -1,8 +1,12 @@
 """Series: what somebody moves in all periods, what is drawn once, what a ledger knows."""
 
 import math
+import multiprocessing
+import os
 import shutil
+import signal
 import stat
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +235,87 @@ def test_what_fails_before_it_is_published_is_published_again_as_it_was(
             model = made(period=2, **known).fit(month(50, 1))
         np.testing.assert_array_equal(model.release_.arrays["means"][1], drawn)
         assert len(book.history()[0].periods) == 1
+
+
+def test_an_older_copy_draws_the_same_noise_for_the_same_sums_and_no_other(tmp_path) -> None:
+    """Noise that two different sums share would tell their difference."""
+    known: dict[str, Any] = {"random_state": None, "quantiles": ()}
+    tables = [month(50, seed) for seed in range(3)]
+    told: dict[str, Any] = {}
+    for name, later in {
+        "0": tables,
+        "1": tables,
+        "2": [tables[0], month(50, 9), tables[2]],
+    }.items():
+        if name != "0":
+            shutil.copy(tmp_path / "old", tmp_path / "s")
+        for period, table in enumerate(later, start=1):
+            if period == 1 and name != "0":
+                continue
+            model = made(period=period, state=tmp_path / "s", **known).fit(table)
+            if period == 1:
+                shutil.copy(tmp_path / "s", tmp_path / "old")
+        told[name] = model.release_.arrays["means"]
+    np.testing.assert_array_equal(told["0"], told["1"])
+    # Other rows in the second period: the third adds noise of its own to what it has of them.
+    weight = Series(N, best_series(N, "totals", False).exponent).coefficients[1] / continual.UNIT
+    one, other = (_blocks_of(table) for table in (tables[1], month(50, 9)))
+    assert np.abs(told["0"][2] - told["2"][2] - weight * (one - other)).max() > 0.5
+
+
+def _blocks_of(table: pa.Table) -> Any:
+    """What a period adds to each cell: the sums without noise."""
+    model = made(quantiles=(), continual=None, epsilon=None, noise_scale={"means": 0.01})
+    return model.fit(table).release_.arrays["means"]
+
+
+def test_two_copies_that_draw_at_once_do_not_both_come_out(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger.create(tmp_path / "book", 2, 1e-5, "add-remove") as book:
+        known: dict[str, Any] = {"ledger": book, "random_state": None, "quantiles": ()}
+        made(state=tmp_path / "s", **known).fit(month(50, 0))
+        shutil.copy(tmp_path / "s", tmp_path / "copy")
+        made(period=2, state=tmp_path / "s", **known).fit(month(50, 1))
+        with monkeypatch.context() as patch:  # as if it had asked before the other was noted
+            patch.setattr(continual, "_check_ledger", lambda *_: None)
+            with pytest.raises(ValueError, match="another draw"):
+                made(period=2, state=tmp_path / "copy", **known).fit(month(50, 2))
+        with (
+            pytest.warns(UserWarning, match="drawn before"),
+            pytest.raises(ValueError, match="another draw"),
+        ):
+            made(period=2, state=tmp_path / "copy", **known).fit(month(50, 2))
+        assert book.verify() == 1
+
+
+def _killed(folder: Path, place: str) -> None:
+    def die(*_: Any, **named: Any) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    target = {"keep": continual.SeriesFile, "note_period": Ledger, "complete": Ledger}[place]
+    setattr(target, place, die)
+    with Ledger(folder / "book") as book:
+        made(period=2, state=folder / "s", ledger=book, random_state=None).fit(month(50, 1))
+
+
+@pytest.mark.parametrize("place", ["keep", "note_period", "complete"])
+def test_a_program_that_is_killed_leaves_one_draw_at_most(tmp_path, place: str) -> None:
+    Ledger.create(tmp_path / "book", 2, 1e-5, "add-remove").close()
+    with Ledger(tmp_path / "book") as book:
+        made(state=tmp_path / "s", ledger=book, random_state=None).fit(month(50, 0))
+    worker = multiprocessing.get_context("fork").Process(target=_killed, args=(tmp_path, place))
+    worker.start()
+    worker.join()
+    assert worker.exitcode == -signal.SIGKILL
+    drawn = None if place == "keep" else _kept(tmp_path / "s")
+    with Ledger(tmp_path / "book") as book:
+        known: dict[str, Any] = {"period": 2, "state": tmp_path / "s", "random_state": None}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            model = made(ledger=book, **known).fit(month(50, 1))
+        assert drawn is None or np.array_equal(model.release_.arrays["means"][1], drawn)
+        assert len(book.history()) == 1
 
 
 def _kept(path: Path) -> Any:

@@ -17,6 +17,7 @@ from ndis.randomness import (
     is_secure,
     subsample_mask,
 )
+from ndis.randomness.generators import keyed_generator
 from samplers import (
     LEVEL,
     NEVER,
@@ -259,3 +260,13 @@ def test_subsample_extremes():
     assert subsample_mask(0, 0.5, generator(1)).shape == (0,)
     with pytest.raises(ValueError, match=r"got rate=1\.5"):
         subsample_mask(10, 1.5, generator(1))
+
+
+def test_a_key_decides_a_secret_stream() -> None:
+    key, other = bytes(range(32)), bytes(31) + b"\1"
+    streams = [keyed_generator(each).bytes(16) for each in (key, key, other)]
+    assert streams[0] == streams[1] != streams[2]
+    with pytest.raises(TypeError, match="copy or pickle"):
+        pickle.dumps(keyed_generator(key))
+    with pytest.raises(ValueError, match="32 bytes"):
+        keyed_generator(b"short")

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -300,7 +300,7 @@ class Ledger:
 
         self._run(record, write=True)
 
-    def note_period(self, number: int, series: str, period: int) -> None:
+    def note_period(self, number: int, series: str, period: int, drawn: str = "") -> None:
         """Note that a period of a series is out, before it is; the release has paid for all.
 
         Parameters
@@ -311,29 +311,39 @@ class Ledger:
             The name of the series.
         period : int
             From 1, one after the other; one that is noted already stays as it is.
+        drawn : str
+            The digest of what was drawn of it. Another draw of the same period is refused.
         """
-        body = {"time": _timestamp(), "series": str(series)}
+        body = {"time": _timestamp(), "series": str(series), "drawn": str(drawn)}
 
         def note(state: State) -> None:
             if self._chain.find("spend", number) is None or not (
-                period == 1 or self._is_of(number, series, period - 1)
+                period == 1 or self._noted(number, series, period - 1) is not None
             ):
                 raise Refused(
                     "Expected the ledger that paid for this series, got another; pass that one."
                 )
-            if not self._is_of(number, series, period):
+            known = self._noted(number, series, period)
+            if known is None:
                 self._chain.append(f"period {period}", number, body, state)
+            elif drawn and known.get("drawn") and known["drawn"] != drawn:
+                raise Refused(
+                    f"Expected period {period} of this series as the ledger knows it, got another "
+                    "draw of it, from a copy of the file of the series; nobody paid for a second "
+                    "one: throw that copy away, and go on with the file that the first came from."
+                )
 
         self._run(note, write=True)
 
-    def _is_of(self, number: int, series: str, period: int) -> bool:
-        """Whether a period of a series is out; inside a transaction."""
+    def _noted(self, number: int, series: str, period: int) -> Mapping[str, Any] | None:
+        """What is known of a period of a series that is out; inside a transaction."""
         event = self._chain.find(f"period {period}", number)
-        if event is not None and event.content().get("series") != series:
+        content = None if event is None else event.content()
+        if content is not None and content.get("series") != series:
             raise Refused(
                 "Expected the ledger that paid for this series, got another; pass that one."
             )
-        return event is not None
+        return content
 
     def periods(self, number: int, series: str) -> int:
         """How many periods of a series are out, as the ledger knows it.
@@ -348,7 +358,7 @@ class Ledger:
 
         def count(_: State) -> int:
             period = 0
-            while self._is_of(number, series, period + 1):
+            while self._noted(number, series, period + 1) is not None:
                 period += 1
             return period
 

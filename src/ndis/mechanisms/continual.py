@@ -28,10 +28,11 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
 from ndis.guarantee import Guarantee
-from ndis.mechanisms.continual_state import KeptPeriod, SeriesFile
+from ndis.mechanisms.continual_state import KeptPeriod, SeriesFile, digest_of
 from ndis.mechanisms.publish import ask, publish
 from ndis.mechanisms.run import Plan, Run
 from ndis.randomness import is_secure
+from ndis.randomness.generators import keyed_generator
 from ndis.release import NewFile, Release
 
 if TYPE_CHECKING:
@@ -242,11 +243,13 @@ class SeriesRun(Run):
                 if again is not None:
                     arrays: Mapping[str, Any] = again.drawn
                 else:
+                    if private:  # the same noise if an older copy of the file draws it again
+                        rng = keyed_generator(book.key_of(self.period, told, self._studied))
                     arrays = Run.draw(self, rng)
                     number = None if payment is None else payment.number
                     book.keep(self.period, told, number, KeptPeriod(self._own, arrays))
                 if payment is not None:
-                    payment.record()
+                    payment.record(digest_of(arrays))
                 return self._after(arrays)
 
             return publish(
@@ -348,9 +351,9 @@ class _Payment:
             self.record()  # so that no other ledger can be taken for this one
         return self
 
-    def record(self) -> None:
-        """Note that a period is out, before it is."""
-        self.ledger.note_period(self.number, self.book.name, self.period)
+    def record(self, drawn: str = "") -> None:
+        """Note that a period is out, before it is, and what was drawn of it."""
+        self.ledger.note_period(self.number, self.book.name, self.period, drawn)
 
     def complete(self, entry: Any, digest: str) -> None:
         """The digest of the release."""

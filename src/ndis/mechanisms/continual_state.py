@@ -2,12 +2,15 @@
 
 One SQLite file, readable for its owner alone: a transaction holds it from the look at what is there
 until the new period is in it, so that two programs cannot draw one period, and a program that is
-killed leaves it as it was. Without the file a series cannot go on. With it, and with what was
-published, exact sums are known: it is as sensitive as the tables.
+killed leaves it as it was. Noise follows from a key in the file and the exact sums: if an older
+copy of the file draws a period again, it draws the same. Without the file a series cannot go on.
+With it, and with what was published, exact sums are known: it is as sensitive as the tables.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import io
 import json
 import os
@@ -25,7 +28,9 @@ from ndis.tables import ExactSum
 
 _MARK = "ndis-series/1"
 _TABLES = """
-CREATE TABLE series (mark TEXT NOT NULL, name TEXT NOT NULL, number INTEGER, told TEXT NOT NULL);
+CREATE TABLE series (
+    mark TEXT NOT NULL, name TEXT NOT NULL, key BLOB NOT NULL, number INTEGER, told TEXT NOT NULL
+);
 CREATE TABLE periods (period INTEGER PRIMARY KEY, sums BLOB NOT NULL, drawn BLOB NOT NULL);
 """
 _WAIT = 60.0  # seconds, for another program that draws a period
@@ -61,6 +66,7 @@ class SeriesFile:
     def __init__(self, path: Path, *, first: bool) -> None:
         self.path, self.first = path, first
         self.name, self.number = secrets.token_hex(16), 0
+        self._key = secrets.token_bytes(32)
         self.told: dict[str, Any] | None = None
 
     def __enter__(self) -> Self:
@@ -92,7 +98,7 @@ class SeriesFile:
             self._link.execute("PRAGMA synchronous = FULL")
             self._link.execute("BEGIN IMMEDIATE")
             empty = not self._link.execute("SELECT 1 FROM sqlite_master").fetchall()
-            asked = "SELECT mark, name, number, told FROM series"
+            asked = "SELECT mark, name, key, number, told FROM series"
             rows = [] if empty else self._link.execute(asked).fetchall()
         except sqlite3.Error as error:
             if "locked" in str(error):
@@ -104,7 +110,7 @@ class SeriesFile:
             return
         if len(rows) != 1 or rows[0][0] != _MARK:
             raise self._not_ours()
-        _, self.name, self.number, told = rows[0]
+        _, self.name, self._key, self.number, told = rows[0]
         self.told = json.loads(told)
 
     def _in_use(self) -> ValueError:
@@ -141,6 +147,12 @@ class SeriesFile:
         kept = tuple(KeptPeriod(_sums(sums), _arrays(drawn)) for sums, drawn in rows)
         return kept[: period - 1], kept[period - 1] if len(kept) == period else None
 
+    def key_of(self, period: int, told: Any, sums: Mapping[str, ExactSum]) -> bytes:
+        """A key for the noise of a period with these sums, and for nothing else."""
+        asked = json.dumps([period, told], sort_keys=True).encode()
+        own = digest_of(_limbs_of(sums)).encode()
+        return hmac.digest(self._key, own + asked, "sha256")
+
     def keep(self, period: int, told: Any, number: int | None, kept: KeptPeriod) -> None:
         """Write a period, so that it stays if the power goes; what is published comes after."""
         if self.told is None:
@@ -149,11 +161,12 @@ class SeriesFile:
             self.number = number or 0
             words = json.dumps(told)
             self._link.execute(
-                "INSERT INTO series VALUES (?, ?, ?, ?)", (_MARK, self.name, self.number, words)
+                "INSERT INTO series VALUES (?, ?, ?, ?, ?)",
+                (_MARK, self.name, self._key, self.number, words),
             )
-        limbs = {f"{n}.{key}": limb for n, s in kept.sums.items() for key, limb in _limbs(s)}
         self._link.execute(
-            "INSERT INTO periods VALUES (?, ?, ?)", (period, _bytes(limbs), _bytes(kept.drawn))
+            "INSERT INTO periods VALUES (?, ?, ?)",
+            (period, _bytes(_limbs_of(kept.sums)), _bytes(kept.drawn)),
         )
         self._link.execute("COMMIT")
         self._made = False
@@ -168,9 +181,22 @@ class SeriesFile:
         self._close()
 
 
-def _limbs(sums: ExactSum) -> list[tuple[str, Any]]:
-    found = [("high", sums.high), ("low", sums.low), ("part", sums.part)]
-    return [(key, limb) for key, limb in found if limb is not None]
+def digest_of(arrays: Mapping[str, Any]) -> str:
+    """A digest of arrays and their names, the same on every machine."""
+    found = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        head = json.dumps([name, array.dtype.str, array.shape]).encode()
+        found.update(hashlib.sha256(head).digest() + hashlib.sha256(array.tobytes()).digest())
+    return found.hexdigest()
+
+
+def _limbs_of(sums: Mapping[str, ExactSum]) -> dict[str, Any]:
+    """All limbs of exact sums, by name."""
+    kinds = ("high", "low", "part")
+    limbs = {f"{n}.{kind}": getattr(each, kind) for n, each in sums.items() for kind in kinds}
+    return {name: limb for name, limb in limbs.items() if limb is not None}
 
 
 def _sums(blob: bytes) -> dict[str, ExactSum]:

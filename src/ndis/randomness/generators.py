@@ -23,8 +23,8 @@ class _Secret:
 
     key_bytes: int
 
-    def __init__(self) -> None:
-        super().__init__(key=self._fresh_key())  # type: ignore[call-arg]
+    def __init__(self, key: int | None = None) -> None:
+        super().__init__(key=self._fresh_key() if key is None else key)  # type: ignore[call-arg]
         _ALIVE.add(self)
 
     def _fresh_key(self) -> int:
@@ -111,6 +111,17 @@ def generator(random_state: RandomState = None) -> np.random.Generator:
     if isinstance(random_state, np.random.SeedSequence):
         return np.random.Generator(np.random.PCG64(random_state))
     return np.random.Generator(np.random.PCG64(_validate.count("random_state", random_state, 0)))
+
+
+def keyed_generator(key: bytes) -> np.random.Generator:
+    """A secret generator whose stream follows from a key of 32 bytes.
+
+    For what must come out the same if it is drawn again: whoever has the key can subtract the
+    noise, so it comes from the operating system, is kept as safely as the data, and serves once.
+    """
+    if len(key) != _SecretChaCha.key_bytes:
+        raise ValueError(f"Expected a key of {_SecretChaCha.key_bytes} bytes, got {len(key)}.")
+    return np.random.Generator(_SecretChaCha(int.from_bytes(key, "little")))
 
 
 def is_secure(random_state: RandomState) -> bool:
