@@ -34,6 +34,7 @@ from ndis.mechanisms.moments import PrivateCovariance as PrivateCovariance
 from ndis.mechanisms.moments import PrivatePCA as PrivatePCA
 from ndis.mechanisms.multiparty.joint_regression import MultiPartyRegression as MultiPartyRegression
 from ndis.mechanisms.posterior import GaussianOutput as GaussianOutput
+from ndis.mechanisms.private_levels import PrivateLevels as PrivateLevels
 from ndis.mechanisms.processes import PrivateGaussianProcess as PrivateGaussianProcess
 from ndis.mechanisms.projection import PrivateProjection as PrivateProjection
 from ndis.mechanisms.regression import PrivateLeastSquares as PrivateLeastSquares

@@ -22,6 +22,7 @@ from ndis.mechanisms import Intervals
 WITHOUT = {
     "GaussianOutput": "a draw of somebody else's law is the answer itself",
     "MultiPartyRegression": "what several parties release says nothing of its errors",
+    "PrivateLevels": "levels are names, not estimates",
     "PrivateLimits": "limits are public bounds, not estimates",
 }
 

@@ -48,7 +48,7 @@ def test_without_an_intercept_zero_stays_zero() -> None:
         ({"columns": ["intercept"], "intercept": True, "norm": 1.0}, "'intercept' more than once"),
         ({"columns": ["x"], "levels": {"y": ["a"]}}, "levels of 'y'"),
         ({"columns": ["x"], "levels": {"x": []}}, "distinct levels"),
-        ({"columns": ["x"], "levels": {"x": "private"}}, "to be a list, got 'private'; list"),
+        ({"columns": ["x"], "levels": {"x": "private"}}, "to be a list, got 'private'; only"),
         ({"columns": ["x"], "levels": {"x": 3}}, "to be a list, got 3; list"),
         ({"columns": ["x"], "levels": {"x": b"ab"}}, "to be a list, got b'ab'; list"),
         ({"columns": ["x"], "levels": {"x": {"a": 1}}}, "to be a list, got {'a': 1}; list"),

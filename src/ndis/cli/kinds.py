@@ -100,7 +100,9 @@ class Kind:
         """Options for the parameters of the estimator."""
         label = {"label": LABEL} if self.label else {}
         known = _options(self.estimator, {*ELSEWHERE, *EPSILON})
-        if "max_levels" in known:  # --levels ward=private names a level called private
+        if (
+            "max_levels" in known and "levels" in known
+        ):  # --levels ward=private names a level called private
             known |= {"private_levels": PRIVATE_LEVELS, "all": ALL}
         for either in (need.split("|") for need in self.needs if "|" in need):
             *most, last = map(flag_name, either)
@@ -234,6 +236,7 @@ KINDS = Kinds(
     pca="PrivatePCA",
     projection="PrivateProjection",
     limits="PrivateLimits",
+    levels="PrivateLevels",
     graph="PrivateGraph",
     gaussian="GaussianMechanism",
     noise="NoiseMechanism",

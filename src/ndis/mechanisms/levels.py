@@ -17,7 +17,10 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ndis._validate import FloatArray
+from ndis.loss import PrivacyLoss
+from ndis.loss.derived import MARGIN, with_failure
 from ndis.mechanisms import laws
+from ndis.mechanisms.target import Target
 from ndis.randomness import add_laplace_noise, add_noise, grid_spacing
 from ndis.randomness.listening import audible
 from ndis.tables import ExactSum, Rows, Table, Weighting
@@ -87,6 +90,24 @@ def read(table: Table, name: str, rows: Rows, most: int) -> LevelCounts:
     own = pa.concat_arrays(counted["id"].chunks).dictionary_encode().indices.to_numpy()
     chosen, weights = _of_people(own, place, n, len(names), weighting.rows_per_person, most)
     return LevelCounts(tuple(names[at] for at in chosen), weights, whole)
+
+
+def rest(target: Target) -> Target:
+    """What is left of delta beside the failure probability."""
+    return replace(target, delta=target.delta * (1.0 - FAILURE) * (1.0 - MARGIN))
+
+
+def failing(loss: PrivacyLoss, target: Target) -> PrivacyLoss:
+    """The loss of a release whose levels may fail to stay hidden, with their share of delta."""
+    tight = target.stated if target.epsilon is None else target.epsilon
+    if tight is None:
+        tight = float(loss.epsilon(rest(target).delta))
+    return with_failure(loss, FAILURE * target.delta, tight, target.delta)
+
+
+def failure_of(delta: float, n_columns: int) -> float:
+    """The failure probability of each column: all together fail with their share of delta."""
+    return FAILURE * delta * (1.0 - MARGIN) / n_columns
 
 
 def _names(column: Any) -> tuple[tuple[bytes, ...], Any]:

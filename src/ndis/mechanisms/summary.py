@@ -29,7 +29,6 @@ from ndis.answer import Answer, as_words
 from ndis.calibration import ROUND_UP, shift_profile
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss
-from ndis.loss.derived import MARGIN, with_failure
 from ndis.mechanisms import laws, levels, tree
 from ndis.mechanisms.continual import UNIT, WORKLOADS, Series, SeriesRun, best_series, n_periods
 from ndis.mechanisms.continual import planned as planned_for
@@ -458,17 +457,12 @@ class PrivateSummary(TableEstimator):
             rest = self._rest(target)
             bought, loss = _laplace(rest, moved, shares, self.noise_scale, questions)
         if self._private:
-            tight = target.stated if target.epsilon is None else target.epsilon
-            if tight is None:
-                tight = float(loss.epsilon(self._rest(target).delta))
-            loss = with_failure(loss, levels.FAILURE * target.delta, tight, target.delta)
+            loss = levels.failing(loss, target)
         return Plan(law, bought, target.promise(loss, self.relation), shapes, "")
 
     def _rest(self, target: Target) -> Target:
         """What is left of delta where levels that nobody knows may fail to stay hidden."""
-        if not self._private:
-            return target
-        return replace(target, delta=target.delta * (1.0 - levels.FAILURE) * (1.0 - MARGIN))
+        return levels.rest(target) if self._private else target
 
     def _shapes(self, rows: Rows) -> dict[str, tuple[int, ...]]:
         n, c = len(self._cells(rows)), len(_numbers(rows))
@@ -574,7 +568,7 @@ class PrivateSummary(TableEstimator):
     def _threshold(self, law: str, noise: float) -> float:
         """What the count of a level must exceed: all columns together fail with their share."""
         assert self.delta is not None
-        failure = levels.FAILURE * self.delta * (1.0 - MARGIN) / len(self._private)
+        failure = levels.failure_of(self.delta, len(self._private))
         return levels.threshold(law, noise, failure, self._levels_per_person)
 
     def _sums_of(self, table: Table, plan: Plan) -> dict[str, ExactSum]:

@@ -386,6 +386,12 @@ def known_levels(levels: Any) -> dict[str, tuple[Any, ...]]:
             '{"column": ["a", "b"]}.'
         )
     for name, known in levels.items():
+        if isinstance(known, str) and known == PRIVATE:
+            raise wrong("levels", kind=TypeError)(
+                f"Expected levels of column {name!r} to be a list, got {known!r}; only a summary "
+                "finds levels itself: find them by PrivateLevels (ndis release levels) first, and "
+                "pass its levels_."
+            )
         if isinstance(known, str | bytes | Mapping | Set) or not isinstance(known, Iterable):
             raise wrong("levels", kind=TypeError)(
                 f"Expected levels of column {name!r} to be a list, got {known!r}; list the levels "
