@@ -467,3 +467,29 @@ def test_histograms_follow_from_quantiles() -> None:
     assert made().fit(stays(50)).histogram("cost") is None
     with pytest.raises(ValueError, match="numeric column"):
         model.histogram("age")
+
+
+@pytest.mark.parametrize("person", [None, "who"])
+def test_a_table_that_changes_is_noticed_where_its_only_column_has_private_levels(
+    person: str | None,
+) -> None:
+    here = pa.table({"ward": ["A", "B"] * 200, "who": np.arange(400)})
+    there = here.set_column(0, "ward", pa.array(["A", "A", "A", "B"] * 100))
+    known = {"by": ["ward"], "levels": {"ward": "private"}, "limits": None, "person": person}
+
+    def reads(last: int) -> int:
+        """How often a table is read that is another one after so many times."""
+        times = itertools.count(1)
+
+        def batches() -> Any:
+            yield from (here if next(times) <= last else there).to_batches()
+
+        made(**known).fit(Table.open(batches))
+        return next(times) - 1
+
+    n = reads(10**9)
+    assert n >= 4  # it is opened, levels are counted, sums are made, levels are counted
+    reads(1)  # changed before it is first counted
+    for last in range(2, n):
+        with pytest.raises(ValueError, match="changed between two passes"):
+            reads(last)

@@ -50,12 +50,16 @@ class LevelCounts:
     counts: Any = field(repr=False)
     whole: bool = False
 
+    def same(self, other: LevelCounts) -> bool:
+        """Whether these are the same levels, and as many of each."""
+        return self.names == other.names and bool(np.all(self.counts == other.counts))
+
     def toarray(self) -> FloatArray:
         """The counts alone."""
         return np.asarray(getattr(self.counts, "value", self.counts), dtype=np.float64)
 
 
-def read(table: Table, name: str, rows: Rows, most: int) -> LevelCounts:
+def read(table: Table, name: str, rows: Rows, most: int, *, again: bool = False) -> LevelCounts:
     """Count the levels of a column, in a pass of its own; of a person at most so many."""
     import pyarrow as pa
 
@@ -64,7 +68,7 @@ def read(table: Table, name: str, rows: Rows, most: int) -> LevelCounts:
         person = given.person
         weighting = replace(given, sample_weight=None, max_weight=None, level=name)
     try:
-        counted = table.weighed(weighting).with_rows(rows).count_people().table
+        counted = table.weighed(weighting).with_rows(rows).count_people(again=again).table
     except ValueError as error:
         if table.once:
             raise

@@ -72,6 +72,7 @@ from ndis.tables import (
     Together,
 )
 from ndis.tables.groups import STEPS
+from ndis.tables.table import changed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -535,14 +536,20 @@ class PrivateSummary(TableEstimator):
                 "Expected a table that can be read twice to find levels, got one that can be read "
                 "only once; write it to a file first, or list the levels."
             )
-        rows = table.rows
+        if (others := self._rest_of(table.rows)).columns:
+            table.with_rows(others).sum(_no_terms)  # whatever can fail, fails here
+        return self._counted(table)
+
+    def _rest_of(self, rows: Rows) -> Rows:
+        """The recipe without the columns whose levels are to be found."""
         known = [name for name in rows.levels if name not in self._private]
         public = Positions(known, {name: rows.levels[name] for name in known}) if known else None
-        others = replace(rows, labels=public)
-        if others.columns:
-            table.with_rows(others).sum(_no_terms)  # whatever can fail, fails here
-        most = self._levels_per_person
-        return {name: levels.read(table, name, others, most) for name in self._private}
+        return replace(rows, labels=public)
+
+    def _counted(self, table: Table, *, again: bool = False) -> dict[str, LevelCounts]:
+        """How often each level occurs, of columns whose levels nobody knows."""
+        others, most = self._rest_of(table.rows), self._levels_per_person
+        return {n: levels.read(table, n, others, most, again=again) for n in self._private}
 
     @property
     def _levels_per_person(self) -> int:
@@ -597,8 +604,13 @@ class PrivateSummary(TableEstimator):
     ) -> dict[str, FloatArray]:
         law, arrays = plan.method, dict[str, FloatArray]()
         if self._private:
-            arrays["levels"], table = self._find(studied, plan, table, rng)
+            counts = studied
+            arrays["levels"], table = self._find(counts, plan, table, rng)
             studied = self._sums_of(table, plan)
+            if not self._rest_of(table.rows).columns:  # no other column tells tables apart
+                again = self._counted(table, again=True)
+                if not all(counts[name].same(again[name]) for name in counts):
+                    raise changed()
         scale = {k: laws.scale_of(law, noise, 1) for k, noise in plan.noise_scale.items()}
         add = {"laplace": add_laplace_noise, "gaussian": add_noise}[law]
         steps = 1.0 if self.continual is None else float(UNIT)

@@ -388,8 +388,8 @@ class Table:
             self._past.seen["people"] = counts.mark
         return self.rows
 
-    def count_people(self) -> PersonCounts:
-        """How many rows everybody has, in a pass of its own that is made once.
+    def count_people(self, *, again: bool = False) -> PersonCounts:
+        """How many rows everybody has, in a pass of its own that is made once, or `again`.
 
         Rows that are left out do not count. It belongs to the owner of the data.
         """
@@ -400,7 +400,7 @@ class Table:
         # Which rows are left out depends on what is read, and on how.
         read = (rows.columns, weighting.columns, tuple(rows.levels)) if self.drop_missing else ()
         key = named, read
-        if key not in self._people:
+        if again or key not in self._people:
             if self.once:
                 raise ValueError(
                     f"Expected a table that can be read twice to count the rows of every "
@@ -579,10 +579,7 @@ class Table:
             now["people"] = people
         for name, value in now.items():
             if self._past.seen.setdefault(name, value) != value:
-                raise ValueError(
-                    "The table changed between two passes over it; hand over one that nobody "
-                    "writes to and that gives the same rows each time it is read."
-                )
+                raise changed()
 
     @cached_property
     def moments(self) -> dict[str, ExactSum]:
@@ -590,6 +587,14 @@ class Table:
         from ndis.tables.sums import read_moments
 
         return read_moments(self)
+
+
+def changed() -> ValueError:
+    """The error for a table of which a later pass saw something else."""
+    return ValueError(
+        "The table changed between two passes over it; hand over one that nobody writes to and "
+        "that gives the same rows each time it is read."
+    )
 
 
 def _length(batch: Any) -> int:
