@@ -47,7 +47,6 @@ TEXTS = {
     ),
     "names that nobody confirmed": ("a,b\n1,2\n", ("--header", "--columns")),
     "empty": ("", ("is empty",)),
-    "header only": ("a,b\n", ("no rows",)),
     "ragged": ("a,b\n1,2\n3\n", ("Line 3", "--delimiter")),
     "decimal commas": ('a,b\n"1,5",2\n', ("'a'", "--decimal ,")),
     "other dates": ("a,b\n04.05.2013,2\n", ("'a'", "--dates NAME=%d.%m.%Y")),

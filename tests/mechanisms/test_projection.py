@@ -555,7 +555,6 @@ def test_bad_parameters_are_one_sentence(changes, error, words):
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        (np.empty((0, 2)), "no rows"),
         (np.ones(3), "rows and columns"),
         (np.array([["a", "b"]]), "numbers"),
         (pa.table({"x": [1.0], "name": ["Ada"]}), "'name'"),

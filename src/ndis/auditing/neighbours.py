@@ -159,9 +159,9 @@ class _Form:
         more = () if table.weighting is None else table.weighting.columns
         more = tuple(dict.fromkeys((*more, *filter(None, [person]))))
         batches = list(Table.open(table, [*table.rows.columns, *more]).records())
-        if not batches:
-            raise ValueError("The table has no rows; hand over at least one.")
         frame = pa.Table.from_batches(batches)
+        if not len(frame):
+            raise ValueError("The table has no rows; hand over at least one.")
         if table.rows.labels is not None:  # labels that were handed over beside it are in it now
             label = table.rows.labels.columns[0]
         form = cls._known(frame, label, table.rows, table.drop_missing)

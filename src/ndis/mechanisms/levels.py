@@ -76,8 +76,8 @@ def read(table: Table, name: str, rows: Rows, most: int, *, again: bool = False)
             f"Expected column {name!r} to hold text or whole numbers without gaps, to find its "
             "levels; write them as text, and leave out or fill what is missing."
         ) from error
-    if counted is None:
-        raise ValueError("The table has no rows; hand over at least one.")
+    if counted is None:  # no partition has a row
+        return LevelCounts((), np.zeros(0, np.int64))
     kind = counted.schema.field("id" if person is None else "level").type
     if not (pa.types.is_integer(kind) or pa.types.is_large_string(kind)):
         raise ValueError(

@@ -171,6 +171,11 @@ class SecondMoments(TableEstimator):
             arrays["count"] = add_noise(studied["count"], noise["count"], rng)
         return arrays
 
+    def _check_rows(self, n_rows: int) -> None:
+        super()._check_rows(n_rows)
+        if self.shifts and not n_rows:  # which is public, as below
+            raise ValueError("The table has no rows; hand over at least one.")
+
     def _public(self, data: Table) -> dict[str, Any]:
         """Neighbours whose rows move have equally many: their number is public."""
         known = {"n_rows": data.n_rows} if self.shifts else {}

@@ -186,7 +186,7 @@ def check_leverages(table: Table, joint: float | None, first: float | None = Non
     for declared, values in zip((first, joint), found, strict=True):
         if declared is None:
             continue
-        largest = float(np.max(values)) * (1.0 + error)
+        largest = float(np.max(values, initial=0.0)) * (1.0 + error)
         if not largest <= declared:
             raise ValueError(
                 "Expected a table of the declared set, got one in which a row weighs more than the "

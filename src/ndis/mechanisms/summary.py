@@ -274,11 +274,12 @@ class PrivateSummary(TableEstimator):
                 f"Expected a period up to {n}, for which this series was planned, got period="
                 f"{self.period}; begin a new series."
             )
-        if self._private or self._refines or str(self.relation) == _REPLACE:
+        found = self._private or self._refines or self._buys_rows()
+        if found or str(self.relation) == _REPLACE:
             raise ValueError(
-                "Expected public levels, rows that come or go and refine=False together with "
-                "continual, whose parameters stay the same for all periods, got another; find "
-                "limits and levels by a release of its own."
+                "Expected public levels and rows_per_person, rows that come or go and refine=False "
+                "together with continual, whose parameters stay the same for all periods, got "
+                "another; find limits and levels by a release of its own."
             )
         if law == "laplace":
             return Series(n, 0.0)

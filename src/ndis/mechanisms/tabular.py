@@ -42,8 +42,8 @@ from ndis.tables.columns import are_dates, default_names
 EARLIER = "Whatever was done to the array before is not covered."
 
 
-# How scikit-learn checks arrays; what is missing gets our sentence.
-_NUMBERS = {"dtype": "numeric", "ensure_all_finite": False}
+# How scikit-learn checks arrays; what is missing gets our sentence, and no rows are answered.
+_NUMBERS = {"dtype": "numeric", "ensure_all_finite": False, "ensure_min_samples": 0}
 
 
 def _names(X: Any) -> list[str] | None:
@@ -400,7 +400,7 @@ class TableEstimator(PrivateEstimator):
             self.n_features_in_ = X.shape[1]
             return X, y if hasattr(y, "__dlpack__") else np.asarray(y)
         of_rows: dict[str, Any] = {"accept_sparse": "csr", **_NUMBERS}
-        if self.drop_missing:  # labels may be missing, too
+        if self.drop_missing or np.shape(y)[:1] == (0,):  # labels may be missing, or all rows
             of_labels = {**_NUMBERS, "ensure_2d": False, "dtype": "numeric" if numeric else None}
             rows, labels = validated(self, X, y, validate_separately=(of_rows, of_labels))
         else:

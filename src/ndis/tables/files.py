@@ -26,7 +26,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ndis._validate import installed, without_secrets, wrong
-from ndis.tables.sources import Request, Source, arrow_source, open_parquet
+from ndis.tables.sources import Request, Source, arrow_source, at_least_one, open_parquet
 from ndis.tables.text import NotNumbers, TextFormat, parsed, parsed_numbers
 from ndis.tables.values import Records
 
@@ -43,6 +43,8 @@ _FORMATS = {
 _CODEC = r"(\.(snappy|gz|gzip|zstd|zst|lz4|brotli|br))"
 # More files than this are opened when they are read, not all at once.
 _MOST_OPEN = 64
+# Bytes in which the names of a text file without records end.
+_ONE_LINE = 2**20
 
 
 def open_files(paths: Sequence[str | os.PathLike[str]], **options: Any) -> Source:
@@ -405,8 +407,7 @@ def _open_xlsx(handle: _Handle) -> Source:
         row[: len(line)] = line[: len(names)]
 
     def read(request: Request) -> Iterator[Any]:
-        if len(cells):
-            yield Records({name: cells[:, names.index(name)] for name in request.columns})
+        yield Records({name: cells[:, names.index(name)] for name in request.columns})
 
     return Source(tuple(names), read, len(cells), header=True)
 
@@ -438,8 +439,19 @@ def _open_text(handle: _Handle, written: TextFormat) -> Source:
             f"File {str(handle.file)!r} holds binary data, not text; check that it is a CSV file."
         )
 
+    def started(convert: Any = None) -> Any:
+        how = {"read_options": options, "parse_options": parse, "convert_options": convert}
+        try:
+            return csv.open_csv(stream(), **how)
+        except pa.ArrowInvalid as error:
+            line = stream().read(_ONE_LINE).decode(written.encoding)
+            if "Empty CSV" not in str(error) or not (line.strip() or given) or "\n" in line:
+                raise
+        # The names alone, or none where they were passed: a table without rows.
+        return csv.open_csv(pa.py_buffer(f"{line}\n".encode(written.encoding)), **how)
+
     try:
-        with csv.open_csv(stream(), read_options=options, parse_options=parse) as reader:
+        with started() as reader:
             inferred = reader.schema
             names = inferred.names  # decodes them
     except (pa.ArrowInvalid, UnicodeError) as error:
@@ -456,10 +468,8 @@ def _open_text(handle: _Handle, written: TextFormat) -> Source:
         }
         convert = csv.ConvertOptions(include_columns=list(request.columns), column_types=types)
         try:
-            with csv.open_csv(
-                stream(), read_options=options, parse_options=parse, convert_options=convert
-            ) as reader:
-                for index, batch in enumerate(reader):
+            with started(convert) as reader:
+                for index, batch in enumerate(at_least_one(reader, lambda: reader.schema)):
                     try:
                         records = parsed(batch, request.kinds, written)
                     except NotNumbers as error:

@@ -39,6 +39,8 @@ def ids(name: str, column: Any) -> pa.Array:
 
     if isinstance(column, np.ndarray):
         column = _typed(name, column)
+    if pa.types.is_null(column.type) and not len(column):  # which nobody has given a type
+        column = pa.array([], pa.large_string())
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if column.null_count:
@@ -157,7 +159,7 @@ class Ids(NamedTuple):
             return pa.array(self.words[0].view(np.int64).astype(np.int32)).cast(pa.date32())
         lengths = self.words[0].astype(np.int64)
         content = np.ascontiguousarray(self.words[1:].T.astype("<u8")).view(np.uint8)
-        content = content.reshape(len(lengths), -1)
+        content = content.reshape(len(lengths), 8 * (len(self.words) - 1))
         own = content[np.arange(content.shape[1]) < lengths[:, None]]
         ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         parts = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(own))]
@@ -353,6 +355,7 @@ class Counting:
         self._known = Lookup(before.ids, before.n.copy())
         self._new, self._n_new = list[tuple[Ids, Integers]](), 0
         self._pairs = [] if before.pairs is None else [before.pairs]
+        self._nobody: Any = None  # of a table without rows the types
 
     def add(self, part: Any) -> None:
         """Further records: ids, ids and how many records of each, `PersonCounts`, or pairs."""
@@ -363,6 +366,7 @@ class Counting:
             return
         found, n = (part, np.ones(part.n, np.int64)) if isinstance(part, Ids) else part
         if found is None or not found.n:
+            self._nobody = found if self._nobody is None else self._nobody
             return
         for other, _ in self._new[:1]:
             if other.kind != found.kind:
@@ -381,7 +385,10 @@ class Counting:
         if self._pairs:
             return PersonCounts(pairs=self._together())
         self._settle()
-        return PersonCounts(self._known.ids, self._known.n)
+        if self._known.ids is None and hasattr(self._nobody, "group_by"):
+            return PersonCounts(pairs=self._nobody)
+        ids = self._nobody if self._known.ids is None else self._known.ids
+        return PersonCounts(ids, self._known.n)
 
     def _settle(self) -> None:
         """Take those who are new among those who are known."""
@@ -397,6 +404,7 @@ class Counting:
 
     def _add_pairs(self, part: pa.Table) -> None:
         if not part.num_rows:
+            self._nobody = part
             return
         self._pairs.append(part)
         if sum(each.num_rows for each in self._pairs[1:]) >= max(_PENDING, self._pairs[0].num_rows):

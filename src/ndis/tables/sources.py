@@ -122,8 +122,8 @@ def open_source(source: Any, **options: Any) -> Source:
         return source
     if isinstance(source, str | os.PathLike):
         return files.open_files([source], **options)
-    if isinstance(source, list | tuple) and source:
-        if all(isinstance(part, str | os.PathLike) for part in source):
+    if isinstance(source, list | tuple):
+        if source and all(isinstance(part, str | os.PathLike) for part in source):
             return files.open_files(source, **options)
         if all(_is_batch(part) for part in source):
             return _open_batches(lambda: iter(source))
@@ -177,7 +177,7 @@ def _open_array(array: Any, labels: Any = None) -> Source:
     def read(request: Request) -> Iterator[Any]:
         values = array if device else np.asarray(array)
         step = request.device_rows(free_memory(values)) if device else request.batch_rows
-        for start in range(0, values.shape[0], step):
+        for start in range(0, max(values.shape[0], 1), step):
             yield rows_between(values, start, start + step)
 
     device = not isinstance(array, np.ndarray)
@@ -191,7 +191,7 @@ def _open_scipy(matrix: Any) -> Source:
     by_row = stored_once(matrix)
 
     def read(request: Request) -> Iterator[Any]:
-        for start in range(0, by_row.shape[0], BATCH_ROWS):
+        for start in range(0, max(by_row.shape[0], 1), BATCH_ROWS):
             yield by_row[start : start + BATCH_ROWS]
 
     return Source(default_names(by_row.shape[1]), read, int(by_row.shape[0]), nameless=True)
@@ -277,7 +277,7 @@ def _open_pandas(frame: Any) -> Source:
     def read(request: Request) -> Iterator[Any]:
         place = {name: index for index, name in enumerate(names)}
         chosen = frame.iloc[:, [place[name] for name in request.columns]]
-        for start in range(0, len(chosen), request.batch_rows):
+        for start in range(0, max(len(chosen), 1), request.batch_rows):
             part = chosen.iloc[start : start + request.batch_rows]
             yield Records(
                 {name: _column(name, part.iloc[:, i]) for i, name in enumerate(request.columns)}
@@ -319,8 +319,14 @@ def _open_polars(frame: Any) -> Source:
             parts = chosen.collect_batches(chunk_size=request.batch_rows, maintain_order=True)
         else:  # the export of a whole frame is one batch, converted at once: slice first
             parts = chosen.iter_slices(request.batch_rows)
-        for part in parts:
-            yield from part.to_arrow().to_batches()
+        yield from at_least_one(
+            (batch for part in parts for batch in part.to_arrow().to_batches()),
+            lambda: (
+                pl.DataFrame(schema={name: schema[name] for name in request.columns})
+                .to_arrow()
+                .schema
+            ),
+        )
 
     widths = {name: kind.size for name, kind in schema.items() if isinstance(kind, pl.Array)}
     n_rows = frame.height if isinstance(frame, pl.DataFrame) else None
@@ -339,7 +345,7 @@ def _open_duckdb(relation: Any) -> Source:
         # The second name is the one of older releases.
         export = getattr(chosen, "to_arrow_reader", None) or chosen.fetch_arrow_reader
         with export(request.batch_rows) as reader:
-            yield from reader
+            yield from at_least_one(reader, lambda: reader.schema)
 
     return Source(tuple(relation.columns), read)
 
@@ -371,8 +377,9 @@ def _open_datasets(dataset: Any) -> Source:
 
     def read(request: Request) -> Iterator[Any]:
         chosen = dataset.select_columns(list(request.columns)).with_format("arrow")
-        for part in chosen.iter(batch_size=request.batch_rows):
-            yield from part.to_batches()
+        parts = chosen.iter(batch_size=request.batch_rows)
+        batches = (batch for part in parts for batch in part.to_batches())
+        yield from at_least_one(batches, lambda: _chosen(dataset.features.arrow_schema, request))
 
     return Source(tuple(dataset.column_names), read, getattr(dataset, "num_rows", None))
 
@@ -449,9 +456,14 @@ def _open_stream(source: Any) -> Source:
 
 def _open_batches(make: Callable[[], Iterable[Any]], *, once: bool = False) -> Source:
     """Batches in a list, from a function that starts them again, or from an iterator."""
-    started = iter(make())
+    made = make()
+    started = iter(made)
     first = next(started, None)
-    if first is None or not _is_batch(first):
+    if first is None and hasattr(made, "schema"):
+        return arrow_source(made.schema, lambda request: iter(()), once=once)
+    if first is None:
+        return Source((), _read_nothing, once=once)
+    if not _is_batch(first):
         raise TypeError(
             f"Expected batches that are arrays or Arrow record batches, got "
             f"{type(first).__name__}; hand over a list of them or a function that yields them."
@@ -469,6 +481,11 @@ def _open_batches(make: Callable[[], Iterable[Any]], *, once: bool = False) -> S
     return Source(default_names(first.shape[1]), read, once=once, nameless=True)
 
 
+def _read_nothing(request: Request) -> Iterator[Records]:
+    """What there is of batches where there are none: their columns, which must be named."""
+    yield Records({name: np.empty(0, dtype=object) for name in request.columns})
+
+
 def _is_batch(part: Any) -> bool:
     return hasattr(part, "num_rows") or getattr(part, "ndim", 0) == 2
 
@@ -479,7 +496,32 @@ def arrow_source(
     """A source with the names and list widths of an Arrow schema."""
     widths = {f.name: width for f in schema if (width := list_width(f.type)) is not None}
     texts = tuple(f.name for f in schema if _is_text(f.type))
-    return Source(tuple(schema.names), read, widths=widths, texts=texts, **facts)
+
+    def reading(request: Request) -> Iterator[Any]:
+        yield from at_least_one(read(request), lambda: _chosen(schema, request))
+
+    return Source(tuple(schema.names), reading, widths=widths, texts=texts, **facts)
+
+
+def _chosen(schema: pa.Schema, request: Request) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([schema.field(name) for name in request.columns])
+
+
+def at_least_one(batches: Iterable[Any], schema: Callable[[], pa.Schema]) -> Iterator[Any]:
+    """The batches; one without rows where there are none, which is read as any other.
+
+    Somebody may be the only one in a table: without them it must say the same of its columns.
+    """
+    import pyarrow as pa
+
+    none = True
+    for batch in batches:
+        none = False
+        yield batch
+    if none:
+        yield pa.RecordBatch.from_pylist([], schema=schema())
 
 
 def _is_text(kind: pa.DataType) -> bool:

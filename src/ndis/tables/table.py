@@ -81,6 +81,18 @@ class Pass:
                 total.merge(own.weighted(weight))
         return total
 
+    def nothing(self) -> dict[str, ExactSum]:
+        """The sums of no rows at all: zeros, in the shapes of those of one row that counts nothing.
+
+        Somebody may be the only one in a table, which without them is answered as any other.
+        """
+        total = Accumulator()
+        total.add(self.function(Block(*(np.zeros((len(g.names), 1)) for g in self.rows.groups))))
+        sums = total.weighted(0).sums()
+        if self.rows.weighting is None:
+            sums = {name: ExactSum(zeros.high, zeros.low) for name, zeros in sums.items()}
+        return sums
+
     def _blocks(self, batch: Any, total: Accumulator) -> Iterator[Block]:
         """The blocks of a batch, whose mark is added to the sums; or rows that were kept."""
         if isinstance(batch, tuple):
@@ -216,6 +228,13 @@ class Table:
                 f"pass [{columns!r}]."
             )
         opened = open_source(source, **written)
+        if not opened.names:  # batches of which there are none
+            if columns is None:
+                raise wrong("columns")(
+                    "Expected the names of the columns of batches that may be none, got no batch; "
+                    "list them in columns, or hand over a batch without rows."
+                )
+            opened = replace(opened, names=tuple(dict.fromkeys([*columns, *typed])))
         if labels is not None and opened.nameless:
             opened = with_label_arrays(opened, _checked_labels(labels, opened), str(label))
         elif labels is not None:
@@ -374,6 +393,8 @@ class Table:
         else:
             total = self._sum_here(work, again, what)
         sums = total.sums()
+        if "_rows" not in sums:
+            sums |= work.nothing()
         if "_odd" in sums and sums.pop("_odd").value > 0:
             self._refuse_missing()
         self._check(sums)
@@ -523,7 +544,8 @@ class Table:
                     some = block.taken(block.beside(np.asarray(chosen(block.n_rows), np.int64)))
                     n_rows = np.array(float(block.n_rows))
                     total.add({"gram": block.like(some).gram(), "_rows": n_rows})
-        sums = total.sums()
+        d = len(self.rows.features.names)
+        sums = {"gram": ExactSum.of(np.zeros((d, d)))} | total.sums()
         self._check(sums)
         return sums["gram"]
 
@@ -568,11 +590,10 @@ class Table:
     def _check(self, sums: dict[str, ExactSum]) -> None:
         """A pass must see what the passes before it saw; takes what tells that from its sums."""
         n_rows, seen, people = (sums.pop(name, None) for name in ("_rows", "_mark", "_people"))
-        if n_rows is None or not n_rows.value > 0:
-            raise ValueError("The table has no rows; hand over at least one.")
-        if n_rows.value > MOST_ROWS:
+        n = 0 if n_rows is None else int(n_rows.value)
+        if n > MOST_ROWS:
             raise ValueError(f"Expected at most {MOST_ROWS} rows, got more; split the table.")
-        now: dict[Any, Any] = {"rows": int(n_rows.value)}
+        now: dict[Any, Any] = {"rows": n}
         if seen is not None:  # something was read
             now[self.rows.columns, tuple(self.rows.levels.items())] = seen
         if people is not None:  # whose records were counted before

@@ -150,6 +150,8 @@ def numbers(name: str, column: Any, width: int | None = None, kind: Kind = EITHE
     if column.null_count:
         raise missing_values(name)
     kind = column.type
+    if not len(column) and (types.is_null(kind) or types.is_decimal(kind)):
+        return np.empty(0)  # there may be no buffer, and nobody who gives a column its type
     if types.is_dictionary(kind):
         return numbers(name, column.dictionary_decode(), kind=wanted)
     if width is not None:
@@ -300,8 +302,9 @@ def level_positions(name: str, column: Any, known: Sequence[Any]) -> NDArray[Any
         raise missing_values(name)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    text = pa.types.is_large_string(column.type) or column.type == pa.string_view()
-    if text or pa.types.is_null(column.type):  # that of no values at all
+    if pa.types.is_null(column.type):  # that of no values at all
+        return np.empty(0)
+    if pa.types.is_large_string(column.type) or column.type == pa.string_view():
         column = column.cast(pa.string())
     try:
         value_set = pa.array(known, type=column.type)

@@ -122,7 +122,7 @@ def run(model: Any, data: tuple[Any, ...], answers: list[Question] | None = None
             model.fit(*data)
         except Leak:
             raise
-        except Exception as error:  # an owner may be refused: the same for all neighbours
+        except (ValueError, TypeError, OSError) as error:  # the same for all neighbours
             done.error = f"{type(error).__name__}: {error}"
     done.told = [str(warning.message) for warning in told]
     if not done.error:
