@@ -1,6 +1,7 @@
 """People with several rows: errors and coverage beside what others do.
 
     python benchmarks/bench_people.py --panels FOLDER
+    python benchmarks/bench_people.py --cost 10000000
 
 Populations of people, each with all their rows: simulated stays (m rows, m geometric with mean 5;
 columns and what they do not explain are half alike within a person), and two public panels in
@@ -23,11 +24,19 @@ and of the average row. The promise is for a person with all their rows, by
 Ours are "person" for the average person, and "K" for the average row. Printed are root mean square
 errors, in standard deviations of the label for one of the column, and how often intervals of 95%
 for the population cover, as far as any are told.
+
+`--cost` compares processor time and memory of a regression from a Parquet file of so many rows, ten
+each on average, with and without people, in processes of their own that take turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,8 +45,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ndis import PrivateLeastSquares, PrivateSummary
+from timing import peak_memory
 
 DELTA, EPSILONS = 1e-6, (0.3, 1.0, 3.0)
 COEF = np.array([1.0, -0.5, 0.25])
@@ -256,9 +269,64 @@ def main(n_runs: int, folder: Path | None) -> None:
     print(f"not worse than any by two standard errors of the runs: {ties} of {cells} cells")
 
 
+COST_COLUMNS = 10
+
+
+def written(path: Path, n_rows: int) -> None:
+    """A file of rows in any order, ten for each person on average, whose ids are in two columns."""
+    rng = np.random.default_rng(0)
+    names = [f"x{index}" for index in range(COST_COLUMNS)]
+    schema = pa.schema(
+        [("who", pa.int64()), ("name", pa.string()), *((n, pa.float64()) for n in (*names, "y"))]
+    )
+    with pq.ParquetWriter(path, schema) as file:
+        for start in range(0, n_rows, 2**20):
+            n = min(2**20, n_rows - start)
+            X, who = rng.uniform(-1, 1, (n, COST_COLUMNS)), rng.integers(0, n_rows // 10, n)
+            named = pc.binary_join_element_wise("patient-", pa.array(who).cast(pa.string()), "")
+            y = np.clip(X @ np.linspace(0.5, -0.5, COST_COLUMNS) + rng.normal(0, 0.2, n), -5, 5)
+            file.write_table(pa.table([who, named, *X.T, y], schema=schema))
+
+
+def fitted(path: Path, person: str | None) -> None:
+    """One fit: its processor time, its time, and the memory of its process."""
+    names = [*(f"x{index}" for index in range(COST_COLUMNS)), "y"]
+    limits = dict.fromkeys(names, (-1.0, 1.0)) | {"y": (-5.0, 5.0)}
+    asked = {"epsilon": 1.0, "delta": DELTA, "limits": limits, "columns": names}
+    began = time.process_time(), time.monotonic()
+    PrivateLeastSquares(person=person, **asked).fit(path, "y")
+    print(time.process_time() - began[0], time.monotonic() - began[1], peak_memory())
+
+
+def cost(n_rows: int, folder: Path) -> None:
+    """What people cost, beside the same fit without them."""
+    written(folder / "rows.parquet", n_rows)
+    found: dict[str, list[list[float]]] = {}
+    for _ in range(3):
+        for person in ("", "who", "name"):
+            words = [sys.executable, __file__, "--fit", str(folder / "rows.parquet")]
+            line = subprocess.run([*words, "--person", person], capture_output=True, check=True)
+            found.setdefault(person, []).append(list(map(float, line.stdout.split())))
+    best = {person: np.min(runs, axis=0) for person, runs in found.items()}
+    print(f"{n_rows:,} rows, {n_rows // 10:,} people, {os.cpu_count()} cores; best of three")
+    for person, (processor, clock, memory) in best.items():
+        ratios = f"{processor / best[''][0]:.2f}, {clock / best[''][1]:.2f} times"
+        title = {"": "rows", "who": "people, integers", "name": "people, text"}[person]
+        print(f"{title}: {processor:.1f} s of processor, {clock:.1f} s: {ratios}; {memory:.0f} MB")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--panels", type=Path, default=None)
+    parser.add_argument("--cost", type=int, help="rows")
+    parser.add_argument("--fit", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--person", help=argparse.SUPPRESS)
     wanted = parser.parse_args()
-    main(wanted.runs, wanted.panels)
+    if wanted.fit:
+        fitted(wanted.fit, wanted.person or None)
+    elif wanted.cost:
+        with tempfile.TemporaryDirectory() as place:
+            cost(wanted.cost, Path(place))
+    else:
+        main(wanted.runs, wanted.panels)
