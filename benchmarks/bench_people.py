@@ -48,9 +48,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from timing import peak_memory
 
 from ndis import PrivateLeastSquares, PrivateSummary
-from timing import peak_memory
 
 DELTA, EPSILONS = 1e-6, (0.3, 1.0, 3.0)
 COEF = np.array([1.0, -0.5, 0.25])
