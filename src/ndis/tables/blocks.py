@@ -43,6 +43,8 @@ class Block:
     ----------
     weight : int
         How much each of its rows counts, in units of 2^-26.
+    notes : dict
+        What one pass has computed of its rows, for later ones (see `noted`).
     """
 
     weight = ONE
@@ -50,6 +52,15 @@ class Block:
     def __init__(self, features: Any, labels: Any = None) -> None:
         self.features = features
         self.labels = labels
+        self.notes: dict[str, Any] = {}
+
+    def noted(self, name: str, function: Callable[[Block], Any], key: Any) -> Any:
+        """What a function makes of the block, or made of it before for the same key."""
+        known = self.notes.get(name)
+        if known is None or known[0] != key:
+            self.notes.pop(name, None)
+            known = self.notes[name] = key, function(self)
+        return known[1]
 
     @property
     def xp(self) -> Any:
@@ -130,8 +141,12 @@ class Block:
         """Their squared distances from a centre; all are whole numbers."""
         if center is None:
             return self.squares()
-        across = self.times(self.beside(center[:, None]))[0, :]
-        return self.squares() - 2.0 * across + float(center @ center)
+
+        def measured(block: Block) -> Any:
+            across = block.times(block.beside(center[:, None]))[0, :]
+            return block.squares() - 2.0 * across + float(center @ center)
+
+        return self.noted("lengths", measured, center.tobytes())
 
 
 class Stack(Block):
@@ -155,7 +170,6 @@ class Stack(Block):
         super().__init__(features, labels)
         self._squares, self.odd = squares, odd
         self._sums: Any = None
-        self._distances: tuple[Any, Any] = (None, None)
 
     def like(self, features: Any) -> Stack:
         """Other integers of the same rows."""
@@ -213,12 +227,6 @@ class Stack(Block):
     def squares(self) -> Any:
         """Squared norms of the rows, if they were not given."""
         return super().squares() if self._squares is None else self._squares
-
-    def distances(self, center: FloatArray | None) -> Any:
-        """Squared distances from a centre; those from the last one are kept."""
-        if center is None or self._distances[0] is not center:
-            self._distances = center, super().distances(center)
-        return self._distances[1]
 
 
 class SparseBlock(Block):

@@ -50,6 +50,13 @@ class Packed(NamedTuple):
     arrays: list[Any]
     make: Callable[[list[Any]], Block]
     ready: bool  # whether its rows are on the grid
+    notes: dict[str, Any] | None = None  # what passes note of its rows, where there is room
+
+    @property
+    def n_noted(self) -> int:
+        """How much memory notes of its rows take at most: a length, and for each label a number."""
+        n_labels, n_rows = self.arrays[-1].shape if len(self.arrays) > 1 else (0, 0)
+        return 8 * n_rows * (1 + n_labels)
 
     @property
     def n_bytes(self) -> int:
@@ -59,7 +66,10 @@ class Packed(NamedTuple):
 
     def block(self) -> Block:
         """The block."""
-        return self.make(self.arrays)
+        block = self.make(self.arrays)
+        if self.notes is not None:
+            block.notes = self.notes
+        return block
 
 
 @dataclass(frozen=True)
@@ -120,6 +130,7 @@ class Kept:
     def __init__(self) -> None:
         self._blocks: list[Packed] = []
         self._n_bytes, self._most = 0, -1
+        self._noted = 0  # bytes that notes of all rows may take
         self._file: Scratch | None = None
         self.whole = True
 
@@ -135,6 +146,7 @@ class Kept:
             first = packed.arrays[0]
             self._most = free_memory(first) // 2 if on_card else memory() // _SHARE
         self._n_bytes += packed.n_bytes
+        self._noted += packed.n_noted
         if self._n_bytes > self._most:
             stored = None if on_card else self._stored(packed)
             if stored is None:
@@ -146,6 +158,11 @@ class Kept:
     def blocks(self) -> Generator[tuple[Packed, ...]]:
         """The blocks, some at a time."""
         some, n_bytes = list[Packed](), 0
+        if self._n_bytes + self._noted <= self._most:
+            self._blocks = [
+                packed if packed.notes is not None else packed._replace(notes={})
+                for packed in self._blocks
+            ]
         for packed in self._blocks:
             some.append(packed)
             n_bytes += packed.n_bytes

@@ -83,6 +83,8 @@ def tally(xp: Any, values: Any, top: float, ratio: float, n_bins: int = BINS) ->
     [2.0, 1.0, 1.0]
     """
     edges = beside(top * ratio ** -np.arange(n_bins - 1.0, 0.0, -1.0), values)
+    if xp is np:  # to sort many numbers takes longer than to find the place of each among few
+        return np.bincount(np.searchsorted(edges, values), minlength=n_bins)[::-1] * 1.0
     below = xp.astype(xp.searchsorted(xp.sort(values), edges, side="right"), xp.float64)
     ends = beside(np.array([float(values.shape[0])]), values)
     return xp.flip(xp.concat([below, ends]) - xp.concat([0.0 * ends, below]))
@@ -308,37 +310,52 @@ class Pull:
     more: float
     link: LogLink | None = None
 
-    @property
-    def _constants(self) -> FloatArray:  # cached it would hold a lock, and not travel to executors
-        # What is added to squares of products is brought to their units, and they to those of x.
-        square = self.direction**2
-        scalars = [self.factors[0] / square, square, self.shifts[0], self.weight, self.constant]
-        each = np.concatenate([scalars, [self.more], self.factors[1:], self.shifts[1:]])
-        return np.asarray(each[:, None])
-
     def measure(self, block: Block) -> tuple[Any, Any, Any]:
         """Residuals in units of 2^20, their lengths, and an upper bound on |z|."""
-        products = block.times(block.beside(self.vectors))
-        constants = block.beside(self._constants)
-        left, size, length = fused(_pulled, block.features)(
-            block.xp, products, block.squares(), block.labels, constants, self.link
-        )
-        return left, size, length
+        left, _ = block.noted("residuals", self._fitted, self._predicting)
+        return left, _lengths(block.xp, left), block.noted("lengths", self._long, self._metric)
 
     def roots(self, block: Block) -> Any:
         """The roots of how much rows count in the Hessian, of shape (1, n_rows), at most one."""
         if self.link is None:
             return block.ones()
-        predicted = block.times(block.beside(self.vectors[:, -1:])) * float(self.factors[-1])
-        shift = float(self.shifts[-1])
-        return self.link.residuals(block.xp, block.labels, predicted - shift)[1]
+        return block.noted("residuals", self._fitted, self._predicting)[1]
+
+    @property
+    def _split(self) -> int:
+        """Before this one the vectors belong to the metric, from it on they are coefficients."""
+        return self.vectors.shape[1] - len(self.factors) + 1
+
+    @property
+    def _metric(self) -> tuple[Any, ...]:
+        """All that lengths depend on."""
+        scalars = (self.factors[0], self.shifts[0], self.direction, self.weight, self.constant)
+        return self.vectors[:, : self._split].tobytes(), *scalars, self.more
+
+    @property
+    def _predicting(self) -> tuple[Any, ...]:
+        """All that residuals depend on."""
+        slopes, scalars = self.vectors[:, self._split :], (self.factors[1:], self.shifts[1:])
+        return slopes.tobytes(), *(part.tobytes() for part in scalars), self.link
+
+    def _long(self, block: Block) -> Any:
+        # What is added to squares of products is brought to their units, and they to those of x.
+        square = self.direction**2
+        scalars = [self.factors[0] / square, square, self.shifts[0], self.weight, self.constant]
+        products = block.times(block.beside(self.vectors[:, : self._split]))
+        constants = block.beside(np.array([*scalars, self.more])[:, None])
+        return fused(_long, block.features)(block.xp, products, block.squares(), constants)
+
+    def _fitted(self, block: Block) -> tuple[Any, Any]:
+        products = block.times(block.beside(self.vectors[:, self._split :]))
+        constants = block.beside(np.stack([self.factors[1:], self.shifts[1:]])[..., None])
+        function = fused(_left, block.features)
+        return function(block.xp, products, block.labels, constants, self.link)
 
 
-def _pulled(
-    xp: Any, products: Any, squares: Any, labels: Any, constants: Any, link: LogLink | None
-) -> tuple[Any, ...]:
-    n_labels = labels.shape[0] if link is None else 1
-    n = products.shape[0] - 1 - n_labels
+def _long(xp: Any, products: Any, squares: Any, constants: Any) -> Any:
+    """Lengths in the metric, see `Pull`."""
+    n = products.shape[0] - 1
     taken = products[n, :] * constants[0, :]
     for index in range(n):
         taken += products[index, :] * products[index, :]
@@ -352,14 +369,18 @@ def _pulled(
     z = xp.sqrt(z)
     z *= 1.0 / _BELOW
     z += constants[5, :]
+    return z
+
+
+def _left(xp: Any, products: Any, labels: Any, constants: Any, link: LogLink | None) -> Any:
+    """Residuals, and the roots of how much rows count where there is a link."""
+    factors, shifts = constants[0, :, :], constants[1, :, :]
     if link is not None:
-        predicted = products[n + 1 :, :] * constants[6:7, :] - constants[7:8, :]
-        left, _ = link.residuals(xp, labels, predicted)
-        return left, _lengths(xp, left), z
+        return link.residuals(xp, labels, products * factors - shifts)
     left = labels * (1.0 / GRID_NORM)
-    left -= products[n + 1 :, :] * constants[6 : 6 + n_labels, :]
-    left += constants[6 + n_labels :, :]
-    return left, _lengths(xp, left), z
+    left -= products * factors
+    left += shifts
+    return left, None
 
 
 @dataclass(frozen=True)
@@ -438,16 +459,16 @@ class PullGrams:
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """Terms: "spread", a matrix of rows and one for each label."""
-        return {"spread": functools.reduce(operator.add, map(self._grams, block.pieces()))}
-
-    def _grams(self, block: Block) -> Any:
         xp = block.xp
         left, size, length = self.pull.measure(block)
         roots = xp.clip(self.cut * _BELOW / length, None, self.pull.roots(block)[0, :])
         most = xp.clip(self.cut_pull / length, None, self.most) / (size + 1e-300)
         pulls = left * (xp.clip(most, None, 1.0) * (_BELOW / self.most))
-        factors = xp.concat([roots[None, :], pulls], axis=0)
-        return xp.stack([self._gram(block, factors[k, :]) for k in range(factors.shape[0])])
+        factors, first, total = xp.concat([roots[None, :], pulls], axis=0), 0, []
+        for piece in block.pieces():
+            own = factors[:, first : (first := first + piece.n_rows)]
+            total.append(xp.stack([self._gram(piece, own[k, :]) for k in range(own.shape[0])]))
+        return {"spread": functools.reduce(operator.add, total)}
 
     def _gram(self, block: Block, factor: Any) -> Any:
         """The matrix of (k, 2^20) times a factor."""
