@@ -22,6 +22,8 @@ _PANELS, _PANEL = 4, 256
 PIECE_ENTRIES = 2**26
 # Numbers of a piece of a block, and its fewest rows: what takes more memory is slow to get.
 _CACHED, _LEAST = 2**16, 512
+# Features of a block whose Gram matrix is faster beside a copy.
+_NARROW = 16
 
 
 def squared(xp: Any, values: Any) -> Any:
@@ -107,7 +109,9 @@ class Block:
 
     def gram(self) -> Any:
         """Sum of x x^T."""
-        return self.product(self.features, self.features)
+        own = self.features
+        # A matrix times its own transpose takes a way of its own, which is slow for few rows.
+        return self.product(own, own.copy() if len(own) < _NARROW else own)
 
     def whole_gram(self) -> Any:
         """Sum of x x^T in full, also of sparse rows."""

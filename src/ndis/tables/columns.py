@@ -236,13 +236,13 @@ class Columns:
             The records: a matrix with the columns in order, or for each column its numbers, level
             positions or, for lists of numbers, a matrix with one row for each record.
         scaled : bool
-            Whether numbers are multiplied by `units` on the way.
+            Whether numbers are multiplied by their `scale` on the way.
         """
         place = int(self.intercept and len(target) == len(self.names))
-        factor = np.float64(self.units if scaled else 1.0)
-        target[:place] = factor
+        factors = (self.scale if scaled else np.ones(len(self.names)))[-len(target) :, None]
+        target[:place] = factors[:place]
         if not isinstance(values, Mapping):
-            np.multiply(values.T, factor, out=target[place:])
+            np.multiply(values.T, factors[place:], out=target[place:])
             return
         for column in self.columns:
             numbers = values[column]
@@ -250,13 +250,15 @@ class Columns:
                 # Every record is compared with every level: the work does not depend on them.
                 numbers = numbers[:, None] == np.arange(len(self.levels[column]))
             elif numbers.ndim == 1:  # what is called for every column of a block is kept short
-                np.multiply(numbers, factor, out=target[place])
+                np.multiply(numbers, factors[place], out=target[place])
                 place += 1
                 continue
             part = slice(place, place := place + numbers.shape[1])
-            np.multiply(numbers.T, factor, out=target[part])
+            np.multiply(numbers.T, factors[part], out=target[part])
 
-    def to_grid(self, values: Any, shrink: Any = None) -> tuple[Any, Any]:
+    def to_grid(
+        self, values: Any, shrink: Any = None, *, scaled: bool = False
+    ) -> tuple[Any, Any]:
         """Raw numbers (one row for each number, one column for each record) as grid integers.
 
         Parameters
@@ -265,6 +267,8 @@ class Columns:
             Overwritten where it is a numpy array.
         shrink : array of shape (n,), optional
             Factors by which other columns of the same records have been scaled down.
+        scaled : bool
+            Whether `fill` has scaled them, as it may where the middle of all limits is zero.
 
         Returns
         -------
@@ -280,16 +284,16 @@ class Columns:
             )
         xp = namespace(values)
         with np.errstate(over="ignore"):
-            values = whole(xp, values, shrink, self.grid(values))
+            grid = self.grid(values)
+            values = whole(xp, values, shrink, grid._replace(scale=None) if scaled else grid)
         return (values, None) if self.boxed else shortened(xp, values)
 
     def grid(self, array: Any) -> Grid:
         """The numbers that `whole` needs, where an array is."""
-        centered = self.limits is not None and self.centered
         middle, scale, *ends = (
             beside(vector[:, None], array) for vector in (self.middle, self.scale, *self._ends())
         )
-        return Grid(middle if centered else None, scale, (ends[0], ends[1]), self.boxed)
+        return Grid(middle if self.middle.any() else None, scale, (ends[0], ends[1]), self.boxed)
 
     def _ends(self) -> tuple[FloatArray, FloatArray]:
         """What limits become on the grid: within the bound, however they were rounded."""

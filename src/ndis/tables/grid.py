@@ -27,7 +27,7 @@ GIANT = 2.0**400
 
 
 class Grid(NamedTuple):
-    """The public numbers by which records are put on the grid; None where nothing is subtracted."""
+    """The public numbers by which records are put on the grid; None for what is zero, or has been done."""
 
     middle: Any
     scale: Any
@@ -44,7 +44,8 @@ def whole(xp: Any, values: Any, shrink: Any, grid: Grid) -> Any:
     """
     if grid.middle is not None:
         values = _into(xp.subtract, values, grid.middle)
-    values = _into(xp.multiply, values, grid.scale)
+    if grid.scale is not None:
+        values = _into(xp.multiply, values, grid.scale)
     if xp is np and values.flags.f_contiguous:  # a row after the other
         low, high = grid.ends
         np.minimum(np.maximum(values, low, out=values), high, out=values)

@@ -136,18 +136,28 @@ class Rows:
         return self._complete([beside(part, raw[0]) for part in raw])
 
     def _dense(self, *parts: Any) -> Block:
-        if self.features.limits is None and not (self.features.boxed or self.drop_missing):
+        group = self.features
+        if not (group.middle.any() or self.drop_missing):
             with np.errstate(over="ignore", invalid="ignore"):
-                values = _raw(self.features, parts[0], scaled=True)
-                squares = squared(np, np.rint(values, out=values))
+                values = _raw(group, parts[0], scaled=True)
             raw = [_raw(self.labels, part) for part in parts[1:]]
-            # If so, all numbers are finite, and there are none that must be cut.
-            if np.max(squares) <= GIANT**2 and all(map(_finite, raw)):
-                integers, shrink = shortened(np, values, squares)
+            found = self._scaled(values) if all(map(_finite, raw)) else None
+            if found is not None:
+                integers, shrink = found
                 return Block(integers, self._labels(raw, shrink))
         raw = self._raw(*parts)
-        integers, shrink = self.features.to_grid(raw[0])
+        integers, shrink = group.to_grid(raw[0])
         return Block(integers, self._labels(raw, shrink))
+
+    def _scaled(self, values: Any) -> tuple[Any, Any] | None:
+        """Grid integers of numbers that have been scaled; None if they are not finite then."""
+        group = self.features
+        if group.limits is not None or group.boxed:
+            return group.to_grid(values, scaled=True) if _finite(values) else None
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = squared(np, np.rint(values, out=values))
+        # If so, all numbers are finite, and there are none that must be cut.
+        return shortened(np, values, squares) if np.max(squares) <= GIANT**2 else None
 
     def _stack(self, *parts: Any) -> Stack:
         """Records on a graphics card; whether all are finite is seen at the end of the pass."""

@@ -348,7 +348,7 @@ class Pull:
 
     def _fitted(self, block: Block) -> tuple[Any, Any]:
         products = block.times(block.beside(self.vectors[:, self._split :]))
-        constants = block.beside(np.stack([self.factors[1:], self.shifts[1:]])[..., None])
+        constants = block.beside(np.array([self.factors[1:], self.shifts[1:]])[..., None])
         function = fused(_left, block.features)
         return function(block.xp, products, block.labels, constants, self.link)
 
