@@ -324,6 +324,18 @@ def test_products_with_a_matrix_are_those_of_python_integers() -> None:
     ]
 
 
+@pytest.mark.parametrize("power", [40, 48, 60])
+def test_second_moments_that_do_not_fit_are_refused(power: int) -> None:
+    """At 2^89 they wrapped around, silently."""
+    moments = ExactSum(np.full((2, 2), 2**power), np.zeros((2, 2), np.int64))
+    halves = halved(np.eye(2) * 2.0**24)
+    if power + 48 < 89:  # times 2^26 of the high part, without two digits of 13 bits
+        assert integers(moments.sandwiched(halves, 2)) == [2 ** (power + 48)] * 4
+    else:
+        with pytest.raises(OverflowError, match="below 2\\^89"):
+            moments.sandwiched(halves, 2)
+
+
 def test_products_of_many_columns_are_exact_too() -> None:
     """The longest sums that there can be, where doubles have no bit to spare."""
     ones = np.ones((4097, 1), dtype=np.int64)

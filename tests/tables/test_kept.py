@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from scipy import sparse
 from ndis import PrivateLeastSquares, PrivateLogisticRegression
 from ndis.tables import Columns, Rows, Table, kept, moments
 from ndis.tables.kept import Kept, Packing, memory
-from ndis.tables.sums import CutGram, totals
+from ndis.tables.sums import CutGram, CutNorms, Pull, PullCounts, PullSum, totals
 
 N = 10_000
 
@@ -165,3 +166,38 @@ def test_the_memory_is_that_of_the_machine_at_most() -> None:
     empty = Kept()
     assert empty.whole
     assert list(empty.blocks()) == []
+
+
+def test_notes_of_kept_rows_are_those_of_the_question_asked(place: str) -> None:
+    """Lengths and residuals are computed once for each metric, and for each prediction."""
+    frame = pa.table(dict(zip("abcdey", matrix(6).T, strict=True)))
+    again = a_table(frame)
+    again.sum(totals, again=True)
+    rng = np.random.default_rng(1)
+    for pull in [a_pull(rng), a_pull(rng)] * 2:
+        for metric in (pull, replace(pull, weight=3.0), replace(pull, factors=2 * pull.factors)):
+            for asked in (PullCounts(metric, 8.0), PullSum(metric, (0.5,), 2.0**19)):
+                known, plain = again.sum(asked, again=True), a_table(frame).sum(asked)
+                assert all(known[name] == plain[name] for name in plain)
+    centers = [np.rint(rng.uniform(-(2**18), 2**18, 5)) for _ in range(2)]
+    for center in [*centers, None, centers[0]]:
+        known = again.sum(CutNorms(center), again=True)
+        assert known["norms"] == a_table(frame).sum(CutNorms(center))["norms"]
+
+
+def a_pull(rng: np.random.Generator) -> Pull:
+    vectors = np.rint(rng.uniform(-(2**30), 2**30, (5, 3)))
+    return Pull(vectors, 2.0**-52, np.full(2, 2.0**-52), np.zeros(2), 2.0, 0.01, 1e-6)
+
+
+def test_notes_take_no_memory_where_rows_fill_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows and what is noted of them take an eighth of the memory together, or nothing is noted."""
+    frame = pa.table(dict(zip("abcdey", matrix(6).T, strict=True)))
+    of_rows, of_notes = N * 6 * 4, N * 2 * 8
+    for most, noted in ((of_rows + of_notes, True), (of_rows + of_notes - 1, False)):
+        monkeypatch.setattr(kept, "memory", lambda most=most: 8 * most)
+        table = a_table(frame)
+        table.sum(totals, again=True)
+        assert table._kept is not None
+        blocks = [packed for some in table._kept.blocks() for packed in some]
+        assert {packed.notes is not None for packed in blocks} == {noted}

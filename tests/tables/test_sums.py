@@ -8,6 +8,7 @@ import ast
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -339,3 +340,14 @@ def assert_the_same_release(model: Any, there: Any, here: Any, label: str) -> No
     expected = dict(model.fit(here, label).release_.arrays)
     for name, array in model.fit(there, label).release_.arrays.items():
         np.testing.assert_array_equal(array, expected[name])
+
+
+def test_counts_in_bins_are_those_of_comparisons() -> None:
+    """Values at the edges, beside them, above the top and at zero."""
+    for ratio, n_bins in ((2.0, 24), (2.0, 64), (2.0**0.5, 64)):
+        edges = 7.0 * ratio ** -np.arange(1.0, n_bins)
+        values = np.concatenate([edges, np.nextafter(edges, 0), np.nextafter(edges, 9), [0, 7, 9]])
+        counts = sums.tally(np, values, 7.0, ratio, n_bins)
+        expected = [np.sum(values > edges[0])]
+        expected += [np.sum((values <= a) & (values > b)) for a, b in pairwise(edges)]
+        assert counts.tolist() == [*expected, np.sum(values <= edges[-1])]

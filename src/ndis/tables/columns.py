@@ -256,9 +256,7 @@ class Columns:
             part = slice(place, place := place + numbers.shape[1])
             np.multiply(numbers.T, factors[part], out=target[part])
 
-    def to_grid(
-        self, values: Any, shrink: Any = None, *, scaled: bool = False
-    ) -> tuple[Any, Any]:
+    def to_grid(self, values: Any, shrink: Any = None, *, scaled: bool = False) -> tuple[Any, Any]:
         """Raw numbers (one row for each number, one column for each record) as grid integers.
 
         Parameters

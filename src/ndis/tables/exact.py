@@ -184,6 +184,10 @@ def _of_digits(digits: Sequence[IntArray]) -> ExactSum:
     low, more, *rest = digits
     high = np.zeros_like(low)
     for digit in reversed(rest):
+        if np.any(np.abs(high) >= 2**50):
+            raise OverflowError(
+                "Expected products of sums below 2^89, got larger ones; sum fewer rows."
+            )
         high = (high << 13) + digit
     return ExactSum(*_carried(high, low + (more << 13)))
 

@@ -29,9 +29,10 @@ def exp_minus(xp: Any, x: Any) -> Any:
     z = xp.clip(x, 0.0, _FAR) * (-(2.0**-_SQUARINGS))
     power = xp.ones_like(z)
     for term in range(_TERMS, 0, -1):
-        power = 1.0 + power * (z / float(term))
+        power *= z / float(term)
+        power += 1.0
     for _ in range(_SQUARINGS):
-        power = power * power
+        power *= power
     return power
 
 

@@ -48,9 +48,7 @@ class Positions(Columns):
         for place, column in enumerate(self.columns):
             target[place] = values[column]
 
-    def to_grid(
-        self, values: Any, shrink: Any = None, *, scaled: bool = False
-    ) -> tuple[Any, Any]:
+    def to_grid(self, values: Any, shrink: Any = None, *, scaled: bool = False) -> tuple[Any, Any]:
         """Positions are whole numbers already."""
         return values, None
 

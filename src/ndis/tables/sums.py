@@ -428,9 +428,12 @@ def _clipped(xp: Any, left: Any, size: Any, length: Any, clips: Any, unit: Any) 
     """The weights of `PullSum`, for one clip after the other."""
     room = xp.clip(unit * _BELOW / length * clips, None, GRID_NORM * _BELOW)
     # Rounding takes half a unit of every entry.
-    room = (room - 0.5 * math.sqrt(left.shape[0])) * (1.0 / (size + 1e-300))
+    room -= 0.5 * math.sqrt(left.shape[0])
+    room *= 1.0 / (size + 1e-300)
     room = xp.minimum(xp.clip(room, 0.0, None), unit)
-    return xp.reshape(xp.round(left * room[:, None, :]), (-1, left.shape[1]))
+    weights = left * room[:, None, :]
+    weights = np.rint(weights, out=weights) if xp is np else xp.round(weights)
+    return xp.reshape(weights, (-1, left.shape[1]))
 
 
 @dataclass(frozen=True)
@@ -579,6 +582,9 @@ class Weights:
 
     def of(self, block: Block) -> Any:
         """The weight of each row, a little below w."""
+        return block.noted("weights", self._of, (self.center.tobytes(), self.radius))
+
+    def _of(self, block: Block) -> Any:
         xp = block.xp
         far = xp.sqrt(block.distances(self.center)) * (1.0 / GRID_NORM)
         return self.radius * _BELOW / xp.clip(xp.maximum(far, far * far), self.radius, None)
@@ -596,13 +602,25 @@ class WeightedMoments:
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """Terms: "gram" of u, "sums" of u v, "count" of v^2."""
-        xp, weights = block.xp, self.weights
+        xp, weights, first = block.xp, self.weights, 0
         root = xp.sqrt(weights.of(block))
-        away = block.dense - block.beside(weights.center[:, None])
-        rows = block.like(xp.trunc(away * (root * weights.radius**-0.5)))
-        ones = xp.trunc(root * GRID_NORM)[None, :]
-        sums = rows.combine(ones)[:, 0]
-        return {"gram": rows.gram(), "sums": sums, "count": block.total(ones * ones)[0]}
+        ones, factors = xp.trunc(root * GRID_NORM)[None, :], root * weights.radius**-0.5
+        center, grams, sums = block.beside(weights.center[:, None]), [], []
+        for piece in block.pieces():
+            part = slice(first, first := first + piece.n_rows)
+            away = fused(_weighted, piece.features)(xp, piece.dense, center, factors[part])
+            rows = piece.like(away)
+            grams.append(rows.gram())
+            sums.append(rows.combine(ones[:, part])[:, 0])
+        gram, total = (functools.reduce(operator.add, parts) for parts in (grams, sums))
+        return {"gram": gram, "sums": total, "count": block.total(ones * ones)[0]}
+
+
+def _weighted(xp: Any, rows: Any, center: Any, factors: Any) -> Any:
+    """Rows less a centre, times a factor each, rounded towards zero."""
+    away = rows - center
+    away *= factors
+    return np.trunc(away, out=away) if xp is np else xp.trunc(away)
 
 
 # The unit of the second part of fine coefficients, in units of the first.
