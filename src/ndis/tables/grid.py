@@ -27,7 +27,7 @@ GIANT = 2.0**400
 
 
 class Grid(NamedTuple):
-    """The public numbers by which records are put on the grid; None for what is zero, or has been done."""
+    """The public numbers by which records are put on the grid; None for what changes nothing."""
 
     middle: Any
     scale: Any
