@@ -324,7 +324,7 @@ class Pull:
     @property
     def _split(self) -> int:
         """Before this one the vectors belong to the metric, from it on they are coefficients."""
-        return self.vectors.shape[1] - len(self.factors) + 1
+        return int(self.vectors.shape[1]) - len(self.factors) + 1
 
     @property
     def _metric(self) -> tuple[Any, ...]:
@@ -346,7 +346,7 @@ class Pull:
         constants = block.beside(np.array([*scalars, self.more])[:, None])
         return fused(_long, block.features)(block.xp, products, block.squares(), constants)
 
-    def _fitted(self, block: Block) -> tuple[Any, Any]:
+    def _fitted(self, block: Block) -> Any:
         products = block.times(block.beside(self.vectors[:, self._split :]))
         constants = block.beside(np.array([self.factors[1:], self.shifts[1:]])[..., None])
         function = fused(_left, block.features)
