@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from sklearn.base import clone
 
 from hostile_records import check_spark_files, check_spark_text
-from ndis import PrivateLeastSquares
+from ndis import PrivateLeastSquares, PrivateLogisticRegression
 from ndis.tables import Columns, Rows, Table, Weighting, moments
 from ndis.tables.spark import open_parquet, open_text
 from ndis.tables.sums import Pull, PullSum
@@ -289,3 +290,131 @@ def test_a_formula_has_the_same_bits(session: Any) -> None:
         for each in (pa.table(rows), far)
     ]  # fmt: skip
     np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+
+
+# -- rows that are kept ------------------------------------------------------------------------
+
+LOGISTIC = PrivateLogisticRegression(
+    epsilon=5.0, delta=1e-6, random_state=0, limits={"speed": (-1, 1), "stops": (0, 4)},
+    levels={"carrier": ["AA", "UA"]}, classes=[False, True],
+    columns=["speed", "stops", "carrier", "late"],
+)  # fmt: skip
+FOUND = PrivateLeastSquares(
+    epsilon=50.0,
+    delta=1e-6,
+    random_state=0,
+    limits="private",
+    columns=["speed", "stops"],
+    n_rounds=3,
+)
+WEIGHED = PrivateLeastSquares(
+    epsilon=5.0, delta=1e-6, random_state=0, limits={"speed": (-1, 1)}, label_limits=(0, 4),
+    columns=["speed", "stops"], person="carrier", sample_weight="w", max_weight=2.0,
+    drop_missing=True, n_rounds=3,
+)  # fmt: skip
+
+
+SHORT = PrivateLeastSquares(
+    epsilon=5.0, delta=1e-6, random_state=0, limits={"speed": (-1, 1)}, label_limits=(0, 4),
+    columns=["speed", "stops"], n_rounds=3,
+)  # fmt: skip
+
+
+def kept_rows(session: Any) -> int:
+    """How many tables executors keep."""
+    return int(session.sparkContext._jsc.getPersistentRDDs().size())
+
+
+def reading(session: Any, table: pa.Table, log: Path) -> Any:
+    """A frame of a table that writes down each time that it is read."""
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with log.open("a") as file:
+            file.write("x")
+        for _ in batches:
+            pass
+        yield from table.to_batches()
+
+    schema = session.createDataFrame(table.slice(0, 1)).schema
+    return session.range(1, numPartitions=1).mapInArrow(read, schema)
+
+
+@pytest.mark.parametrize(
+    ("model", "label", "reads"),
+    [(LOGISTIC, "late", 1), (FOUND, "stops", 1), (WEIGHED, "stops", 2)],
+    ids=["logistic", "private limits", "people"],
+)
+def test_a_fit_reads_a_table_once_and_leaves_nothing(
+    model: Any, label: str, reads: int, session: Any, tmp_path: Path, caplog: Any
+) -> None:
+    before, tracker = kept_rows(session), session.sparkContext.statusTracker()
+    table = people() if label == "stops" else make_frame()
+    far = reading(session, table, tmp_path / "reads")
+    jobs, sums = len(tracker.getJobIdsForGroup(None)), []
+    check = Table._check
+    with pytest.MonkeyPatch.context() as patched, caplog.at_level("INFO", "ndis"):
+        patched.setattr(Table, "_check", lambda *args: sums.append(check(*args)))
+        ours = clone(model).fit(far, label).release_.arrays
+    n_jobs = len(tracker.getJobIdsForGroup(None)) - jobs
+    expected = clone(model).fit(table, label).release_.arrays
+    assert all(np.array_equal(ours[name], expected[name]) for name in expected)
+    assert len((tmp_path / "reads").read_text()) == reads
+    assert kept_rows(session) == before
+    # A pass is a job; counting people is a shuffle.
+    assert len(sums) > 4
+    assert n_jobs == len(sums) if model.person is None else n_jobs <= len(sums) + 3
+    told = [record.message for record in caplog.records]
+    assert len(told) == len(sums) + (model.person is not None)
+    assert all(" on Spark: " in message for message in told)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_nothing_is_kept_after_a_failure(
+    error: type[BaseException], session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, check, found = kept_rows(session), Table._check, []
+
+    def failing(table: Table, sums: Any) -> None:
+        check(table, sums)
+        found.append(kept_rows(session))
+        if len(found) == 3:
+            raise error("in the middle")
+
+    monkeypatch.setattr(Table, "_check", failing)
+    with pytest.raises(error):
+        clone(SHORT).fit(session.createDataFrame(make_frame()), "stops")
+    assert max(found) == before + 1
+    assert kept_rows(session) == before
+
+
+def test_a_table_is_read_again_where_nothing_is_kept(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on clusters without servers of their own, which refuse to."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    def refuse(*_: Any) -> Any:
+        raise RuntimeError("PERSIST TABLE is not supported on serverless compute.")
+
+    far = reading(session, make_frame(), tmp_path / "reads")
+    monkeypatch.setattr(DataFrame, "persist", refuse)
+    ours = clone(SHORT).fit(far, "stops").coef_
+    assert len((tmp_path / "reads").read_text()) > 4
+    np.testing.assert_array_equal(ours, clone(SHORT).fit(make_frame(), "stops").coef_)
+
+
+@pytest.mark.parametrize("scratch", ["", "none"])
+def test_rows_are_kept_on_disks_only_where_that_is_allowed(
+    scratch: str, session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NDIS_SCRATCH", scratch)
+    check, levels = Table._check, set()
+
+    def looking(table: Table, sums: Any) -> None:
+        check(table, sums)
+        assert table._kept is not None
+        levels.add(table._kept.frame.storageLevel.useDisk)  # type: ignore[union-attr]
+
+    monkeypatch.setattr(Table, "_check", looking)
+    clone(SHORT).fit(session.createDataFrame(make_frame()), "stops")
+    assert levels == {scratch != "none"}

@@ -312,14 +312,18 @@ class Run:
         ledger = model.ledger if ledger is None else ledger
         # Before the data are read.
         ask(plan.guarantee, ledger, model.random_state, model._is_one_of_many())
-        self.study()
-        return publish(
-            self.draw,
-            plan.guarantee,
-            type(model).__name__,
-            self.parameters(),
-            plan.shapes,
-            random_state=model.random_state,
-            ledger=ledger,
-            file=file,
-        )
+        try:
+            self.study()
+            return publish(
+                self.draw,
+                plan.guarantee,
+                type(model).__name__,
+                self.parameters(),
+                plan.shapes,
+                random_state=model.random_state,
+                ledger=ledger,
+                file=file,
+            )
+        finally:  # rows that were kept between passes
+            if hasattr(self.data, "forget"):
+                self.data.forget()

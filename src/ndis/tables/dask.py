@@ -8,7 +8,7 @@ from typing import Any
 from ndis.tables.columns import default_names
 from ndis.tables.exact import Accumulator
 from ndis.tables.ids import Counting, PersonCounts
-from ndis.tables.sources import Request, Source, Work
+from ndis.tables.sources import Request, Source
 from ndis.tables.threads import few_threads
 
 
@@ -30,7 +30,7 @@ def open_frame(
         for part in _partitions(frame):
             yield from opener(part.compute()).read(request)
 
-    def reduce(request: Request, work: Work) -> Accumulator:
+    def reduce(request: Request, work: Any, what: str) -> Accumulator:
         from dask.delayed import delayed
 
         def summed(partition: Any) -> Accumulator:

@@ -264,9 +264,21 @@ class Design:
             for batch in source.read(inner):
                 yield self(batch, beside)
 
-        def reduce(request: Request, work: Any) -> Any:
+        def reduce(request: Request, work: Any, what: str) -> Any:
             inner, beside = asked(request)
-            return source.reduce(inner, _Mapped(self, beside, work))  # type: ignore[misc]
+            mapped: Any = _Mapped(self, beside, work)
+            return source.reduce(inner, mapped, what)  # type: ignore[misc]
+
+        def keep(request: Request, work: Any) -> Any:
+            inner, beside = asked(request)
+            mapped: Any = _Mapped(self, beside, work)
+            return source.keep(inner, mapped)  # type: ignore[misc]
+
+        def count(request: Request, work: Any) -> Any:
+            if not set(self.names) & set(request.columns):  # whatever the formula's are
+                return source.count(request, work)  # type: ignore[misc]
+            inner, beside = asked(request)
+            return source.count(inner, _Mapped(self, beside, work))  # type: ignore[misc]
 
         return replace(
             source,
@@ -275,6 +287,8 @@ class Design:
             header=False,
             widths={},
             reduce=None if source.reduce is None else reduce,
+            count=None if source.count is None else count,
+            keep=None if source.keep is None else keep,
         )
 
 
@@ -288,6 +302,29 @@ class _Mapped:
 
     def __call__(self, batch: Any) -> Any:
         return self.work(self.design(batch, self.beside))
+
+    def blocks(self, batch: Any, total: Any) -> Any:
+        """The blocks of a batch, as those of a `Pass`."""
+        return self.work.blocks(self.design(batch, self.beside), total)
+
+    @property
+    def rows(self) -> Any:
+        """The recipe for rows."""
+        return self.work.rows
+
+    @property
+    def raw(self) -> bool:
+        """Whether rows are the numbers as they are in the table."""
+        return bool(self.work.raw)
+
+    @property
+    def function(self) -> Any:
+        """What is added up."""
+        return self.work.function
+
+    def n_numbers(self) -> int:
+        """How many numbers the sums are."""
+        return int(self.work.n_numbers())
 
 
 def _product(term: tuple[Factor, ...], values: Mapping[str, FloatArray]) -> FloatArray:

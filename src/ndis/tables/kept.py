@@ -106,13 +106,17 @@ class Packing:
             arrays.append(self._narrow(block.labels, 1))
         return Packed(arrays, make, not self.raw)
 
-    def _narrow(self, values: Any, group: int) -> Any:
+    def kind(self, group: int) -> Any:
+        """The narrowest type that holds the features (group 0), or the labels (1)."""
         columns = self.rows.groups[group]
         if self.raw:
-            return values
+            return np.float64
         # Rounding may add one to what limits become, and rows are never longer than the grid.
         most = min(columns.units + 1.0, GRID_NORM) if columns.boxed else GRID_NORM
-        return values.astype(np.int16 if most < 2**15 else np.int32, order="K")
+        return np.int16 if most < 2**15 else np.int32
+
+    def _narrow(self, values: Any, group: int) -> Any:
+        return values if self.raw else values.astype(self.kind(group), order="K")
 
 
 def _doubles(values: Any) -> Any:

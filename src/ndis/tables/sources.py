@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ndis.tables.exact import Accumulator
     from ndis.tables.ids import PersonCounts
+    from ndis.tables.table import Pass
 
 # Most rows and most entries of a batch: 32 MB of doubles, in whole blocks of 4096 rows.
 BATCH_ROWS = 1 << 16
@@ -62,8 +63,21 @@ class Request:
         return max(_BLOCK, wanted - wanted % _BLOCK)
 
 
-# What is done with each batch of a pass, and how the results of two batches are merged.
-Work = Callable[[Any], "Accumulator"]
+class KeptThere(Protocol):
+    """Rows that a cluster keeps between passes, each of which tells the marks of their records."""
+
+    def reduce(self, work: Pass, what: str) -> Accumulator:
+        """The sums of these rows, in a pass that does this."""
+
+    def keep(self, work: Pass) -> KeptThere | None:
+        """Keep the rows that a pass makes of these."""
+
+    def forget(self) -> None:
+        """Keep them no longer."""
+
+
+# Sums a pass where the rows are: of a request, by what is done with each batch, and what for.
+Reduce = Callable[[Request, "Pass", str], "Accumulator"]
 
 
 @dataclass(frozen=True)
@@ -92,10 +106,11 @@ class Source:
         Columns of text, by types that no row can change; None where there are none, as in text
         files, and in data frames whose columns take the type of what is in them.
     reduce : callable or None
-        Sums a pass where the rows are (Spark, Dask): maps a request and the work of a batch to the
-        sums. None for sources that are read here.
+        Sums a pass where the rows are (Spark, Dask). None for sources that are read here.
     count : callable or None
         Counts everybody's rows there, likewise.
+    keep : callable or None
+        Keeps there the rows that a pass makes of a request, or says with None that it cannot.
     """
 
     names: tuple[str, ...]
@@ -107,8 +122,9 @@ class Source:
     device: bool = False
     widths: Mapping[str, int] = field(default_factory=dict)
     texts: tuple[str, ...] | None = None
-    reduce: Callable[[Request, Work], Accumulator] | None = None
+    reduce: Reduce | None = None
     count: Callable[[Request, Any], PersonCounts] | None = None
+    keep: Callable[[Request, Pass], KeptThere | None] | None = None
 
 
 def open_source(source: Any, **options: Any) -> Source:

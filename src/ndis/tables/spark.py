@@ -1,48 +1,65 @@
 """Tables held by a Spark cluster: the work goes to the rows, and sums come back.
 
-Each task adds up the partitions it is given. The sums of all tasks are cut into pieces, and the
-executors add up piece by piece, so that the driver receives every number of the result once,
-however many rows, partitions and tasks there are. Functions travel by value: executors need
-numpy and pyarrow, not this library. Spark runs a task again when its executor is lost and hands on
-one result for each, so nothing is lost or counted twice.
+A pass is one job, in which each task adds up the partitions it is given. Large sums are cut into
+pieces, and the executors add up piece by piece, so that the driver receives every number of the
+result once, however many rows, partitions and tasks there are; small ones it adds up itself.
+Functions travel by value: executors need numpy and pyarrow, not this library. Spark runs a task
+again when its executor is lost and hands on one result for each, so nothing is lost or counted
+twice.
+
+Rows that are summed again are made once and kept by the executors (`Kept`), with the marks of the
+records that they were made of. Rows that an executor has lost are made again, of whatever the table
+holds then, and with its marks: every pass adds these up, and a table that changed is noticed.
 """
 
 from __future__ import annotations
 
 import codecs
-import json
+import logging
+import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis._validate import naming, parameters_of, without_secrets
+from ndis._validate import without_secrets
+from ndis.tables.cells import Cells, packed, problem_cell, seen_cell, unpacked
 from ndis.tables.exact import Accumulator
 from ndis.tables.files import require_once
 from ndis.tables.ids import Counting, Ids, PersonCounts, ids, no_ids
-from ndis.tables.sources import Request, Source, Work
+from ndis.tables.kept import Packing
+from ndis.tables.sources import Request, Source
 from ndis.tables.text import TextFormat, parsed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ndis.tables.table import Pass
+
+_LOG = logging.getLogger("ndis")
 # Bytes of a piece of a sum, small enough for many to fit an Arrow batch.
 PIECE_BYTES = 1 << 18
+# Bytes of a number of a sum; and so many the driver adds up itself, which saves a shuffle.
+_NUMBER_BYTES, _DRIVER_BYTES = 24, 1 << 24
 # Tasks of a pass for each core of the cluster; more partitions than that share a task.
 _TASKS_OF_A_CORE = 2
 
 BatchFunction = Callable[["Iterator[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
+Reading = Callable[[], AbstractContextManager[None]]
 
 
-def open_frame(frame: Any, *, written: TextFormat | None = None) -> Source:
+def open_frame(frame: Any, *, written: TextFormat | None = None, path: str | None = None) -> Source:
     """A Spark DataFrame. Its rows stay on the cluster: it is summed there, never read here.
 
-    One of text, `written` somehow, has no types: executors read each value as its column's kind.
+    One of text, `written` somehow at a path, has no types: executors read each value as its
+    column's kind.
     """
 
     def read(request: Request) -> Iterator[Any]:
@@ -52,12 +69,14 @@ def open_frame(frame: Any, *, written: TextFormat | None = None) -> Source:
         )
 
     frame, widths = _lists(frame)
+    rows = Cluster(frame, written, path)
     return Source(
         tuple(frame.columns),
         read,
         widths=widths,
-        reduce=lambda request, work: reduce(frame, request, work, written),
-        count=lambda request, work: count(frame, request, work, written),
+        reduce=rows.reduce,
+        count=rows.count,
+        keep=rows.keep,
     )
 
 
@@ -86,61 +105,139 @@ def open_text(session: Any, path: str, **written: Any) -> Source:
     require_once(frame.inputFiles())
     if form.names is not None:
         frame = frame.toDF(*form.names)
-    source = open_frame(frame, written=form)
+    source = open_frame(frame, written=form, path=path)
+    return replace(source, header=form.header is None)
 
-    def summed(request: Request, work: Work) -> Accumulator:
+
+@dataclass(frozen=True)
+class Cluster:
+    """The records of a frame, and how they are written where they are text."""
+
+    frame: Any
+    written: TextFormat | None = None
+    path: str | None = None
+
+    def reduce(self, request: Request, work: Pass, what: str) -> Accumulator:
+        """The sums of all rows, added up on the executors."""
+        with self._reading():
+            return _summed(self._chosen(request), work, _summing(request, self.written, work), what)
+
+    def keep(self, request: Request, work: Pass) -> Kept | None:
+        """Rows that are made in the next pass and kept, unless the cluster keeps nothing."""
+        cells = Cells(Packing(work.rows, work.raw))
+        with pickled_by_value(work):
+            task = _making(request, self.written, work, cells)
+            return _kept(self._chosen(request).mapInArrow(task, _CELLS), cells, self._reading)
+
+    def count(self, request: Request, work: Any) -> PersonCounts:
+        """How many rows everybody has: tasks count theirs, Spark adds up those of one person."""
+        person = work.rows.weighting.person
+        given = dict(self.frame.dtypes)[person]
+        whole = re.fullmatch(r"decimal\(\d+,0\)", given) is not None
+        stored = "bigint" if whole else _ID_TYPES.get(given)
+        if stored is None:
+            raise no_ids(person, given)
+        schema = f"id {stored}, n bigint, problem string"
+        with pickled_by_value(work), telling(self.frame, "Counting rows"):
+            task = _counting(request, self.written, work, stored)
+            parts = self._chosen(request).mapInArrow(task, schema)
+            found = parts.groupBy("id", "problem").sum("n").toArrow()
+        problem = next(filter(None, found["problem"].to_pylist()), None)
+        if problem is not None:
+            raise unpacked(problem)
+        total = Counting()
+        for batch in found.to_batches():
+            n = batch.column("sum(n)").to_numpy().astype(np.int64)
+            total.add((Ids.of(ids(person, batch.column("id"))), n))
+        return total.total()
+
+    def _chosen(self, request: Request) -> Any:
+        return _select(self.frame, request.columns).coalesce(_n_tasks(self.frame))
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Say of files of text what Java says of them."""
         try:
-            return reduce(frame, request, work, form)
+            yield
         except Exception as error:  # Java's
-            if "FAILED_READ_FILE" not in str(error):
+            if self.path is None or "FAILED_READ_FILE" not in str(error):
                 raise
-        raise ValueError(
-            f"Expected files at {without_secrets(path)!r} that all have the columns of the first, "
-            "got one that cannot be read like that; name the files to read."
-        )
-
-    return replace(source, reduce=summed, header=form.header is None)
+            raise ValueError(
+                f"Expected files at {without_secrets(self.path)!r} that all have the columns of "
+                "the first, got one that cannot be read like that; name the files to read."
+            ) from None
 
 
-def reduce(
-    frame: Any, request: Request, work: Work, written: TextFormat | None = None
-) -> Accumulator:
-    """The sums of all rows, added up on the executors."""
-    n_tasks = _n_tasks(frame)
-    chosen = _select(frame, request.columns).coalesce(n_tasks)
-    with pickled_by_value(work):
-        parts = chosen.mapInArrow(_summing(request, written, work), _SCHEMA)
-        whole = parts.repartition(n_tasks, "sum", "piece").mapInArrow(_merging(), _SCHEMA)
-        pieces = whole.collect()
-    problem = next((piece.problem for piece in pieces if piece.problem is not None), None)
+class Kept:
+    """Rows that executors keep, in their memory and on their disks, until they are told not to."""
+
+    def __init__(self, frame: Any, cells: Cells, reading: Reading) -> None:
+        self.frame, self.cells, self._reading = frame, cells, reading
+        self._end = weakref.finalize(self, _let_go, frame)
+
+    def reduce(self, work: Pass, what: str) -> Accumulator:
+        """The sums of these rows; whoever has lost some makes them again."""
+        with self._reading():
+            return _summed(self.frame, work, _summing_cells(work, self.cells), what)
+
+    def keep(self, work: Pass) -> Kept | None:
+        """Others that are made of these."""
+        cells = Cells(Packing(work.rows, work.raw))
+        with pickled_by_value(work):
+            task = _making_again(work.of_kept(), self.cells, cells)
+            return _kept(self.frame.mapInArrow(task, _CELLS), cells, self._reading)
+
+    def forget(self) -> None:
+        """Let executors free their memory."""
+        self._end()
+
+
+def _kept(frame: Any, cells: Cells, reading: Reading) -> Kept | None:
+    from pyspark import StorageLevel
+
+    on_disk = os.environ.get("NDIS_SCRATCH") != "none"
+    level = StorageLevel.MEMORY_AND_DISK if on_disk else StorageLevel.MEMORY_ONLY
+    try:
+        return Kept(frame.persist(level), cells, reading)
+    except Exception:  # Databricks without servers keeps nothing: each pass reads the table
+        return None
+
+
+def _let_go(frame: Any) -> None:
+    # A session that has ended keeps nothing.
+    with suppress(Exception):
+        frame.unpersist()
+
+
+def _summed(chosen: Any, work: Pass, task: BatchFunction, what: str) -> Accumulator:
+    """The sums that tasks make of a frame."""
+    n_tasks = _n_tasks(chosen)
+    with pickled_by_value(work), telling(chosen, what):
+        parts = chosen.mapInArrow(task, _SCHEMA)
+        if n_tasks * _NUMBER_BYTES * work.n_numbers() > _DRIVER_BYTES:
+            parts = parts.repartition(n_tasks, "sum", "piece").mapInArrow(_merging(), _SCHEMA)
+        pieces = parts.collect()
+    pieces = _merged(piece.asDict() for piece in pieces)
+    problem = next((piece["problem"] for piece in pieces if piece["problem"] is not None), None)
     if problem is not None:
-        raise _unpacked(problem)
+        raise unpacked(problem)
     return _assembled(pieces)
 
 
-def count(
-    frame: Any, request: Request, work: Any, written: TextFormat | None = None
-) -> PersonCounts:
-    """How many rows everybody has: tasks count their own, and Spark adds up those of one person."""
-    person = work.rows.weighting.person
-    given = dict(frame.dtypes)[person]
-    chosen = _select(frame, request.columns).coalesce(_n_tasks(frame))
-    whole = re.fullmatch(r"decimal\(\d+,0\)", given) is not None
-    stored = "bigint" if whole else _ID_TYPES.get(given)
-    if stored is None:
-        raise no_ids(person, given)
-    schema = f"id {stored}, n bigint, problem string"
-    with pickled_by_value(work):
-        parts = chosen.mapInArrow(_counting(request, written, work, stored), schema)
-        found = parts.groupBy("id", "problem").sum("n").toArrow()
-    problem = next(filter(None, found["problem"].to_pylist()), None)
-    if problem is not None:
-        raise _unpacked(problem)
-    total = Counting()
-    for batch in found.to_batches():
-        n = batch.column("sum(n)").to_numpy().astype(np.int64)
-        total.add((Ids.of(ids(person, batch.column("id"))), n))
-    return total.total()
+@contextmanager
+def telling(frame: Any, what: str) -> Iterator[None]:
+    """Say in Spark's list of jobs what one is for, and in the log of ndis when it is done."""
+    began, context, before = time.monotonic(), None, None
+    with suppress(Exception):  # a session over Spark Connect has no context
+        context = frame.sparkSession.sparkContext
+        before = context.getLocalProperty("spark.job.description")
+        context.setJobDescription(f"ndis: {what}")
+    try:
+        yield
+        _LOG.info("%s on Spark: %.1f s", what, time.monotonic() - began)
+    finally:
+        if context is not None:
+            context.setJobDescription(before)
 
 
 # Types of Spark by which people are told apart, and how they are written.
@@ -165,7 +262,7 @@ def _counting(
                 total.add(work(_read(batch, request, written)))
             table = total.total().table
         except ValueError as error:
-            table, problem = None, _packed(error)
+            table, problem = None, packed(error)
             for _ in batches:
                 pass
         schema = pa.schema([("id", kind), ("n", pa.int64()), ("problem", pa.string())])
@@ -180,20 +277,10 @@ def _counting(
     return task
 
 
-def _packed(error: ValueError) -> str:
-    """An error in the data as text, which is what comes back from a task."""
-    return json.dumps([str(error), *parameters_of(error)])
-
-
-def _unpacked(problem: str) -> ValueError:
-    sentence, *parameters = json.loads(problem)
-    return naming(ValueError(sentence), *parameters)
-
-
 _SCHEMA = "sum string, piece int, n_pieces int, shape array<int>, content binary, problem string"
 
 
-def _summing(request: Request, written: TextFormat | None, work: Work) -> BatchFunction:
+def _summing(request: Request, written: TextFormat | None, work: Pass) -> BatchFunction:
     """Return the task that sums its partitions; an error in the data comes back as a sentence."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -202,7 +289,7 @@ def _summing(request: Request, written: TextFormat | None, work: Work) -> BatchF
             for batch in batches:
                 total.merge(work(_read(batch, request, written)))
         except ValueError as error:
-            problem = _packed(error)
+            problem = packed(error)
             # Spark ends a Python process that leaves part of its input unread.
             for _ in batches:
                 pass
@@ -217,25 +304,90 @@ def _read(batch: pa.RecordBatch, request: Request, written: TextFormat | None) -
     return records if written is None else parsed(records, request.kinds, written)
 
 
+_CELLS = "content binary, weight bigint"
+
+
+def _making(
+    request: Request, written: TextFormat | None, work: Pass, cells: Cells
+) -> BatchFunction:
+    """Return the task that makes rows of its partitions, as cells, with the records' marks."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in batches:
+                marks = Accumulator()
+                for block in work.blocks(_read(batch, request, written), marks):
+                    yield cells.of(block)
+                yield seen_cell(marks)
+        except ValueError as error:
+            yield problem_cell(error)
+            for _ in batches:
+                pass
+
+    return task
+
+
+def _making_again(work: Pass, records: Cells, cells: Cells) -> BatchFunction:
+    """Return the task that makes rows of records that were kept as they are in the table."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in batches:
+                marks = Accumulator()
+                for rows in records.read(batch, marks):
+                    for block in work.blocks((rows,), marks):
+                        yield cells.of(block)
+                yield seen_cell(marks)
+        except ValueError as error:
+            yield problem_cell(error)
+            for _ in batches:
+                pass
+
+    return task
+
+
+def _summing_cells(work: Pass, cells: Cells) -> BatchFunction:
+    """Return the task that sums rows that were kept."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        total, problem = Accumulator(), None
+        try:
+            for batch in batches:
+                for rows in cells.read(batch, total):
+                    total.merge(work((rows,)))
+        except ValueError as error:
+            problem = packed(error)
+            for _ in batches:
+                pass
+        yield from _pieces(total, problem)
+
+    return task
+
+
 def _merging() -> BatchFunction:
     """Return the task that adds up all that came for each of its pieces."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        known: dict[tuple[str, int], list[Any]] = {}
-        for batch in batches:
-            for row in batch.to_pylist():
-                key = (row["sum"], row["piece"])
-                content = np.frombuffer(row["content"] or b"", np.int64)
-                if key not in known:
-                    known[key] = [row, content.copy()]
-                else:
-                    known[key][0]["problem"] = known[key][0]["problem"] or row["problem"]
-                    if content.size:
-                        known[key][1] += content
-        for row, content in known.values():
-            yield _record(row | {"content": content.tobytes()})
+        for row in _merged(row for batch in batches for row in batch.to_pylist()):
+            yield _record(row)
 
     return task
+
+
+def _merged(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of the pieces of several tasks, one for each place; and what was wrong."""
+    known: dict[tuple[str, int], tuple[dict[str, Any], Any]] = {}
+    for row in rows:
+        key = (row["sum"], row["piece"])
+        content = np.frombuffer(row["content"] or b"", np.int64)
+        if key not in known:
+            known[key] = row, content.copy()
+        else:
+            first, total = known[key]
+            first["problem"] = first["problem"] or row["problem"]
+            if content.size:
+                total += content
+    return [row | {"content": content.tobytes()} for row, content in known.values()]
 
 
 def _pieces(total: Accumulator, problem: str | None) -> Iterator[pa.RecordBatch]:
@@ -256,10 +408,10 @@ def _pieces(total: Accumulator, problem: str | None) -> Iterator[pa.RecordBatch]
             )
 
 
-def _assembled(pieces: Sequence[Any]) -> Accumulator:
+def _assembled(pieces: Sequence[dict[str, Any]]) -> Accumulator:
     state: dict[str, Any] = {}
     for name in {piece["sum"] for piece in pieces if piece["sum"]}:
-        own = sorted((p for p in pieces if p["sum"] == name), key=lambda p: p["piece"])
+        own = sorted((p for p in pieces if p["sum"] == name), key=lambda p: int(p["piece"]))
         if [p["piece"] for p in own] != list(range(own[0]["n_pieces"])):
             raise RuntimeError("Spark returned sums that are not complete; run the job again.")
         numbers = np.frombuffer(b"".join(bytes(p["content"]) for p in own), np.int64)

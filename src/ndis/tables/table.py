@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -26,6 +27,8 @@ from ndis.tables.marks import mark, summed
 from ndis.tables.progress import track
 from ndis.tables.rows import Rows
 from ndis.tables.sources import (
+    KeptThere,
+    Reduce,
     Request,
     Source,
     label_columns,
@@ -67,7 +70,7 @@ class Pass:
     def sum(self, batch: Any, passing: Passing | None = None) -> Accumulator:
         """The same; blocks go through `passing` on their way."""
         total = Accumulator()
-        blocks = self._blocks(batch, total)
+        blocks = self.blocks(batch, total)
         for weight, alike in groupby(
             blocks if passing is None else passing(blocks), lambda block: block.weight
         ):
@@ -87,13 +90,21 @@ class Pass:
         Somebody may be the only one in a table, which without them is answered as any other.
         """
         total = Accumulator()
-        total.add(self.function(Block(*(np.zeros((len(g.names), 1)) for g in self.rows.groups))))
+        total.add(self._of_zeros())
         sums = total.weighted(0).sums()
         if self.rows.weighting is None:
             sums = {name: ExactSum(zeros.high, zeros.low) for name, zeros in sums.items()}
         return sums
 
-    def _blocks(self, batch: Any, total: Accumulator) -> Iterator[Block]:
+    def n_numbers(self) -> int:
+        """How many numbers the sums are, whatever the table."""
+        return sum(math.prod(term.shape) for term in self._of_zeros().values())
+
+    def _of_zeros(self) -> Terms:
+        """What the function makes of a row of zeros."""
+        return self.function(Block(*(np.zeros((len(g.names), 1)) for g in self.rows.groups)))
+
+    def blocks(self, batch: Any, total: Accumulator) -> Iterator[Block]:
         """The blocks of a batch, whose mark is added to the sums; or rows that were kept."""
         if isinstance(batch, tuple):
             for packed in batch:
@@ -109,6 +120,13 @@ class Pass:
             yield from self.rows.raw_blocks(records)
         else:
             yield from self.rows.blocks(records, checked=False)
+
+    def of_kept(self) -> Pass:
+        """The same for rows that were kept, whose weights are known: it travels without these."""
+        weighting = self.rows.weighting
+        if weighting is None or weighting.counts is None:
+            return self
+        return replace(self, rows=replace(self.rows, weighting=replace(weighting, counts=None)))
 
 
 @dataclass(frozen=True)
@@ -133,10 +151,13 @@ class Past:
         The number of rows, and the mark of the columns that were read.
     records : Kept or None
         The numbers as they are in the table, where its limits had to be found first.
+    there : list of KeptThere
+        What others keep for this run, until they are told that it is over.
     """
 
     seen: dict[Any, Any] = field(default_factory=dict)
-    records: Kept | None = None
+    records: Kept | KeptThere | None = None
+    there: list[KeptThere] = field(default_factory=list)
 
 
 class Table:
@@ -171,7 +192,7 @@ class Table:
         self.device: str | None = None
         self.weighting: Weighting | None = None
         self._people: dict[Any, PersonCounts] = {}
-        self._kept: Kept | None = None
+        self._kept: Kept | KeptThere | None = None
         self._past = Past()
 
     @classmethod
@@ -307,7 +328,7 @@ class Table:
             view._past = self._past
             # Records that were kept hold the places of levels in lists that are no longer these.
             if self._rows.levels != rows.levels:
-                view._past = Past(self._past.seen)
+                view._past = replace(self._past, records=None)
         return view
 
     def complete(self) -> Table:
@@ -389,7 +410,7 @@ class Table:
         """
         work = Pass(self._counted(), function, raw, not alone or bool(self._past.seen))
         if self._source.reduce is not None:
-            total = self._source.reduce(self._request(), work)
+            total = self._sum_there(self._source.reduce, work, again, what)
         else:
             total = self._sum_here(work, again, what)
         sums = total.sums()
@@ -447,7 +468,7 @@ class Table:
 
     def _sum_here(self, work: Pass, again: bool, what: str) -> Accumulator:
         """The sums of a table that is read here, or of its rows where they were kept."""
-        known = self._past.records if work.raw else self._kept
+        known: Any = self._past.records if work.raw else self._kept
         keep: Kept | None = None
         # Of an array in memory numbers need not be kept as they are; on a card room is no question.
         if known is None and (not self._source.nameless if work.raw else again or self.on_card):
@@ -477,6 +498,29 @@ class Table:
             else:
                 self._kept = keep
         return total
+
+    def _sum_there(self, reduce: Reduce, work: Pass, again: bool, what: str) -> Accumulator:
+        """The sums of a table that is elsewhere, or of its rows where they are kept there."""
+        records: Any = self._past.records
+        known: Any = records if work.raw else self._kept
+        if known is None and again and self._source.keep is not None:
+            known = records.keep(work) if records else self._source.keep(self._request(), work)
+            if known is not None:
+                self._past.there.append(known)
+            if work.raw:
+                self._past.records = known
+            else:
+                self._kept = known
+        rows: KeptThere | None = known or records
+        if rows is not None:
+            return rows.reduce(work.of_kept(), what)
+        return reduce(self._request(), work, what)
+
+    def forget(self) -> None:
+        """Free the rows that were kept for this run, wherever they are: it is over."""
+        self._kept, self._past.records = None, None
+        while self._past.there:
+            self._past.there.pop().forget()
 
     def _batches(self, what: str) -> Generator[Any]:
         """The records, moved to the device that was asked for."""
