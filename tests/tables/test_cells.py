@@ -11,7 +11,7 @@ import pytest
 from ndis.tables import Columns, Rows
 from ndis.tables.batches import Batch
 from ndis.tables.blocks import Block
-from ndis.tables.cells import Cells, problem_cell, seen_cell
+from ndis.tables.cells import RowCells, problem_cell, seen_cell
 from ndis.tables.exact import Accumulator
 from ndis.tables.kept import Packing
 from ndis.tables.marks import mark
@@ -40,7 +40,7 @@ def test_rows_come_back(n: int, labelled: bool, raw: bool, large: bool) -> None:
     batch = Batch(values, rng.normal(size=(n_rows, 1)) if labelled else None)
     blocks = list(rows.raw_blocks(batch) if raw else rows.blocks(batch))
     blocks[0].weight = 12345
-    cells = Cells(Packing(rows, raw))
+    cells = RowCells(Packing(rows, raw))
     sent = [cells.of(block) for block in blocks]
     assert max(len(cell) for part in sent for cell in part["content"].to_pylist()) <= max(
         4096, 8 * n + 8
@@ -62,7 +62,7 @@ def test_rows_come_back(n: int, labelled: bool, raw: bool, large: bool) -> None:
 
 
 def test_marks_come_back_to_the_last_bit() -> None:
-    cells, total = Cells(Packing(recipe(2, False))), Accumulator()
+    cells, total = RowCells(Packing(recipe(2, False))), Accumulator()
     seen = [mark(Batch(np.random.default_rng(seed).normal(size=(999, 2)))) for seed in range(3)]
     rows = cells.of(Block(np.ones((2, 5))))
     parts = []
@@ -79,7 +79,7 @@ def test_marks_come_back_to_the_last_bit() -> None:
 
 
 def test_an_error_in_the_data_comes_back() -> None:
-    cells = Cells(Packing(recipe(2, False)))
+    cells = RowCells(Packing(recipe(2, False)))
     parts = far([cells.of(Block(np.ones((2, 5)))), problem_cell(ValueError("Wrong; mend it."))])
     with pytest.raises(ValueError, match=r"^Wrong; mend it\.$"):
         [list(cells.read(part, Accumulator())) for part in parts]
@@ -88,7 +88,7 @@ def test_an_error_in_the_data_comes_back() -> None:
 
 def test_public_limits_choose_the_type() -> None:
     many = recipe(3, False, limits={f"x{index}": (0, 1) for index in range(3)}, norm=None)
-    wide = Cells(Packing(many)).of(Block(np.ones((3, 1))))
+    wide = RowCells(Packing(many)).of(Block(np.ones((3, 1))))
     assert len(wide["content"][0].as_py()) == 12
-    raw = Cells(Packing(many, True)).of(Block(np.ones((3, 1))))
+    raw = RowCells(Packing(many, True)).of(Block(np.ones((3, 1))))
     assert len(raw["content"][0].as_py()) == 24

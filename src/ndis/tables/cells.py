@@ -35,7 +35,7 @@ _STEP = BLOCK_ROWS - 8
 
 
 @dataclass(frozen=True)
-class Cells:
+class RowCells:
     """How the rows of a recipe become cells, and cells rows."""
 
     packing: Packing

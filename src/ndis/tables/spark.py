@@ -7,7 +7,7 @@ Functions travel by value: executors need numpy and pyarrow, not this library. S
 again when its executor is lost and hands on one result for each, so nothing is lost or counted
 twice.
 
-Rows that are summed again are made once and kept by the executors (`Kept`), with the marks of the
+Rows that are summed again are made once and kept by the executors (`KeptRows`), with the marks of the
 records that they were made of. Rows that an executor has lost are made again, of whatever the table
 holds then, and with its marks: every pass adds these up, and a table that changed is noticed.
 """
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndis._validate import without_secrets
-from ndis.tables.cells import Cells, packed, problem_cell, seen_cell, unpacked
+from ndis.tables.cells import RowCells, packed, problem_cell, seen_cell, unpacked
 from ndis.tables.exact import Accumulator
 from ndis.tables.files import require_once
 from ndis.tables.ids import Counting, Ids, PersonCounts, ids, no_ids
@@ -122,9 +122,9 @@ class Cluster:
         with self._reading():
             return _summed(self._chosen(request), work, _summing(request, self.written, work), what)
 
-    def keep(self, request: Request, work: Pass) -> Kept | None:
+    def keep(self, request: Request, work: Pass) -> KeptRows | None:
         """Rows that are made in the next pass and kept, unless the cluster keeps nothing."""
-        cells = Cells(Packing(work.rows, work.raw))
+        cells = RowCells(Packing(work.rows, work.raw))
         with pickled_by_value(work):
             task = _making(request, self.written, work, cells)
             return _kept(self._chosen(request).mapInArrow(task, _CELLS), cells, self._reading)
@@ -168,10 +168,10 @@ class Cluster:
             ) from None
 
 
-class Kept:
+class KeptRows:
     """Rows that executors keep, in their memory and on their disks, until they are told not to."""
 
-    def __init__(self, frame: Any, cells: Cells, reading: Reading) -> None:
+    def __init__(self, frame: Any, cells: RowCells, reading: Reading) -> None:
         self.frame, self.cells, self._reading = frame, cells, reading
         self._end = weakref.finalize(self, _let_go, frame)
 
@@ -180,9 +180,9 @@ class Kept:
         with self._reading():
             return _summed(self.frame, work, _summing_cells(work, self.cells), what)
 
-    def keep(self, work: Pass) -> Kept | None:
+    def keep(self, work: Pass) -> KeptRows | None:
         """Others that are made of these."""
-        cells = Cells(Packing(work.rows, work.raw))
+        cells = RowCells(Packing(work.rows, work.raw))
         with pickled_by_value(work):
             task = _making_again(work.of_kept(), self.cells, cells)
             return _kept(self.frame.mapInArrow(task, _CELLS), cells, self._reading)
@@ -192,13 +192,13 @@ class Kept:
         self._end()
 
 
-def _kept(frame: Any, cells: Cells, reading: Reading) -> Kept | None:
+def _kept(frame: Any, cells: RowCells, reading: Reading) -> KeptRows | None:
     from pyspark import StorageLevel
 
     on_disk = os.environ.get("NDIS_SCRATCH") != "none"
     level = StorageLevel.MEMORY_AND_DISK if on_disk else StorageLevel.MEMORY_ONLY
     try:
-        return Kept(frame.persist(level), cells, reading)
+        return KeptRows(frame.persist(level), cells, reading)
     except Exception:  # Databricks without servers keeps nothing: each pass reads the table
         return None
 
@@ -308,7 +308,7 @@ _CELLS = "content binary, weight bigint"
 
 
 def _making(
-    request: Request, written: TextFormat | None, work: Pass, cells: Cells
+    request: Request, written: TextFormat | None, work: Pass, cells: RowCells
 ) -> BatchFunction:
     """Return the task that makes rows of its partitions, as cells, with the records' marks."""
 
@@ -327,7 +327,7 @@ def _making(
     return task
 
 
-def _making_again(work: Pass, records: Cells, cells: Cells) -> BatchFunction:
+def _making_again(work: Pass, records: RowCells, cells: RowCells) -> BatchFunction:
     """Return the task that makes rows of records that were kept as they are in the table."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -346,7 +346,7 @@ def _making_again(work: Pass, records: Cells, cells: Cells) -> BatchFunction:
     return task
 
 
-def _summing_cells(work: Pass, cells: Cells) -> BatchFunction:
+def _summing_cells(work: Pass, cells: RowCells) -> BatchFunction:
     """Return the task that sums rows that were kept."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
