@@ -7,9 +7,9 @@ Functions travel by value: executors need numpy and pyarrow, not this library. S
 again when its executor is lost and hands on one result for each, so nothing is lost or counted
 twice.
 
-Rows that are summed again are made once and kept by the executors (`KeptRows`), with the marks of the
-records that they were made of. Rows that an executor has lost are made again, of whatever the table
-holds then, and with its marks: every pass adds these up, and a table that changed is noticed.
+Rows that are summed again are made once and kept by the executors (`KeptRows`), with the marks of
+the records that they were made of. Rows that an executor has lost are made again, of whatever the
+table holds then, and with its marks: every pass adds these up, and a table that changed is noticed.
 """
 
 from __future__ import annotations
