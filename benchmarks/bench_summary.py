@@ -334,13 +334,13 @@ def levels() -> None:
 
 
 def hostile() -> None:
-    """Of every seven tables one has levels that nobody knows, of every two one has people."""
+    """Of seven tables one has levels nobody knows, of eleven one several groupings, half people."""
     rng, worst = np.random.default_rng(0), {}
     n_tables = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
     for trial in range(n_tables):
         method, people, hidden = ("laplace", "gaussian")[trial % 2], trial // 2 % 2, trial % 7 == 0
         model = PrivateSummary(
-            by=["g"],
+            by=[["g"], ["s"], ["g", "s"]] if trial % 11 == 3 else ["g"],
             levels={"g": "private" if hidden else ["a", "b"], "s": ["x", "y"]},
             max_levels=5,
             levels_per_person=2,
@@ -348,7 +348,7 @@ def hostile() -> None:
             person="who" if people else None,
             rows_per_person=(1, 3)[trial % 3 == 1] if people else 1,
             quantiles=(0.5,) if trial % 3 == 0 else (),
-            refine=trial % 5 == 0,
+            refine=trial % 5 == 0 and trial % 11 != 3,
             method=method,
             epsilon=1.0,
             delta=DELTA,

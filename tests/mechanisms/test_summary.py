@@ -493,3 +493,100 @@ def test_a_table_that_changes_is_noticed_where_its_only_column_has_private_level
     for last in range(2, n):
         with pytest.raises(ValueError, match="changed between two passes"):
             reads(last)
+
+
+# -- several groupings -----------------------------------------------------------------------------
+
+SEVERAL = [["ward"], ["sex"], ["ward", "sex"]]
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+@pytest.mark.parametrize("levels", [LEVELS, {"ward": "private", "sex": ["f", "m"]}])
+def test_several_groupings_are_consistent_and_near_the_truth(law: str, levels: Any) -> None:
+    table = stays(4000)
+    known = {"levels": levels, "method": law, "quantiles": [0.5], "epsilon": 5.0}
+    model = made(by=SEVERAL, **known, max_levels=9, unlisted="other")
+    told = model.fit(table).to_frame(of="table")
+    pd.testing.assert_frame_equal(
+        PrivateSummary.from_release(model.release_).to_frame(of="table"), told
+    )
+    frame = table.to_pandas()
+    for names in SEVERAL:
+        for key, rows in frame.groupby(names):
+            own = told
+            for name in ("ward", "sex"):
+                wanted = key[names.index(name)] if name in names else ""
+                own = own[own[name] == wanted]
+            own = own.set_index(["column", "statistic"])
+            count, mean = own.loc[("", "count")], own.loc[("cost", "mean")]
+            assert abs(count.estimate - len(rows)) < 6 * count.standard_error
+            assert abs(mean.estimate - rows.cost.mean()) < 6 * mean.standard_error
+    counts = told[told.statistic == "count"]
+    whole = counts[(counts.ward == "") & (counts.sex == "")].estimate.item()
+    for chosen in (
+        (counts.ward != "") & (counts.sex == ""),
+        (counts.ward == "") & (counts.sex != ""),
+    ):
+        assert counts[chosen].estimate.sum() == pytest.approx(whole, abs=1.0)
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_each_of_several_groupings_is_paid_for(law: str) -> None:
+    """A record is in one cell of each; the shift is that of all of them together."""
+    model = made(by=SEVERAL, **EVERYTHING, method=law, random_state=None)
+    table, recorder = stays(40), Recorder(made(by=SEVERAL, **EVERYTHING, method=law))
+    here = recorder.run((table,))
+    there = recorder.run((table.slice(1),), like=here)
+    found, parts = Difference.between(here, there), model.plan().parts
+    squares = [(part.sensitivity**2, part.noise) for part in parts]  # blocks, for either law
+    claimed = math.fsum(blocks / noise**2 for blocks, noise in squares)
+    if law == "laplace":
+        claimed = math.fsum(math.sqrt(2.0) * blocks / noise for blocks, noise in squares)
+    moved = math.fsum(found.pure) if law == "laplace" else found.square
+    assert 0.5 * claimed < moved <= claimed * (1 + 1e-12)
+    alone = made(by=["ward", "sex"], **EVERYTHING, method=law).plan()
+    assert len(parts) == 3 * len(alone.parts)
+    assert model.plan().guarantee.epsilon == 1.0
+
+
+def test_forecasts_and_plans_tell_what_groupings_cost_each_other() -> None:
+    asked = {**EVERYTHING, "method": "gaussian"}
+    errors = made(by=SEVERAL, **asked).forecast(n_rows=5000).errors
+    alone = made(by=["ward"], **{**asked, "levels": {"ward": LEVELS["ward"], "sex": LEVELS["sex"]}})
+    beside, own = (
+        errors[f"standard error of a count by ward{more}"][0]
+        for more in ("", ", were nothing else grouped")
+    )
+    assert beside > own
+    # As a summary by wards alone has it, but for the shares of sexes that it counts.
+    plan = made(by=[["ward"], ["sex"]], **asked).plan()
+    assert "Groupings share the budget (by ward 0." in plan.reason
+    assert alone.plan().noise_scale["means"] > 0
+    margins = made(by=["ward", "sex"], **asked).forecast(n_rows=5000)
+    assert "standard error of a count" in margins.errors
+
+
+def test_groupings_that_are_not_crossed_have_less_noise_than_margins_of_all_cells() -> None:
+    levels = {name: [f"{k}" for k in range(30)] for name in "abc"}
+    own = made(by=[["a"], ["b"], ["c"]], levels=levels, method="gaussian", limits=None)
+    all_cells = made(by=["a", "b", "c"], levels=levels, method="gaussian", limits=None)
+    cell = all_cells.plan().noise_scale["count"]
+    beside = own.forecast(n_rows=10_000).errors["standard error of a count by a"][0]
+    assert beside < 0.06 * cell * 31  # of 31 x 31 cells that a margin adds up
+
+
+@pytest.mark.parametrize(
+    ("by", "words"),
+    [
+        ([["ward"], ["ward"]], "distinct groupings"),
+        ([["ward", "sex"], ["sex", "ward"]], "distinct groupings"),
+        ([["ward"], []], "distinct groupings"),
+        ([["ward", "ward"], ["sex"]], "distinct columns"),
+        ([[f"c{k}"] for k in range(13)], "at most 12 groupings"),
+    ],
+)
+def test_groupings_that_say_nothing_are_refused(by: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        made(by=by, levels=LEVELS).plan()
+    with pytest.raises(ValueError, match="refine=False"):
+        made(by=SEVERAL, levels=LEVELS, refine=True).plan()

@@ -80,6 +80,14 @@ def _words(value: Any) -> list[str]:
     return [str(word) for word in value]
 
 
+def _groups(value: Any) -> list[Any]:
+    """Columns, or several lists of columns."""
+    if isinstance(value, str):
+        found = [_words(each) for each in value.split(";")]
+        return found[0] if len(found) == 1 else found
+    return [str(each) if isinstance(each, str) else _words(each) for each in value]
+
+
 def _items(value: Any) -> list[Any]:
     return list(_words(value) if isinstance(value, str) else value)
 
@@ -193,6 +201,9 @@ WORD = Option(str, str, "WORD", "a word")
 COUNT_OR_WORD = Option(str, _whole_or_word, "COUNT", "a whole number or a word such as auto")
 PATH = Option(str, Path, "PATH", "a path")
 WORDS = Option(str, _words, "A,B,...", "words separated by commas")
+GROUPS = Option(
+    str, _groups, "A,B,...", "words separated by commas; several lists of them by semicolons"
+)
 VALUES = Option(str, _values, "A,B,...", "values separated by commas")
 NUMBERS = Option(
     str, lambda value: [_number(word) for word in _items(value)], "A,B,...", "numbers with commas"
@@ -233,7 +244,7 @@ _OF_TYPES = {str: WORD, int: COUNT, float: NUMBER, bool: SWITCH, Path: PATH}
 # Parameters whose type alone does not say how they are written.
 BY_NAME = {
     "columns": WORDS,
-    "by": WORDS,
+    "by": GROUPS,
     "quantiles": NUMBERS,
     "names": WORDS,
     "levels": LEVELS,

@@ -29,10 +29,11 @@ from ndis.answer import Answer, as_words
 from ndis.calibration import ROUND_UP, shift_profile
 from ndis.guarantee import NeighbourRelation
 from ndis.loss import PrivacyLoss
-from ndis.mechanisms import laws, levels, tree
+from ndis.mechanisms import crossings, laws, levels, tree
 from ndis.mechanisms.continual import UNIT, WORKLOADS, Series, SeriesRun, best_series, n_periods
 from ndis.mechanisms.continual import planned as planned_for
 from ndis.mechanisms.continual import reason as reason_of
+from ndis.mechanisms.crossings import Crossing
 from ndis.mechanisms.intervals import COVERED, UNKNOWN, Intervals
 from ndis.mechanisms.levels import LevelCounts, draw_levels
 from ndis.mechanisms.run import Forecast, Plan, Run
@@ -43,6 +44,7 @@ from ndis.mechanisms.summary_answers import (
     OTHER,
     PERIOD,
     CellSums,
+    Grouping,
     as_answers,
     checked,
     group_headings,
@@ -66,6 +68,7 @@ from ndis.tables import (
     ExactSum,
     GroupCounts,
     GroupMoments,
+    Named,
     Positions,
     Rows,
     Table,
@@ -85,6 +88,7 @@ _QUANTILES_SHARE = 2.0
 _QUARTILES = (0.25, 0.5, 0.75)
 # In a file that somebody else may have written: of four groups so many take .4 s to show.
 _MOST_QUANTILES = 1_000
+_MOST_GROUPINGS = 12
 _N_PLACES = 64
 # Bins are looked at alone and together with neighbours, and taken to hold rows if they would not
 # without any but with this probability, in any window of a cell. No value is clipped that is closer
@@ -124,8 +128,10 @@ class PrivateSummary(TableEstimator):
     ----------
     epsilon, delta : float
         What is to be promised, for everything that is released together.
-    by : sequence of str
-        The columns whose levels are the groups. Every margin and the total are told too.
+    by : sequence of str, or of sequences of str
+        The columns whose levels are the groups. Every margin and the total are told too. A list of
+        lists, ``[["ward"], ["ward", "sex"]]``, is several groupings that share the budget, so that
+        the mean of their variances is least; all of them are made consistent.
     limits : mapping of str to (low, high), sequence of pairs, one pair, or "private", optional
         The public limits of every numeric column to be summarised; values are clipped to them.
         "private", also instead of a pair: a part of the budget finds them.
@@ -197,7 +203,7 @@ class PrivateSummary(TableEstimator):
     weighs = True
     methods = ("laplace", "gaussian")
 
-    by: Sequence[str] = ()
+    by: Sequence[str | Sequence[str]] = ()
     quantiles: Sequence[float] = ()
     max_levels: int = 100
     levels_per_person: int = 10
@@ -232,7 +238,9 @@ class PrivateSummary(TableEstimator):
             Those of a summary: epsilon and delta, and whatever is known.
         """
         table = X if isinstance(X, Table) else Table.open(X, parameters.get("columns"))
-        levels, by = dict(parameters.get("levels") or {}), list(parameters.get("by") or ())
+        levels, by = dict(parameters.get("levels") or {}), list[str]()
+        for each in parameters.get("by") or ():
+            by += [each] if isinstance(each, str) else each
         texts, limits = table.texts or (), parameters.get("limits")
         others = (parameters.get("person"), parameters.get("sample_weight"))
         names = [name for name in table.columns if name not in others]
@@ -313,10 +321,42 @@ class PrivateSummary(TableEstimator):
                 f"Expected by to be a list of columns, got the string {self.by!r}; pass "
                 f"[{self.by!r}]."
             )
+        return list(dict.fromkeys(name for each in self._tables for name in each))
+
+    @property
+    def _tables(self) -> tuple[tuple[str, ...], ...]:
+        """The groupings that are bought: by all columns, or by those of each list."""
         by = list(self.by)
-        if len(set(by)) < len(by):
+        if any(not isinstance(each, str) for each in by):
+            found = tuple((each,) if isinstance(each, str) else tuple(each) for each in by)
+        else:
+            found = (tuple(by),)
+        if any(len({*each}) < len(each) for each in found):
             raise ValueError(f"Expected distinct columns in by, got {by!r}; name each once.")
-        return by
+        if len(found) > _MOST_GROUPINGS:
+            raise ValueError(
+                f"Expected at most {_MOST_GROUPINGS} groupings in by, got {len(found)}; ask for "
+                "fewer."
+            )
+        if len({frozenset(each) for each in found}) < len(found) or (
+            len(found) > 1 and () in found
+        ):
+            raise ValueError(
+                f"Expected distinct groupings in by, got {by!r}; list the columns of each once."
+            )
+        return found
+
+    @property
+    def _suffixes(self) -> list[str]:
+        """What stands behind the names of the parts and arrays of each grouping."""
+        n = len(self._tables)
+        return [""] if n == 1 else [str(k + 1) for k in range(n)]
+
+    def _crossing(self, shape: Sequence[int]) -> Crossing:
+        """The groupings as tables by some of so many places."""
+        by = self._by
+        bought = (tuple(sorted(map(by.index, each))) for each in self._tables)
+        return Crossing(tuple(shape), tuple(bought))
 
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:
         others = (self.person, self.sample_weight)
@@ -388,6 +428,36 @@ class PrivateSummary(TableEstimator):
             found.append(Asked("levels", many, _LEVELS_SHARE * many))
         return found
 
+    def _asked(self, questions: Sequence[Asked], law: str, rows: Rows) -> list[Asked]:
+        """The same of each grouping, which share the budget of a question."""
+        if len(self._tables) == 1:
+            return list(questions)
+        parts = crossings.shares(self._crossing(self._shape(rows)), law)
+        found = []
+        for each in questions:
+            if each.name == "levels":  # of the columns, whatever they are grouped by
+                found.append(each)
+                continue
+            found += [
+                Asked(f"{each.name}{suffix}", each.blocks, each.weight * part)
+                for suffix, part in zip(self._suffixes, parts, strict=True)
+            ]
+        return found
+
+    def _noise_of(
+        self, noise: Mapping[str, float], crossing: Crossing
+    ) -> dict[tuple[int, ...], dict[str, float]]:
+        """The noise on the numbers of each grouping that is told, by question."""
+        suffixes = self._suffixes
+        if len(suffixes) == 1:
+            return {crossing.bought[0]: dict(noise)}
+        found: dict[tuple[int, ...], dict[str, float]] = {t: {} for t in crossing.told}
+        for name in (each.removesuffix("1") for each in noise if each.endswith("1")):
+            variances = [noise[f"{name}{suffix}"] ** 2 for suffix in suffixes]
+            for told, variance in crossing.variances(variances).items():
+                found[told][name] = math.sqrt(variance)
+        return found
+
     @property
     def _refines(self) -> bool:
         if not isinstance(self.refine, bool | np.bool_):
@@ -418,6 +488,13 @@ class PrivateSummary(TableEstimator):
                 "Expected epsilon and rows that come or go where levels are private, got a target "
                 "or rows that are replaced; list the levels that are public."
             )
+        crossing = self._crossing(self._shape(rows))
+        asked_for = crossing.bought
+        if self._refines and len(asked_for) > 1:
+            raise ValueError(
+                "Expected refine=False with several groupings, whose sums are of the same values, "
+                "got True; leave it out."
+            )
         plans = {
             each: self._plan_with(each, target, questions, rows)
             for each in (self.methods if law == "auto" else [law])
@@ -428,10 +505,20 @@ class PrivateSummary(TableEstimator):
                 return plan.guarantee.epsilon
             parts = {part.name: part.noise for part in plan.parts}
             spread = self._series(plan.method).spread(self.workload)
-            return sum(q.weight * math.log(spread * parts[q.name]) for q in questions)
+            told = self._noise_of(plan.noise_scale, crossing)
+            mean = {
+                q.name: math.sqrt(
+                    math.fsum(told[t].get(q.name, parts.get(q.name, 0.0)) ** 2 for t in asked_for)
+                    / len(asked_for)
+                )
+                for q in questions
+            }
+            return sum(q.weight * math.log(spread * mean[q.name]) for q in questions)
 
         best, *rest = sorted(plans.values(), key=size)
-        reason = _reason(best, rest, questions, target)
+        reason = _reason(best, rest, self._asked(questions, best.method, rows), target)
+        if len(asked_for) > 1:
+            reason = f"{reason} {self._costs(best, crossing)}"
         if self.continual is None:
             return replace(best, reason=reason)
         if best.guarantee.relation.person is None and rows.bought:
@@ -444,6 +531,7 @@ class PrivateSummary(TableEstimator):
 
     def _plan_with(self, law: str, target: Target, questions: list[Asked], rows: Rows) -> Plan:
         whole = sum(question.weight for question in questions)
+        questions = self._asked(questions, law, rows)
         shares = {question.name: question.weight / whole for question in questions}
         twice = _TWICE[str(self.relation)]
         shapes = self._shapes(rows)
@@ -462,30 +550,71 @@ class PrivateSummary(TableEstimator):
             loss = levels.failing(loss, target)
         return Plan(law, bought, target.promise(loss, self.relation), shapes, "")
 
+    def _costs(self, plan: Plan, crossing: Crossing) -> str:
+        """What groupings get, and what they cost each other, in a sentence."""
+        told = []
+        for name, part, (among, alone) in zip(
+            self._tables,
+            crossings.shares(crossing, plan.method),
+            self._noise_beside(plan, crossing),
+            strict=True,
+        ):
+            told.append(f"by {' and '.join(name)} {part:.2f}, {among / alone:.2f} times")
+        return (
+            f"Groupings share the budget ({'; '.join(told)} the noise that each would have alone), "
+            "for the least mean variance of them all."
+        )
+
+    def _noise_beside(self, plan: Plan, crossing: Crossing) -> list[tuple[float, float]]:
+        """The noise of a part of each grouping, beside the others and alone."""
+        noise = plan.noise_scale
+        name = next(each for each in noise if each.endswith("1")).removesuffix("1")
+        beside = self._noise_of(noise, crossing)
+        parts = crossings.shares(crossing, plan.method)
+        return [
+            (
+                beside[columns][name],
+                noise[f"{name}{suffix}"] / math.sqrt(crossings.variance(plan.method, part)),
+            )
+            for columns, suffix, part in zip(crossing.bought, self._suffixes, parts, strict=True)
+        ]
+
     def _rest(self, target: Target) -> Target:
         """What is left of delta where levels that nobody knows may fail to stay hidden."""
         return levels.rest(target) if self._private else target
 
     def _shapes(self, rows: Rows) -> dict[str, tuple[int, ...]]:
-        n, c = len(self._cells(rows)), len(_numbers(rows))
+        c, shapes = len(_numbers(rows)), dict[str, tuple[int, ...]]()
         names = {question.name for question in self._questions(rows)}
-        shapes: dict[str, tuple[int, ...]] = {}
-        if "quantiles" in names:
-            shapes |= {f"quantiles_{level}": (n, c, level) for level in tree.LEVELS}
-        if "places" in names:
-            shapes["places"] = (n, c, _N_PLACES)
-        if "shares" in names:
-            shapes["shares"] = (n, sum(self._size(rows, name) + 1 for name in self._others(rows)))
-        if "means" in names:
-            shapes["means"] = (n, c, 3)
-        shapes = shapes or {"count": (n,)}
+        for each, cells in zip(self._suffixes, self._cells(rows), strict=True):
+            n = len(cells)
+            if "quantiles" in names:
+                shapes |= {f"quantiles{each}_{level}": (n, c, level) for level in tree.LEVELS}
+            if "places" in names:
+                shapes["places"] = (n, c, _N_PLACES)
+            if "shares" in names:
+                width = sum(self._size(rows, name) + 1 for name in self._others(rows))
+                shapes[f"shares{each}"] = (n, width)
+            if "means" in names:
+                shapes[f"means{each}"] = (n, c, 3)
+            if "count" in names:
+                shapes[f"count{each}"] = (n,)
         if self._private:
             most = _validate.count("max_levels", self.max_levels)
             shapes["levels"] = (len(self._private), most, levels.MOST_BYTES)
         return shapes
 
-    def _cells(self, rows: Rows) -> Cells:
-        return Cells(tuple(self._size(rows, name) for name in self._by))
+    def _shape(self, rows: Rows) -> tuple[int, ...]:
+        """Places of each column of `by`: its levels, and what is not listed."""
+        return tuple(self._size(rows, name) + 1 for name in self._by)
+
+    def _cells(self, rows: Rows) -> list[Cells]:
+        """The cells of each grouping."""
+        shape = self._shape(rows)
+        return [
+            Cells(tuple(shape[i] - 1 for i in columns), columns)
+            for columns in self._crossing(shape).bought
+        ]
 
     def forecast(self, n_features: int | None = None, *, n_rows: int | None = None) -> Forecast:
         """Standard errors to be expected in a group of average size; needs no data.
@@ -498,28 +627,41 @@ class PrivateSummary(TableEstimator):
             About how many rows the table has.
         """
         rows, n = self._rows_declared(n_features), self._expected_rows(n_rows)
-        plan = self.plan(n_features)
-        cells = math.prod(max(s, 1) for s in self._cells(rows).sizes)
-        group = max(n / cells, 1.0)
-        spread = _Spread(plan, self._questions(rows))
-        errors = {"standard error of a count": (spread.count, spread.count)}
-        limits = rows.features.limits or {}
-        for name, pair in limits.items():
-            half = 1.0 if isinstance(pair, str) else 0.5 * (pair[1] - pair[0])
-            unit = " (in half-widths of its limits)" if isinstance(pair, str) else ""
-            whole = math.hypot(spread.sum, spread.count) * half / group
-            near = whole * _REACH * _NARROW if self._refines else spread.sum * half / group
-            errors[f"standard error of a mean of {name} by noise{unit}"] = (min(near, whole), whole)
-            if self._shares():
-                rank = min(math.sqrt(float(spread.prefixes.max())) / group, 1.0)
-                errors[f"ranks of quantiles of {name} off by"] = (0.5 * rank, rank)
-        if self._others(rows):
-            wide = math.hypot(plan.noise_scale["shares"], spread.count) / group
-            errors["standard error of a share by noise"] = (
-                min(plan.noise_scale["shares"] / group, 1.0),
-                min(wide, 1.0),
-            )
-        said = [f"{n:,} rows in {cells:,} groups of one size"]
+        plan, errors = self.plan(n_features), dict[str, tuple[float, float]]()
+        crossing, limits = self._crossing(self._shape(rows)), rows.features.limits or {}
+        told, several = self._noise_of(plan.noise_scale, crossing), len(self._tables) > 1
+        beside = self._noise_beside(plan, crossing) if several else [(1.0, 1.0)]
+        sizes = []
+        for columns, names, (among, alone) in zip(
+            crossing.bought, self._tables, beside, strict=True
+        ):
+            sizes.append(math.prod(max(crossing.shape[i] - 1, 1) for i in columns))
+            group, noise = max(n / sizes[-1], 1.0), told[columns]
+            where = f" by {' and '.join(names)}" if several else ""
+            spread = _Spread(noise, plan, self._suffixes[0])
+            count = f"standard error of a count{where}"
+            errors[count] = (spread.count, spread.count)
+            if several:
+                own = spread.count * alone / among
+                errors[f"{count}, were nothing else grouped"] = (own, own)
+            for name, pair in limits.items():
+                half = 1.0 if isinstance(pair, str) else 0.5 * (pair[1] - pair[0])
+                unit = " (in half-widths of its limits)" if isinstance(pair, str) else ""
+                whole = math.hypot(spread.sum, spread.count) * half / group
+                near = whole * _REACH * _NARROW if self._refines else spread.sum * half / group
+                mean = f"standard error of a mean of {name}{where} by noise{unit}"
+                errors[mean] = (min(near, whole), whole)
+                if self._shares():
+                    rank = min(math.sqrt(float(spread.prefixes.max())) / group, 1.0)
+                    errors[f"ranks of quantiles of {name}{where} off by"] = (0.5 * rank, rank)
+            if self._others(rows):
+                wide = math.hypot(noise["shares"], spread.count) / group
+                errors[f"standard error of a share{where} by noise"] = (
+                    min(noise["shares"] / group, 1.0),
+                    min(wide, 1.0),
+                )
+        shown = " and in ".join(f"{size:,} groups" for size in sizes)
+        said = [f"{n:,} rows in {shown} of one size"]
         if limits:
             said.append(
                 f"a column's standard deviation is {100 * _NARROW:g}% of half its range or more"
@@ -586,19 +728,21 @@ class PrivateSummary(TableEstimator):
                 "Expected a table that can be read twice to refine, got one that can be read only "
                 "once; write it to a file first, or pass refine=False."
             )
-        cells, numbers, units = self._cells(rows), _numbers(rows), rows.features.units
+        numbers, units, tables = _numbers(rows), rows.features.units, self._cells(rows)
         bins = _N_PLACES if "places" in plan.shapes else 0
-        if "quantiles_1024" in plan.shapes:
-            bins = self._n_bins(len(cells) * len(numbers))
+        if self._shares() and numbers:
+            bins = self._n_bins(rows)
         others = tuple(self._size(rows, name) for name in self._others(rows))
-        counts = GroupCounts(cells, numbers, units, bins, others)
-        if self._refines or not numbers:
-            return table.sum(counts, alone=not self._refines)
-        ends = np.full((len(cells), len(numbers)), units)
-        moments = GroupMoments(cells, numbers, -ends, ends)
-        if not bins and not others:
-            return table.sum(moments, alone=True)
-        return table.sum(Together((counts, moments)), alone=True)
+        asked = list[Any]()
+        for suffix, cells in zip(self._suffixes, tables, strict=True):
+            own: list[Any] = [GroupCounts(cells, numbers, units, bins, others)]
+            if numbers and not self._refines:
+                ends = np.full((len(cells), len(numbers)), units)
+                moments = GroupMoments(cells, numbers, -ends, ends)
+                own = [*own, moments] if bins or others else [moments]
+            asked += [Named(each, suffix) for each in own]
+        one = asked[0].function if len(asked) == 1 and not asked[0].suffix else None
+        return table.sum(one or Together(tuple(asked)), alone=not self._refines)
 
     def _draw(
         self, studied: Any, plan: Plan, table: Table, rng: np.random.Generator
@@ -619,45 +763,47 @@ class PrivateSummary(TableEstimator):
         def noisy(sums: ExactSum, scale: float, unit: float = 1.0) -> FloatArray:
             return add(sums, scale * (unit * steps), rng) / (unit * steps)
 
-        n, c = len(self._cells(table.rows)), len(_numbers(table.rows))
-        if "quantiles" in scale:
-            bins, told = self._n_bins(n * c), list[FloatArray]()
-            parts = [tree.Parts.coarse(bins)] * c
-            for level in tree.LEVELS:
-                counts = _each(studied["bins"], lambda limb, by=parts: _counted(limb, by))
-                told.append(noisy(counts, scale["quantiles"]))
-                arrays[f"quantiles_{level}"] = told[-1]
-                parts = tree.partitions(told, plan.noise_scale["quantiles"], bins)
-        if "places" in scale:
-            placed = _each(studied["bins"], lambda limb: limb.reshape(n, c, _N_PLACES))
-            arrays["places"] = noisy(placed, scale["places"])
-        if "shares" in scale:
-            arrays["shares"] = noisy(studied["shares"], scale["shares"])
-        if "count" in scale:
-            arrays["count"] = noisy(studied["count"], scale["count"])
-        if "means" in scale:
-            sums = studied
-            if self._refines:
-                ends = self._ends(table.rows, arrays, plan.noise_scale)
-                cells, numbers = self._cells(table.rows), _numbers(table.rows)
-                sums = table.sum(GroupMoments(cells, numbers, *ends))
-            unit = float(_UNITS[law] * STEPS**2)
-            arrays["means"] = noisy(_blocks(sums, law), scale["means"], unit)
+        c, bins = len(_numbers(table.rows)), self._n_bins(table.rows)
+        for suffix, cells in zip(self._suffixes, self._cells(table.rows), strict=True):
+            n, own, made = len(cells), _plain(scale, suffix), dict[str, FloatArray]()
+            sums = _plain(studied, suffix)
+            if "quantiles" in own:
+                told, parts = list[FloatArray](), [tree.Parts.coarse(bins)] * c
+                for level in tree.LEVELS:
+                    counted = _each(sums["bins"], lambda limb, by=parts: _counted(limb, by))
+                    told.append(noisy(counted, own["quantiles"]))
+                    made[f"quantiles{suffix}_{level}"] = told[-1]
+                    parts = tree.partitions(told, plan.noise_scale[f"quantiles{suffix}"], bins)
+            if "places" in own:
+                placed = _each(sums["bins"], lambda limb, n=n: limb.reshape(n, c, _N_PLACES))
+                made["places"] = noisy(placed, own["places"])
+            if "shares" in own:
+                made[f"shares{suffix}"] = noisy(sums["shares"], own["shares"])
+            if "count" in own:
+                made[f"count{suffix}"] = noisy(sums["count"], own["count"])
+            if "means" in own:
+                if self._refines:
+                    ends = self._ends(table.rows, {**arrays, **made}, plan.noise_scale)
+                    sums = table.sum(GroupMoments(cells, _numbers(table.rows), *ends))
+                unit = float(_UNITS[law] * STEPS**2)
+                made[f"means{suffix}"] = noisy(_blocks(sums, law), own["means"], unit)
+            arrays |= made
         return arrays
 
-    def _n_bins(self, n_columns: int) -> int:
+    def _n_bins(self, rows: Rows) -> int:
         """Bins at whose edges the range of a column may be cut for quantiles.
 
-        The sums of a series are added up, so that all its periods have the same parts.
+        The sums of periods and of groupings are added up, so that all have the same parts.
         """
-        return tree.LEAVES if self.continual is not None else tree.n_bins(n_columns)
+        if self.continual is not None or len(self._tables) > 1:
+            return tree.LEAVES
+        return tree.n_bins(len(self._cells(rows)[0]) * len(_numbers(rows)))
 
     def _ends(
         self, rows: Rows, arrays: Mapping[str, Any], noise: Mapping[str, float]
     ) -> tuple[FloatArray, FloatArray]:
         """Where the values of each cell are clipped: whole numbers, from what was released."""
-        n, c = len(self._cells(rows)), len(_numbers(rows))
-        units, seen = rows.features.units, _seen(arrays, noise, self._n_bins(n * c))
+        units, seen = rows.features.units, _seen(arrays, noise, self._n_bins(rows))
         assert seen is not None
         # So far out noise is small beside sampling; no row is clipped closer than five spreads.
         far = _BESIDE_SAMPLING * np.sqrt(seen.count) / (math.sqrt(2.0) * noise["means"])
@@ -682,27 +828,65 @@ class PrivateSummary(TableEstimator):
         self.limits_ = dict(rows.features.limits or {})
         self.dates_ = self._dated([*self.limits_])
         self._levels = others
-        n, c = len(self._cells(rows)), len(_numbers(rows))
-        centre = half = np.zeros((n, c))
-        if c:
-            units = np.full((n, c), rows.features.units)
-            low, high = -units, units
-            if self._refines:
-                low, high = self._ends(rows, arrays, noise)
-            scale, middle = rows.features.scale, rows.features.middle
-            centre, half = middle + 0.5 * (low + high) / scale, 0.5 * (high - low) / scale
+        c = len(_numbers(rows))
         sizes = {name: self._size(rows, name) for name in others}
-        self._groupings = list(groupings(self._places(rows, known), self.unlisted == OTHER))
-        alive = self._groupings[-1].member == 0
-        self._views = {}
+        places = self._places(rows, known)
+        self._views: dict[str, list[tuple[Grouping, CellSums, FloatArray]]] = {}
         for name, (told, spread) in self._told(arrays, noise).items():
-            sums = _put_together(told, spread, law, others, sizes, self._n_bins(n * c))
-            # Rows are counted in whole numbers where each counts once.
-            once = self.person is None and self.sample_weight is None
-            whole = once and sums.count_variance < MOST_OF_WHOLE**2
-            positive, tell = np.zeros(n), whole_numbers if whole else not_negative
-            positive[alive] = tell(sums.count[alive])
-            self._views[name] = replace(sums, centre=centre, half=half, whole=whole), positive
+            self._views[name] = []
+            for own, of_cells, found in self._together(told, spread, places):
+                sums = _put_together(own, of_cells, law, others, sizes, self._n_bins(rows))
+                # Rows are counted in whole numbers where each counts once.
+                once = self.person is None and self.sample_weight is None
+                whole = once and sums.count_variance < MOST_OF_WHOLE**2
+                n, alive = len(sums.count), found[-1].member < len(found[-1].labels)
+                if len(self._tables) > 1:
+                    alive = np.ones(n, dtype=bool)
+                positive, tell = np.zeros(n), whole_numbers if whole else not_negative
+                positive[alive] = tell(sums.count[alive])
+                centre = half = np.zeros((n, c))
+                if c:
+                    units = np.full((n, c), rows.features.units)
+                    low, high = -units, units
+                    if self._refines:
+                        low, high = self._ends(rows, arrays, noise)
+                    scale, middle = rows.features.scale, rows.features.middle
+                    centre, half = middle + 0.5 * (low + high) / scale, 0.5 * (high - low) / scale
+                sums = replace(sums, centre=centre, half=half, whole=whole)
+                self._views[name] += [(each, sums, positive) for each in found]
+
+    def _together(
+        self, arrays: Mapping[str, Any], noise: Mapping[str, float], places: list[list[Any]]
+    ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, float], list[Grouping]]]:
+        """What is known of cells, with its noise, and the groupings whose groups are sums of them.
+
+        Of several groupings that are bought each is told from its own cells, after least squares.
+        """
+        others = self.unlisted == OTHER
+        if len(suffixes := self._suffixes) == 1:
+            yield arrays, noise, list(groupings(places, others))
+            return
+        alive = [[place for place, name in enumerate(each) if name is not None] for each in places]
+        crossing = self._crossing([len(each) for each in alive])
+        told = self._noise_of(noise, crossing)
+        fitted: dict[tuple[int, ...], dict[str, Any]] = {t: {} for t in crossing.told}
+        for name in _plain(arrays, suffixes[0]):
+            base, mark, level = name.partition("_")
+            names = [f"{base}{suffix}{mark}{level}" for suffix in suffixes]
+            tables = [
+                _of_places(arrays[each], columns, places, alive)
+                for each, columns in zip(names, crossing.bought, strict=True)
+            ]
+            squares = [noise[each.partition("_")[0]] ** 2 for each in names]
+            for columns, table in crossing.fitted(tables, squares).items():
+                fitted[columns][name] = table
+        for columns in crossing.told:
+            found = next(groupings([[places[i][k] for k in alive[i]] for i in columns], others))
+            labels = [
+                tuple(label[columns.index(i)] if i in columns else None for i in range(len(places)))
+                for label in found.labels
+            ]
+            yield fitted[columns], told[columns], [replace(found, labels=labels)]
 
     def _told(self, arrays: Mapping[str, Any], noise: Mapping[str, float]) -> dict[str, Any]:
         """What was released and its noise; of a series for each period, and for totals to date."""
@@ -735,8 +919,7 @@ class PrivateSummary(TableEstimator):
         return found
 
     def _lines(self, view: str) -> Iterator[tuple[Any, Any]]:
-        sums, positive = self._views[view]
-        for grouping in self._groupings:
+        for grouping, sums, positive in self._views[view]:
             for each in lines(grouping, sums, positive, self.limits_, self._levels, self._shares()):
                 yield grouping, each
 
@@ -823,7 +1006,7 @@ class PrivateSummary(TableEstimator):
         (edges, counts) or None
             Of a series in the total to date. Counts are not negative.
         """
-        sums, _ = self._views[self._latest[-1]]
+        total, sums, _ = self._views[self._latest[-1]][-1]
         n_bins = _validate.count("n_bins", n_bins)
         if column not in self.limits_:
             raise ValueError(
@@ -833,7 +1016,7 @@ class PrivateSummary(TableEstimator):
         if sums.leaves is None:
             return None
         index, (low, high) = list(self.limits_).index(column), self.limits_[column]
-        curve = np.cumsum(self._groupings[-1].sum(sums.leaves[:, index]), axis=-1)
+        curve = np.cumsum(total.sum(sums.leaves[:, index]), axis=-1)
         curve = tree.increasing(curve, curve[:, -1])[0]
         ends = np.linspace(0.0, 1.0, n_bins + 1)
         places = sums.places[index]
@@ -902,7 +1085,7 @@ class PrivateSummary(TableEstimator):
             from matplotlib.figure import Figure
         chosen = next(iter(self.limits_), "") if column is None else column
         wanted = ("", "count") if statistic == "count" or not chosen else (chosen, statistic)
-        grouping = self._groupings[0]
+        grouping, *_ = self._views[self._latest[-1]][0]
         found = next(
             (
                 each.intervals(0.95, "population")
@@ -1150,12 +1333,34 @@ def _moments(
     return moments, own + (variance - own[0, 0]) * np.outer(slope, slope)
 
 
+def _of_places(
+    table: Any, columns: Sequence[int], places: Sequence[Sequence[Any]], kept: Sequence[list[int]]
+) -> FloatArray:
+    """The cells of a grouping at some places of each column alone."""
+    shape, rest = [len(places[i]) for i in columns], table.shape[1:]
+    chosen = np.asarray(table).reshape(*shape, *rest)[np.ix_(*(kept[i] for i in columns))]
+    return np.asarray(chosen.reshape(-1, *rest))
+
+
+def _plain(arrays: Mapping[str, Any], suffix: str) -> dict[str, Any]:
+    """What belongs to one grouping of several, by its names without the word behind them."""
+    if not suffix:
+        return dict(arrays)
+    found = {}
+    for name, array in arrays.items():
+        base, mark, level = name.partition("_")
+        if base.endswith(suffix):
+            found[f"{base.removesuffix(suffix)}{mark}{level}"] = array
+    return found
+
+
 class _Spread:
     """Standard deviations that a plan implies for a group: of its count, of a sum; of ranks."""
 
-    def __init__(self, plan: Plan, questions: Sequence[Asked]) -> None:
-        noise = plan.noise_scale
-        told = {name: np.zeros((1, *shape[1:])) for name, shape in plan.shapes.items()}
+    def __init__(self, noise: Mapping[str, float], plan: Plan, suffix: str) -> None:
+        told = {
+            name: np.zeros((1, *shape[1:])) for name, shape in _plain(plan.shapes, suffix).items()
+        }
         others: dict[str, tuple[Any, ...]] = {}
         if "shares" in told:
             others = {"": (0,) * (told["shares"].shape[1] - 1)}

@@ -5,7 +5,7 @@ from ndis.tables.blocks import Block
 from ndis.tables.columns import PRIVATE, Columns, known_levels
 from ndis.tables.edges import Edges, read_edges
 from ndis.tables.exact import GRID_NORM, MOST_ROWS, ExactSum
-from ndis.tables.groups import Cells, GroupCounts, GroupMoments, Positions
+from ndis.tables.groups import Cells, GroupCounts, GroupMoments, Named, Positions
 from ndis.tables.ids import PersonCounts
 from ndis.tables.leverage import joint_gram, leverage_error, leverages
 from ndis.tables.progress import track
@@ -38,6 +38,7 @@ __all__ = [
     "ExactSum",
     "GroupCounts",
     "GroupMoments",
+    "Named",
     "PersonCounts",
     "Positions",
     "Rows",

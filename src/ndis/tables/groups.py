@@ -9,7 +9,7 @@ their middle. What becomes of a record depends on that record and on public numb
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,9 +66,12 @@ class Cells:
     ----------
     sizes : tuple of int
         How many levels each column has; what is not listed comes behind them.
+    columns : tuple of int, optional
+        Where the positions of these columns are; the first ones if not given.
     """
 
     sizes: tuple[int, ...]
+    columns: tuple[int, ...] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -81,7 +84,9 @@ class Cells:
     def of(self, positions: FloatArray, n_rows: int) -> NDArray[np.int64]:
         """The cells of some records."""
         found = np.zeros(n_rows, dtype=np.int64)
-        for size, position in zip(self.sizes, positions, strict=True):
+        columns = range(len(self.sizes)) if self.columns is None else self.columns
+        for size, column in zip(self.sizes, columns, strict=True):
+            position = positions[column]
             found *= size + 1
             found += np.where(position < 0, size, position).astype(np.int64)
         return found
@@ -133,7 +138,7 @@ class GroupCounts:
     n_bins : int
         Bins between the ends of the grid.
     others : tuple of int
-        How many levels each of the other columns of labels has.
+        How many levels each of the last columns of labels has, whose levels are counted.
     """
 
     cells: Cells
@@ -147,8 +152,8 @@ class GroupCounts:
         return _added(self._terms(*part) for part in _parts(block))
 
     def _terms(self, features: FloatArray, labels: FloatArray) -> dict[str, Any]:
-        n, by = len(self.cells), len(self.cells.sizes)
-        cell = self.cells.of(labels[:by], features.shape[1])
+        n, first = len(self.cells), len(labels) - len(self.others)
+        cell = self.cells.of(labels, features.shape[1])
         terms: dict[str, Any] = {"count": np.bincount(cell, minlength=n).astype(np.float64)}
         if self.numbers and self.n_bins:
             rows = [cell * len(self.numbers) + at for at in range(len(self.numbers))]
@@ -159,7 +164,7 @@ class GroupCounts:
             terms["bins"] = _counted(np.concatenate(places), (n * len(self.numbers), self.n_bins))
         if self.others:
             width, start, places = sum(self.others) + len(self.others), 0, []
-            for size, position in zip(self.others, labels[by:], strict=True):
+            for size, position in zip(self.others, labels[first:], strict=True):
                 level = np.where(position < 0, size, position).astype(np.int64)
                 places.append(cell * width + start + level)
                 start += size + 1
@@ -195,26 +200,50 @@ class GroupMoments:
         return _added(self._terms(*part) for part in _parts(block))
 
     def _terms(self, features: FloatArray, labels: FloatArray) -> dict[str, Any]:
-        n, c = len(self.cells), len(self.numbers)
-        cell = self.cells.of(labels[: len(self.cells.sizes)], features.shape[1])
-        sums, squares = np.empty((c, n)), np.empty((c, n))
-        middle, scale = self.low + self.high, STEPS / (self.high - self.low)
-        same = (self.low == self.low[0]).all() and (self.high == self.high[0]).all()
-        for at, number in enumerate(self.numbers):
-            # The same ends for all cells, as most often, are one number.
-            where = 0 if same else cell
-            steps = _steps(features[number], middle[where, at], scale[where, at])
-            sums[at] = np.bincount(cell, steps, n)
-            np.square(steps, out=steps)
-            squares[at] = np.bincount(cell, steps, n)
+        from scipy import sparse
+
+        n, rows = len(self.cells), features.shape[1]
+        cell = self.cells.of(labels, rows)
+        steps = self._steps(features, cell)
+        # Every record adds its numbers, which lie beside each other, to those of its cell.
+        ends = np.arange(rows + 1, dtype=np.int32)
+        adding = sparse.csc_array((np.ones(rows), cell.astype(np.int32), ends), shape=(n, rows))
+        sums = adding @ steps
+        squares = adding @ np.square(steps, out=steps)
         count = np.bincount(cell, minlength=n).astype(np.float64)
-        return {"count": count, "sums": sums.T, "squares": squares.T}
+        return {"count": count, "sums": sums, "squares": squares}
+
+    def _steps(self, features: FloatArray, cell: NDArray[np.int64]) -> FloatArray:
+        """Between -2^16 and 2^16, a row for each record, whatever was rounded: clipped last."""
+        numbers = slice(None) if self.numbers == tuple(range(len(features))) else [*self.numbers]
+        steps = np.ascontiguousarray(features[numbers].T)
+        if np.shares_memory(steps, features):
+            steps = steps.copy()
+        middle, scale = 0.5 * (self.low + self.high), 2.0 * STEPS / (self.high - self.low)
+        same = (self.low == self.low[0]).all() and (self.high == self.high[0]).all()
+        # The same ends for all cells, as most often, are one number for each column.
+        where: Any = 0 if same else cell
+        if not same or middle[0].any():
+            steps -= middle[where]
+        steps *= scale[where]
+        np.rint(steps, out=steps)
+        return np.clip(steps, -STEPS, STEPS, out=steps)
 
 
-def _steps(numbers: FloatArray, middle: Any, scale: Any) -> FloatArray:
-    """Between -2^16 and 2^16, whatever was rounded before: clipped last."""
-    steps = numbers * 2.0
-    steps -= middle
-    steps *= scale
-    np.rint(steps, out=steps)
-    return np.minimum(np.maximum(steps, -STEPS, out=steps), STEPS, out=steps)
+@dataclass(frozen=True)
+class Named:
+    """Sums of one grouping of several: the same with a word behind their names.
+
+    Attributes
+    ----------
+    function : callable
+        As `Table.sum` takes it.
+    suffix : str
+    """
+
+    function: Callable[[Block], Mapping[str, Any]]
+    suffix: str
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """The terms of the function."""
+        return {f"{name}{self.suffix}": term for name, term in self.function(block).items()}

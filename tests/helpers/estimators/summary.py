@@ -61,6 +61,7 @@ CASES = [
         "summary, counts": _with(limits=None),
         "summary, refined": _with(refine=True),
         "summary, replace": _with(relation="replace"),
+        "summary, groupings": _with(_everything, by=[["ward"], ["sex"], ["ward", "sex"]]),
         "summary, limits": _with(limits={"cost": "private"}),
     }.items()
 ]
