@@ -179,4 +179,4 @@ def _descended(best: list[int], cost: Callable[[Sequence[int]], float]) -> list[
 
 def variance(law: str, share: float) -> float:
     """The variance of noise that has a share of the budget, where all of it has one."""
-    return share ** (-2.0 if law == "laplace" else -1.0)
+    return 1.0 / (share * share if law == "laplace" else share)

@@ -327,10 +327,9 @@ class PrivateSummary(TableEstimator):
     def _tables(self) -> tuple[tuple[str, ...], ...]:
         """The groupings that are bought: by all columns, or by those of each list."""
         by = list(self.by)
-        if any(not isinstance(each, str) for each in by):
-            found = tuple((each,) if isinstance(each, str) else tuple(each) for each in by)
-        else:
-            found = (tuple(by),)
+        found = tuple((each,) if isinstance(each, str) else tuple(each) for each in by)
+        if all(isinstance(each, str) for each in by):
+            found = (tuple(name for (name,) in found),)
         if any(len({*each}) < len(each) for each in found):
             raise ValueError(f"Expected distinct columns in by, got {by!r}; name each once.")
         if len(found) > _MOST_GROUPINGS:
