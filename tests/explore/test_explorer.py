@@ -203,8 +203,9 @@ def test_what_is_copied_works(
     assert code == 0, said
     (tmp_path / source).rename("table.csv")
     window.open(tmp_path / "page.html")
+    delta = 3 if name == "levels" else 4  # three failures of 1e-7 keep no promise at that delta
     for times in (0, 2):
-        shown = seen(window, delta=4, times=times)
+        shown = seen(window, delta=delta, times=times)
         Path("settings.yaml").write_text(shown["config"])
         for line in shown["command"].splitlines():
             command, _, file = line.partition(" > ")

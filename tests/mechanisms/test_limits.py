@@ -321,7 +321,11 @@ def test_a_table_that_changes_between_the_passes_is_refused(monkeypatch):
         means(columns=["a", "y"]).fit(growing, "y")
 
 
-OF_TABLES = [case for case in all_cases() if isinstance(case.make(), TableEstimator)]
+OF_TABLES = [  # that have numbers: levels are found where there are none
+    case
+    for case in all_cases()
+    if isinstance(case.make(), TableEstimator) and "limits" in case.make().get_params()
+]
 
 
 def unknown(case: Case, **more: Any) -> Any:

@@ -91,7 +91,7 @@ def read(table: Table, name: str, rows: Rows, most: int, *, again: bool = False)
         counts[place] = n
         return LevelCounts(names, counts[:-1], whole)
     names, place = _names(counted["level"])
-    own = pa.concat_arrays(counted["id"].chunks).dictionary_encode().indices.to_numpy()
+    own = counted["id"].combine_chunks().dictionary_encode().indices.to_numpy()
     chosen, weights = _of_people(own, place, n, len(names), weighting.rows_per_person, most)
     return LevelCounts(tuple(names[at] for at in chosen), weights, whole)
 
@@ -116,9 +116,7 @@ def failure_of(delta: float, n_columns: int) -> float:
 
 def _names(column: Any) -> tuple[tuple[bytes, ...], Any]:
     """Levels that can be published, sorted; and the place of each value, behind them if none."""
-    import pyarrow as pa
-
-    coded = pa.concat_arrays(column.chunks).dictionary_encode()
+    coded = column.combine_chunks().dictionary_encode()
     known = [str(level).encode() for level in coded.dictionary.to_pylist()]
     names = sorted(each for each in known if 0 < len(each) <= MOST_BYTES and b"\0" not in each)
     at = {name: place for place, name in enumerate(names)}

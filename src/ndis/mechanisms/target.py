@@ -222,14 +222,15 @@ def mean_shift(
         parts.append(Part(PEOPLE, 1.0, PEOPLE_SHARE))
     if given is not None:
         parts = chosen_noise(given, parts)
-        distance = math.sqrt(math.fsum((_moved(part) / part.noise) ** 2 for part in parts))
-        return tuple(parts), shift_profile(distance)
-    unit = target.unit
-    with_noise = [
-        replace(part, noise=unit * _moved(part) / math.sqrt(part.share) * ROUND_UP)
-        for part in parts
-    ]
-    return tuple(with_noise), shift_profile(1.0 / unit)
+    else:
+        parts = [
+            replace(part, noise=target.unit * _moved(part) / math.sqrt(part.share) * ROUND_UP)
+            for part in parts
+        ]
+    # From the noise, even where the target says it: a stranger who knows the noise alone finds the
+    # same loss, to the last bit.
+    distance = math.sqrt(math.fsum((_moved(part) / part.noise) ** 2 for part in parts))
+    return tuple(parts), shift_profile(distance)
 
 
 def _moved(part: Part) -> float:
