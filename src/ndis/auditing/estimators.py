@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from ndis._validate import FloatArray
 from ndis.auditing.neighbours import Data, Neighbours, Place, places
@@ -205,6 +204,8 @@ def _bet(
         with np.errstate(divide="ignore"):
             won = np.log(_STAKE) + np.log(gains) - log_delta
         return float(np.sum(np.logaddexp(math.log1p(-_STAKE), won))) + math.log(risk)
+
+    from scipy.optimize import brentq
 
     log_least = math.log(max(claim.delta, 1e-300))
     while len(gains) < 2 * _RUNS and above(log_least) < 0.0:

@@ -225,11 +225,11 @@ class TabulatedLoss(PrivacyLoss):
     @functools.cached_property
     def _polygon(self) -> tuple[FloatArray, FloatArray]:
         """At each grid point delta, and e^loss times the mass of Q from there on; scaled."""
-        from scipy.signal import lfilter
-
-        # falls[j] = mass[j] + e^-step falls[j + 1]
-        scaled = np.ldexp(self.mass[::-1], _SCALE)
-        falls = lfilter([1.0], [1.0, -math.exp(-self.step)], scaled)[::-1]
+        # falls[j] = mass[j] + e^-step falls[j + 1]: of one term, of two, of four, ...
+        falls, n_terms = np.ldexp(self.mass, _SCALE), 1
+        while n_terms < falls.size:
+            falls[:-n_terms] += math.exp(-self.step * n_terms) * falls[n_terms:]
+            n_terms *= 2
         after = np.append(np.cumsum((-math.expm1(-self.step) * falls)[:0:-1])[::-1], 0.0)
         return after + math.ldexp(self.infinite, _SCALE), falls
 

@@ -25,7 +25,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from ndis import _validate
@@ -114,6 +113,8 @@ def reach_of(law: str, level: float, deviation: float, n_numbers: int) -> float:
         ratio = math.exp(-1.0 / scale_of(law, deviation, n_numbers))
         steps = math.log(0.5 * tail * (1.0 + ratio)) / math.log(ratio) - 1.0
         return max(math.ceil(steps), 0) / deviation
+    from scipy.optimize import brentq
+
     shape = 0.5 * (n_numbers + 1)
     away = np.linspace(-40.0, 8.0, _NODES) / math.sqrt(shape)  # ln G, about ln of its mean
     weights = np.exp(shape * (away - np.expm1(away)))

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from ndis import _validate
 from ndis._validate import FloatArray
@@ -140,6 +139,8 @@ class Draws:
             About the same, to search the best share by.
         """
         rough = rough or worst_case
+
+        from scipy.optimize import minimize_scalar
 
         def badness(logit: float) -> float:
             loss = self.loss(lambda variance: rough(variance, _share(logit)), noise)

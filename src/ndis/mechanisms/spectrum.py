@@ -17,7 +17,6 @@ import math
 from typing import cast
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from ndis._validate import FloatArray
 
@@ -68,6 +67,8 @@ class Spectrum:
     def __init__(
         self, matrix: FloatArray, noise_scale: float, known: tuple[float, float] | None = None
     ) -> None:
+        from scipy.optimize import isotonic_regression
+
         self.noisy_values, self.vectors = np.linalg.eigh(matrix)
         self.variance = 0.5 * noise_scale**2
         noisy, d = self.noisy_values, len(matrix)

@@ -22,7 +22,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from ndis._validate import FloatArray, non_negative
 from ndis.tables.blocks import Block
@@ -134,6 +133,8 @@ def _whitener(matrix: FloatArray) -> FloatArray:
     its column of W is zero. For rows in the range any generalised inverse gives the same leverage,
     ``W W^T`` among them.
     """
+    from scipy.linalg import solve_triangular
+
     d = len(matrix)
     scale = np.sqrt(np.diag(matrix))
     scale[scale == 0] = 1.0

@@ -28,6 +28,7 @@ from ndis.tables.values import (
     level_type,
     not_numbers,
     other_levels,
+    plain,
 )
 
 if TYPE_CHECKING:
@@ -261,15 +262,15 @@ def parsed_numbers(
             pass
     text = _trimmed(text)
     doubles = np.full(len(text), np.nan)
-    left = text.is_valid().to_numpy(zero_copy_only=False)
+    left = plain(text.is_valid())
     for pattern, read in _READERS:
         matches = pc.fill_null(pc.match_substring_regex(text, pattern), False)
-        where = left & matches.to_numpy(zero_copy_only=False)
+        where = left & plain(matches)
         if where.any():
             if kind == NUMBER and read in _MOMENTS:
                 raise _Dated
             doubles[where] = read(text.take(np.flatnonzero(where)), written)
-        left &= ~where
+        left = left & ~where
     return pa.array(doubles)
 
 
@@ -293,7 +294,7 @@ def _dates(text: pa.Array, form: str) -> pa.Array:
     same = pc.and_(pc.equal(_without_zeros(text), there), pc.greater_equal(pc.year(found), 1000))
     if found.null_count > text.null_count or not pc.all(same, min_count=0).as_py():
         raise pa.ArrowInvalid("not in the format")
-    doubles, valid = np.full(len(text), np.nan), found.is_valid().to_numpy(zero_copy_only=False)
+    doubles, valid = np.full(len(text), np.nan), plain(found.is_valid())
     doubles[valid] = days_of(found.drop_null())
     return pa.array(doubles, mask=~valid)
 
@@ -312,8 +313,7 @@ def _numbers(text: pa.Array, written: TextFormat) -> NDArray[Any]:
         text = written.pointed(text)
         if text.null_count:
             raise pa.ArrowInvalid("not written as declared")
-    values: NDArray[Any] = text.cast("float64").to_numpy(zero_copy_only=False)
-    return values
+    return plain(text.cast("float64"))
 
 
 _Reader = Callable[[Any, TextFormat], Any]

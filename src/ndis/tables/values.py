@@ -105,7 +105,7 @@ def present(column: Any) -> Any:
     """Where a column of records has values."""
     if isinstance(column, np.ndarray):
         return np.array([value is not None for value in column], dtype=bool)
-    return column.is_valid().to_numpy(zero_copy_only=False)
+    return plain(column.is_valid())
 
 
 def _shown(column: Any) -> pa.Array:
@@ -170,8 +170,21 @@ def numbers(name: str, column: Any, width: int | None = None, kind: Kind = EITHE
         raise _ragged(name)
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
         raise not_numbers(name, str(kind))
-    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return values
+    return plain(column)
+
+
+def plain(column: pa.Array) -> NDArray[Any]:
+    """The numbers of a column without gaps, as they lie in memory where that is so.
+
+    Arrow's own way imports pandas, which takes longer than to read many a file.
+    """
+    import pyarrow as pa
+
+    if not len(column):  # there may be no buffer
+        return np.empty(0, column.type.to_pandas_dtype())
+    if pa.types.is_boolean(column.type):
+        return plain(column.cast(pa.uint8())).view(np.bool_)
+    return np.from_dlpack(column)
 
 
 def days_of(array: pa.Array) -> NDArray[Any]:
@@ -179,10 +192,9 @@ def days_of(array: pa.Array) -> NDArray[Any]:
     import pyarrow as pa
 
     if pa.types.is_date32(array.type):
-        days: NDArray[Any] = array.cast(pa.int32()).to_numpy(zero_copy_only=False)
-        return days.astype(np.float64)
+        return plain(array.cast(pa.int32())).astype(np.float64)
     unit = "ms" if pa.types.is_date64(array.type) else array.type.unit
-    ticks = array.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    ticks = plain(array.cast(pa.int64()))
     whole, rest = np.divmod(ticks, 86_400 * _PARTS_OF_A_SECOND[unit])
     if unit == "ns":
         rest //= 1000
@@ -311,8 +323,7 @@ def level_positions(name: str, column: Any, known: Sequence[Any]) -> NDArray[Any
     except (pa.ArrowException, TypeError, OverflowError):
         raise other_levels(name, str(column.type), known) from None
     positions = pc.index_in(column, value_set=value_set)
-    values: NDArray[Any] = np.asarray(pc.fill_null(positions, -1).to_numpy(zero_copy_only=False))
-    return values
+    return plain(pc.fill_null(positions, -1))
 
 
 def _positions_of_objects(name: str, objects: NDArray[Any], known: Sequence[Any]) -> NDArray[Any]:
