@@ -26,7 +26,7 @@ import pyarrow.parquet
 from attacks import replay, tables
 from attacks.cases import OF_TABLES, make
 from estimators import Case
-from ndis import PrivateSummary
+from ndis import PrivateLevels, PrivateSummary
 from ndis.tables import Table
 
 # Summaries say themselves why people are not protected by these.
@@ -144,7 +144,7 @@ def check(seed: int, source: str, folder: Path, case: Case | None = None, **more
         whole = whole.filter(_is(whole, new))
     if rng.random() < 0.5:
         whole = alike(whole, new)
-    weighed = rng.random() < 0.3
+    weighed = rng.random() < 0.3 and not isinstance(case.make(), PrivateLevels)
     if weighed:  # some beyond the bound, some nothing
         w = rng.choice([0.0, 1e-300, 0.3, 1.0, 2.0, 1e300], len(whole))
         whole = whole.append_column("w", [w])
