@@ -286,7 +286,32 @@ def test_two_copies_that_draw_at_once_do_not_both_come_out(
             pytest.raises(ValueError, match="another draw"),
         ):
             made(period=2, state=tmp_path / "copy", **known).fit(month(50, 2))
+        # A third period would publish the refused second one with it.
+        with pytest.raises(ValueError, match="another draw"):
+            made(period=3, state=tmp_path / "copy", **known).fit(month(50, 3))
+        made(period=3, state=tmp_path / "s", **known).fit(month(50, 3))
         assert book.verify() == 1
+
+
+def test_a_copy_does_not_publish_later_what_another_has_drawn_instead(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger.create(tmp_path / "book", 2, 1e-5, "add-remove") as book:
+        known: dict[str, Any] = {"ledger": book, "random_state": None, "quantiles": ()}
+        made(state=tmp_path / "s", **known).fit(month(50, 0))
+        shutil.copy(tmp_path / "s", tmp_path / "copy")
+        with monkeypatch.context() as patch:  # killed between the file and the ledger
+
+            def die(*_: Any, **named: Any) -> None:
+                raise RuntimeError("killed")
+
+            patch.setattr(continual._Payment, "record", die)
+            with pytest.raises(RuntimeError, match="killed"):
+                made(period=2, state=tmp_path / "s", **known).fit(month(50, 1))
+        made(period=2, state=tmp_path / "copy", **known).fit(month(50, 2))
+        with pytest.raises(ValueError, match="another draw"):
+            made(period=3, state=tmp_path / "s", **known).fit(month(50, 3))
+        made(period=3, state=tmp_path / "copy", **known).fit(month(50, 3))
 
 
 def _killed(folder: Path, place: str) -> None:

@@ -549,6 +549,19 @@ def test_each_of_several_groupings_is_paid_for(law: str) -> None:
     assert model.plan().guarantee.epsilon == 1.0
 
 
+@pytest.mark.parametrize("n", [2, 10, 12])
+def test_as_many_groupings_as_there_may_be(n: int) -> None:
+    """Names of one do not end in those of another."""
+    names = [f"c{k}" for k in range(n)]
+    table = pa.table({name: ["a"] * (k + 1) + ["b"] * (20 - k) for k, name in enumerate(names)})
+    asked = {"levels": {name: ["a", "b"] for name in names}, "limits": None, "epsilon": 1e6}
+    model = made(by=[[name] for name in names], **asked).fit(table)
+    told = model.to_frame(of="table")
+    for k, name in enumerate(names):
+        assert told[told[name] == "a"].estimate.item() == pytest.approx(k + 1, abs=0.1)
+    assert len(model.forecast(n_rows=21).errors) == 2 * n
+
+
 def test_forecasts_and_plans_tell_what_groupings_cost_each_other() -> None:
     asked = {**EVERYTHING, "method": "gaussian"}
     errors = made(by=SEVERAL, **asked).forecast(n_rows=5000).errors

@@ -17,7 +17,16 @@ from scipy import sparse
 from ndis import PrivateLeastSquares, PrivateLogisticRegression
 from ndis.tables import Columns, Rows, Table, kept, moments
 from ndis.tables.kept import Kept, Packing, memory
-from ndis.tables.sums import CutGram, CutNorms, Pull, PullCounts, PullSum, totals
+from ndis.tables.sums import (
+    CutGram,
+    CutNorms,
+    Pull,
+    PullCounts,
+    PullSum,
+    WeightedMoments,
+    Weights,
+    totals,
+)
 
 N = 10_000
 
@@ -193,7 +202,7 @@ def a_pull(rng: np.random.Generator) -> Pull:
 def test_notes_take_no_memory_where_rows_fill_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows and what is noted of them take an eighth of the memory together, or nothing is noted."""
     frame = pa.table(dict(zip("abcdey", matrix(6).T, strict=True)))
-    of_rows, of_notes = N * 6 * 4, N * 2 * 8
+    of_rows, of_notes = N * 6 * 4, N * 4 * 8
     for most, noted in ((of_rows + of_notes, True), (of_rows + of_notes - 1, False)):
         monkeypatch.setattr(kept, "memory", lambda most=most: 8 * most)
         table = a_table(frame)
@@ -201,3 +210,23 @@ def test_notes_take_no_memory_where_rows_fill_their_share(monkeypatch: pytest.Mo
         assert table._kept is not None
         blocks = [packed for some in table._kept.blocks() for packed in some]
         assert {packed.notes is not None for packed in blocks} == {noted}
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_notes_take_no_more_memory_than_is_foreseen(make: Any, labelled: bool) -> None:
+    values = matrix(3)
+    rows = Rows(Columns(["a", "b", "c"], norm=2.0))
+    table = Table.open(make(values), labels=values[:, 0] if labelled else None)
+    if labelled:
+        rows = replace(rows, labels=Columns(["y"], limits={"y": (-2, 2)}))
+    table = table.with_rows(rows)
+    weights = Weights(np.zeros(3), 0.5)
+    for _ in range(2):
+        table.sum(WeightedMoments(weights), again=True)
+    packed = [each for some in table._kept.blocks() for each in some]  # type: ignore[union-attr]
+    assert sum(each.block().n_rows for each in packed) == N
+    for each in packed:
+        assert each.notes is not None
+        noted = sum(known.nbytes for _, known in each.notes.values())
+        assert 0 < noted <= each.n_noted

@@ -36,7 +36,7 @@ from ndis.randomness.generators import keyed_generator
 from ndis.release import NewFile, Release
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ndis.ledger import Ledger
 
@@ -196,10 +196,7 @@ class SeriesRun(Run):
         return self._after(super().draw(rng))
 
     def _after(self, drawn: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            name: np.stack([*(kept.drawn[name] for kept in self.past), array])
-            for name, array in drawn.items()
-        }
+        return _together([*self.past, KeptPeriod({}, drawn)])
 
     def release(self, *, file: NewFile | None = None, ledger: Ledger | None = None) -> Release:
         """Draw the next period, or publish one again that was drawn before; the first one pays.
@@ -249,7 +246,7 @@ class SeriesRun(Run):
                     number = None if payment is None else payment.number
                     book.keep(self.period, told, number, KeptPeriod(self._own, arrays))
                 if payment is not None:
-                    payment.record(digest_of(arrays))
+                    payment.record([*self.past, KeptPeriod({}, arrays)])
                 return self._after(arrays)
 
             return publish(
@@ -281,6 +278,11 @@ class SeriesRun(Run):
         parts = tuple(replace(p, noise=told["noise"][p.name]) for p in self.plan.parts)
         guarantee = Guarantee.from_dict(told["guarantee"])
         self.plan = replace(self.plan, parts=parts, guarantee=guarantee)
+
+
+def _together(periods: Sequence[KeptPeriod]) -> dict[str, Any]:
+    """What was drawn of all periods so far, as it is published."""
+    return {name: np.stack([each.drawn[name] for each in periods]) for name in periods[-1].drawn}
 
 
 def _times(sums: Any, number: int) -> Any:
@@ -351,9 +353,11 @@ class _Payment:
             self.record()  # so that no other ledger can be taken for this one
         return self
 
-    def record(self, drawn: str = "") -> None:
-        """Note that a period is out, before it is, and what was drawn of it."""
-        self.ledger.note_period(self.number, self.book.name, self.period, drawn)
+    def record(self, out: Sequence[KeptPeriod] = ()) -> None:
+        """Note that a period is out, before it is, and what was drawn of all that come with it."""
+        for period in range(max(self.period - 1, 1), self.period + 1):
+            drawn = digest_of(_together(out[:period])) if out else ""
+            self.ledger.note_period(self.number, self.book.name, period, drawn)
 
     def complete(self, entry: Any, digest: str) -> None:
         """The digest of the release."""

@@ -94,7 +94,8 @@ class Crossing:
         for t in self.told:
             total = np.zeros((*(self.shape[i] for i in t), *rest))
             for s in _parts(t):
-                total += parts[s].reshape(*(self.shape[i] if i in s else 1 for i in t), *rest)
+                spread = *(self.shape[i] if i in s else 1 for i in t), *rest
+                total += parts[s].reshape(spread)
             found[t] = (self._beyond(t) * total).reshape(-1, *rest)
         return found
 

@@ -349,7 +349,8 @@ class PrivateSummary(TableEstimator):
     def _suffixes(self) -> list[str]:
         """What stands behind the names of the parts and arrays of each grouping."""
         n = len(self._tables)
-        return [""] if n == 1 else [str(k + 1) for k in range(n)]
+        # All of one length, so that none ends in another.
+        return [""] if n == 1 else [f"{k + 1:0{len(str(n))}}" for k in range(n)]
 
     def _crossing(self, shape: Sequence[int]) -> Crossing:
         """The groupings as tables by some of so many places."""
@@ -451,7 +452,7 @@ class PrivateSummary(TableEstimator):
         if len(suffixes) == 1:
             return {crossing.bought[0]: dict(noise)}
         found: dict[tuple[int, ...], dict[str, float]] = {t: {} for t in crossing.told}
-        for name in (each.removesuffix("1") for each in noise if each.endswith("1")):
+        for name in _plain(noise, suffixes[0]):
             variances = [noise[f"{name}{suffix}"] ** 2 for suffix in suffixes]
             for told, variance in crossing.variances(variances).items():
                 found[told][name] = math.sqrt(variance)
@@ -567,7 +568,7 @@ class PrivateSummary(TableEstimator):
     def _noise_beside(self, plan: Plan, crossing: Crossing) -> list[tuple[float, float]]:
         """The noise of a part of each grouping, beside the others and alone."""
         noise = plan.noise_scale
-        name = next(each for each in noise if each.endswith("1")).removesuffix("1")
+        name = next(iter(_plain(noise, self._suffixes[0])))
         beside = self._noise_of(noise, crossing)
         parts = crossings.shares(crossing, plan.method)
         return [

@@ -50,13 +50,8 @@ class Packed(NamedTuple):
     arrays: list[Any]
     make: Callable[[list[Any]], Block]
     ready: bool  # whether its rows are on the grid
+    n_noted: int = 0  # bytes that notes of its rows take at most
     notes: dict[str, Any] | None = None  # what passes note of its rows, where there is room
-
-    @property
-    def n_noted(self) -> int:
-        """How much memory notes of its rows take at most: a length, and for each label a number."""
-        n_labels, n_rows = self.arrays[-1].shape if len(self.arrays) > 1 else (0, 0)
-        return 8 * n_rows * (1 + n_labels)
 
     @property
     def n_bytes(self) -> int:
@@ -102,9 +97,12 @@ class Packing:
             def make(arrays: list[Any]) -> Block:
                 return _weighing(Block(*map(_doubles, arrays)), weight)
 
+        n_labels = 0
         if block.labels is not None:
+            n_labels = len(block.labels)
             arrays.append(self._narrow(block.labels, 1))
-        return Packed(arrays, make, not self.raw)
+        # Of a row its length, its weight, and a root; and a residual for each label.
+        return Packed(arrays, make, not self.raw, 8 * block.n_rows * (3 + n_labels))
 
     def kind(self, group: int) -> Any:
         """The narrowest type that holds the features (group 0), or the labels (1)."""
