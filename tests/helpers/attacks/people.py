@@ -30,7 +30,7 @@ from ndis import PrivateLevels, PrivateSummary
 from ndis.tables import Table
 
 # Summaries say themselves why people are not protected by these.
-OTHERWISE = ("summary, replace", "summary, levels")
+OTHERWISE = ("summary, replace",)
 TAKING = [case for case in OF_TABLES if case.make()._takes_weights() and case.name not in OTHERWISE]
 REFUSING = [case for case in OF_TABLES if not case.make()._takes_weights()]
 
