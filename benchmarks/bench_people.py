@@ -21,7 +21,7 @@ and of the average row. The promise is for a person with all their rows, by
     cap k       at most k rows of each person, by chance, with k times the noise
     largest     all rows, with the noise times the most rows that anybody has
 
-Ours are "person" for the average person, and "K" for the average row. Printed are root mean square
+Ours are "person" for the average person, and "private" for the average row. Printed are root mean square
 errors, in standard deviations of the label for one of the column, and how often intervals of 95%
 for the population cover, as far as any are told.
 
@@ -160,6 +160,13 @@ def clipped(table: pd.DataFrame, limits: dict[str, Any], group: str) -> pd.DataF
     return table.assign(**ends).reset_index(drop=True)
 
 
+def most_usual(table: pd.DataFrame, group: str) -> pd.Series:
+    """The group of most rows of each person, of equals the first."""
+    n = table.groupby(["who", group]).size().rename("n").reset_index()
+    first = n.sort_values(["who", "n", group], ascending=[True, False, True]).drop_duplicates("who")
+    return first.set_index("who")[group]
+
+
 def capped(rng: np.random.Generator, table: pd.DataFrame, k: int) -> pd.DataFrame:
     """At most k rows of each person, by chance."""
     mixed = table.iloc[rng.permutation(len(table))]
@@ -201,7 +208,7 @@ def means(of: Population, table: pd.DataFrame, epsilon: float, times: int = 1, *
 def ways(ask: Any, of: Population, rng: np.random.Generator, table: Any, epsilon: float) -> Any:
     """What each way answers."""
     numeric = table.drop(columns=of.group).groupby("who").mean()
-    usual = table.groupby("who")[of.group].agg(lambda each: each.mode().iloc[0])
+    usual = most_usual(table, of.group)
     return {
         "person": ask(of, table, epsilon, person="who"),
         "K": ask(of, table, epsilon, person="who", rows_per_person=of.k),
@@ -219,7 +226,7 @@ def tied(own: list[float], other: list[float]) -> bool:
     return bool(apart.mean() <= 2.0 * apart.std(ddof=1) / np.sqrt(len(apart)))
 
 
-OURS = {PERSON: "person", ROW: "K"}
+OURS = {PERSON: "person", ROW: "private"}
 
 
 def main(n_runs: int, folder: Path | None) -> None:

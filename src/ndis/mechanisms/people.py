@@ -1,12 +1,15 @@
 """How many rows of a person count alike, where nobody knows: bought from a noisy histogram.
 
 Everybody is in one bin, by how many rows they have: 1, 2, 3 to 4, 5 to 8, and so on. A person moves
-one count by one. The number is the end of the bin below which most people lie; it follows from the
-noisy counts, and all that is released afterwards is about rows with weights by that number.
+one count by one. A larger number cuts off fewer rows, and leaves less signal: the sum over people
+of min(m/K, 1) against the same noise. Taken is the least that keeps most rows, as far as noise
+stays below what chance does by the choice of people. All that is released afterwards is about rows
+with weights by that number.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,16 +18,20 @@ import numpy as np
 
 from ndis._validate import FloatArray
 from ndis.mechanisms.run import Arrays, Method, Plan
-from ndis.mechanisms.target import PEOPLE
+from ndis.mechanisms.target import PEOPLE, PEOPLE_SHARE
 from ndis.randomness import add_noise
 from ndis.tables import Rows, Table
 
 if TYPE_CHECKING:
     from ndis.mechanisms.tabular import TableEstimator
 
-# Bins up to a million rows; the share of people whose rows all count alike; and by how many
-# deviations a count must stand out to be taken for people.
-N_BINS, _MOST, _SEEN = 21, 0.9, 3.0
+# Bins up to a million rows; the share of rows to be kept, with m cut to K of a person; and by how
+# many deviations a count must stand out to be taken for people.
+N_BINS, _MOST, _SEEN = 21, 0.8, 4.0
+# Coefficients of columns whose standard deviation is a fifth of their limits have less noise than
+# sampling error where the signal is so many times the noise and the root of the number of people.
+# A number that takes less than a twentieth of the signal costs nothing.
+_CLEAR, _SAME = 10.0, 0.95
 
 
 @dataclass(frozen=True)
@@ -66,15 +73,23 @@ class FindingRowsPerPerson(Method):
 
 
 def rows_per_person(arrays: Mapping[str, Any], noise: Mapping[str, float]) -> int:
-    """The number that a released histogram tells: of nine people in ten no row counts for less.
+    """The number that a released histogram tells: most rows are kept, as far as noise allows.
 
     Examples
     --------
     >>> import numpy as np
     >>> from ndis.mechanisms.people import rows_per_person
-    >>> rows_per_person({"rows_per_person": np.array([400, 300, 250, 40.0])}, {"rows_per_person": 5.0})
+    >>> counts = np.array([4000, 3000, 2500, 400.0])
+    >>> rows_per_person({"rows_per_person": counts}, {"rows_per_person": 5.0})
     4
-    """  # noqa: E501 - an example is one line
+    """
     counts = np.where(arrays[PEOPLE] > _SEEN * noise[PEOPLE], arrays[PEOPLE], 0.0)
-    within = np.cumsum(counts) >= _MOST * counts.sum()
-    return int(2 ** int(np.argmax(within)))
+    numbers = 2.0 ** np.arange(len(counts))  # those to choose from: the ends of bins
+    m = np.where(numbers > 2, 0.75 * numbers, numbers)  # about the middle of each
+    rows = np.minimum(m, numbers[:, None]) @ counts
+    enough = int(np.argmax(rows >= _MOST * (m @ counts)))
+    unit = math.sqrt(PEOPLE_SHARE) * noise[PEOPLE]
+    n_people = float(counts.sum())
+    wanted = min(_CLEAR * unit * math.sqrt(n_people), _SAME * n_people)
+    clear = np.flatnonzero(rows / numbers >= wanted)
+    return int(numbers[min(enough, clear.max(initial=0))])

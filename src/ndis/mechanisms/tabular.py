@@ -178,8 +178,8 @@ class TableEstimator(PrivateEstimator):
         for all rows of one person, who together count at most as much as one row.
     rows_per_person : int or "private", default 1
         With `person`: everybody counts once, by the mean of their rows, if it is 1; if it is K,
-        rows count alike up to K of a person, and 1/K each. "private": of nine people in ten all
-        rows count alike, and a fiftieth of the squared budget finds K.
+        rows count alike up to K of a person, and 1/K each. "private": a 200th of the squared
+        budget finds a K that keeps four rows in five, as far as the noise allows.
     sample_weight : str, optional
         A column of weights. Counts and sums are then those of weights over `max_weight`.
     max_weight : float, optional

@@ -24,7 +24,7 @@ Noise = Any  # a number, or a number for each part by name
 # What limits that are to be found take of D^2, where something else is released from the table.
 LIMITS, LIMITS_SHARE = "limits", 0.1
 # What the number of rows takes that count alike of one person, where it is to be found.
-PEOPLE, PEOPLE_SHARE = "rows_per_person", 0.02
+PEOPLE, PEOPLE_SHARE = "rows_per_person", 0.005
 # Stop within 1e-4 of the risk; at most four tries.
 _REACHED, _LOOKS = 1e-4, 4
 
@@ -187,7 +187,7 @@ def mean_shift(
     """Noise on several sums that is one mean shift, D^2 = sum (sensitivity / noise)^2.
 
     Limits that are to be found are one more part of it, named "limits", with a tenth of D^2, or all
-    of it where there is no other part; so is the number of rows of a person, with a fiftieth.
+    of it where there is no other part; so is the number of rows of a person, with a 200th.
 
     Parameters
     ----------

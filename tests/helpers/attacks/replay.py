@@ -233,7 +233,6 @@ def pair_delta(first: Run, second: Run, epsilon: float) -> float:
             each += [SphericalLoss(float(size), dimension=1) for size in sizes]
         else:
             losses += _covariances(here, there)
-    # A pure part of loss at most `pure` shifts epsilon.
     left = epsilon - float(pure)
     if shift:
         losses.append(QuadraticLoss.from_shift(float(shift) ** 0.5))
@@ -250,7 +249,12 @@ def pair_delta(first: Run, second: Run, epsilon: float) -> float:
     total = losses[0]
     for loss in losses[1:]:
         total = total + loss
-    return max(float(total.delta(max(left, 0.0))), float(total.reversed().delta(max(left, 0.0))))
+    # Randomized response is the worst pure part of loss at most `pure`: it shifts epsilon by that,
+    # down as often as it is right, and up as often as it is wrong.
+    right = 1.0 / (1.0 + math.exp(-float(pure)))
+    shares = ((right, max(left, 0.0)), (1.0 - right, 2.0 * epsilon - left))
+    ways = (total, total.reversed())
+    return max(sum(share * float(way.delta(at)) for share, at in shares) for way in ways)
 
 
 def _flat(values: Any) -> list[Any]:
