@@ -21,9 +21,9 @@ and of the average row. The promise is for a person with all their rows, by
     cap k       at most k rows of each person, by chance, with k times the noise
     largest     all rows, with the noise times the most rows that anybody has
 
-Ours are "person" for the average person, and "private" for the average row. Printed are root mean square
-errors, in standard deviations of the label for one of the column, and how often intervals of 95%
-for the population cover, as far as any are told.
+Ours are "person" for the average person, and "private" for the average row. Printed are root mean
+square errors, in standard deviations of the label for one of the column, and how often intervals of
+95% for the population cover, as far as any are told.
 
 `--cost` compares processor time and memory of a regression from a Parquet file of so many rows, ten
 each on average, with and without people, in processes of their own that take turns.
