@@ -24,6 +24,8 @@ PIECE_ENTRIES = 2**26
 _CACHED, _LEAST = 2**16, 512
 # Features of a block whose Gram matrix is faster beside a copy.
 _NARROW = 16
+# So few vectors are multiplied one by one.
+_FEW = 3
 
 
 def squared(xp: Any, values: Any) -> Any:
@@ -127,7 +129,11 @@ class Block:
 
     def times(self, theta: Any) -> Any:
         """X theta, one column for each row of the block: shape (n_theta, n_rows)."""
-        return theta.T @ self.features
+        own = self.features
+        # Linear algebra libraries are slow at products of long records with few vectors.
+        if isinstance(own, np.ndarray) and 1 < theta.shape[1] <= _FEW and own.flags.f_contiguous:
+            return np.stack([vector @ own for vector in theta.T])
+        return theta.T @ own
 
     def combine(self, weights: Any) -> Any:
         """Sum of x w^T for weights of shape (n_weights, n_rows): shape (n_features, n_weights)."""

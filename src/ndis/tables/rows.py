@@ -22,8 +22,9 @@ from ndis.tables.grid import GIANT, Grid, shortened, shortening, tentative, whol
 from ndis.tables.values import Kind, missing_values
 from ndis.tables.weights import Weighting
 
-# Rows of a block in memory: columns a multiple of 4096 bytes apart get in each other's way.
-_STEP = BLOCK_ROWS - 8
+# Rows of a block in memory: columns a multiple of 4096 bytes apart get in each other's way. Blocks
+# of long rows have fewer, down to the least, so that they stay near the processor.
+_STEP, _ENTRIES, _LEAST = BLOCK_ROWS - 8, 2**18, 512
 # Rows of fewer numbers are turned into columns, which are then treated one by one.
 _NARROW = 24
 
@@ -98,7 +99,7 @@ class Rows:
         a wait for the card.
         """
         records = Batch.of(batch, self)
-        make, step = self._dense, _STEP
+        make, step = self._dense, self._step
         if records.elsewhere:
             make, step = self._stack, STACK_ROWS
         elif records.sparse and self._stays_sparse():
@@ -113,10 +114,14 @@ class Rows:
                 block.weight = weight
                 yield block
 
+    @property
+    def _step(self) -> int:
+        return min(max(_ENTRIES // len(self.features.names), _LEAST), _STEP)
+
     def raw_blocks(self, batch: Any) -> Iterator[Block]:
         """Yield the numbers of a batch as they are in the table, dense."""
         records = Batch.of(batch, self)
-        step = STACK_ROWS if records.elsewhere else _STEP
+        step = STACK_ROWS if records.elsewhere else self._step
         for weight, alike in records.by_weight():
             for start in range(0, alike.n_rows, step):
                 block = Block(*self._raw(*alike.part(start, start + step)))

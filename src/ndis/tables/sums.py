@@ -58,36 +58,51 @@ def read_moments(table: Table) -> dict[str, ExactSum]:
 NORM_BINS = 24
 # A histogram has so many bins, each half an octave wide, below a public bound.
 BINS = 64
+# A double above 2^(k-1) and at most 2^k, as an integer, and this add up to k + 1023 times 2^52.
+_ONE_AT, _JUST_BELOW = 1023, 2**52 - 1
 # So many numbers are copied at once.
 _CHUNK = 2**15
 # Products of a row with vectors of integers this long are exact: 2^20 times 2^32 is 2^52.
 VECTOR_NORM = 2.0**32
 # What is computed of a row in a few steps is lowered by this, more than their roundings.
 _BELOW = 1.0 - 2.0**-40
+# The square of the grid's norm, as a factor.
+_PER_SQUARE = float(GRID_NORM) ** -2
 # What a row is multiplied by, with room for rounding: the square root of two, and 2^20.
 _ROOT, _LONGEST = math.sqrt(2.0) * (1.0 - 2.0**-50), GRID_NORM * (1.0 - 2.0**-50)
 
 
 def count_norms(block: Block) -> Mapping[str, Any]:
     """How many rows have which norm: one row adds one to one bin."""
-    return {"norms": tally(block.xp, block.squares(), float(GRID_NORM) ** 2, 2.0, NORM_BINS)}
+    return {"norms": tally(block.xp, block.squares() * _PER_SQUARE, NORM_BINS)}
 
 
-def tally(xp: Any, values: Any, top: float, ratio: float, n_bins: int = BINS) -> Any:
-    """Counts of values in bins of that ratio, downwards from `top`; the last takes all the rest.
+def tally(xp: Any, shares: Any, n_bins: int = BINS) -> Any:
+    """Counts of shares of some whole, which are not negative, in octaves downwards from one.
+
+    Bin k is above 2^-(k+1) and at most 2^-k; the first takes all that is more, the last the rest.
 
     Examples
     --------
     >>> import numpy as np
-    >>> tally(np, np.array([8.0, 5.0, 4.0, 0.0]), 8.0, 2.0)[[0, 1, -1]].tolist()
+    >>> tally(np, np.array([1.0, 0.75, 0.5, 0.0]))[[0, 1, -1]].tolist()
     [2.0, 1.0, 1.0]
     """
-    edges = beside(top * ratio ** -np.arange(n_bins - 1.0, 0.0, -1.0), values)
-    if xp is np:  # to sort many numbers takes longer than to find the place of each among few
-        return np.bincount(np.searchsorted(edges, values), minlength=n_bins)[::-1] * 1.0
-    below = xp.astype(xp.searchsorted(xp.sort(values), edges, side="right"), xp.float64)
-    ends = beside(np.array([float(values.shape[0])]), values)
+    if xp is np:  # the exponents of doubles say it: a search takes many times as long
+        places = np.bincount((shares.view(np.int64) + _JUST_BELOW) >> 52, minlength=_ONE_AT + 1)
+        top = _ONE_AT - n_bins + 2
+        low, counts = places[:top].sum(), places[top:_ONE_AT][::-1]
+        return np.concatenate([[places[_ONE_AT:].sum()], counts, [low]]) * 1.0
+    edges = beside(2.0 ** -np.arange(n_bins - 1.0, 0.0, -1.0), shares)
+    below = xp.astype(xp.searchsorted(xp.sort(shares), edges, side="right"), xp.float64)
+    ends = beside(np.array([float(shares.shape[0])]), shares)
     return xp.flip(xp.concat([below, ends]) - xp.concat([0.0 * ends, below]))
+
+
+def tally_roots(xp: Any, values: Any, top: float) -> Any:
+    """Counts of numbers in half octaves downwards from `top`: their squares in octaves."""
+    shares = values * (1.0 / top)
+    return tally(xp, shares * shares)
 
 
 @dataclass(frozen=True)
@@ -172,7 +187,7 @@ class CutMoments:
             sums.append((root if j % 2 else short) * 2 ** (j // 2) + long)
             grams.append(gram * 2**j + long_gram)
         return {
-            "norms": tally(xp, squares, float(GRID_NORM) ** 2, 2.0),
+            "norms": tally(xp, squares * _PER_SQUARE),
             "count": np.array(float(block.n_rows)),
             "sums": xp.stack(sums[::-1]),
             "grams": xp.stack(grams[::-1]),
@@ -191,8 +206,7 @@ class CutNorms:
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """Terms: "norms"."""
-        most, squares = float(GRID_NORM) ** 2, block.distances(self.center)
-        return {"norms": tally(block.xp, block.xp.clip(squares, None, most), most, 2.0)}
+        return {"norms": tally(block.xp, block.distances(self.center) * _PER_SQUARE)}
 
 
 @dataclass(frozen=True)
@@ -393,7 +407,7 @@ class PullCounts:
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """Terms: "products"."""
         _, size, length = self.pull.measure(block)
-        return {"products": tally(block.xp, size * length, self.top, math.sqrt(2.0))}
+        return {"products": tally_roots(block.xp, size * length, self.top)}
 
 
 @dataclass(frozen=True)
@@ -416,7 +430,7 @@ class PullSum:
         left, size, length = self.pull.measure(block)
         terms = {}
         if self.top is not None:
-            terms["products"] = tally(xp, size * length, self.top, math.sqrt(2.0))
+            terms["products"] = tally_roots(xp, size * length, self.top)
         public = block.beside(np.array(self.clips)[:, None]), block.beside(np.array([self.unit]))
         weights = fused(_clipped, block.features)(xp, left, size, length, *public)
         total = block.total(weights)
@@ -527,8 +541,8 @@ class CutHessian:
 
 def tally_labels(block: Block) -> Mapping[str, Any]:
     """How many rows have which label, in half octaves below its bound; zeros in the last bin."""
-    own = block.labels[0, :]
-    return {"labels": tally(block.xp, own, float(GRID_NORM), float(np.sqrt(2.0)))}
+    own = block.xp.clip(block.labels[0, :], 0.0, None)
+    return {"labels": tally_roots(block.xp, own, float(GRID_NORM))}
 
 
 def total_exposure(block: Block) -> Mapping[str, Any]:
