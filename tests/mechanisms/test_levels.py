@@ -11,9 +11,9 @@ from scipy.stats import norm
 from ndis import PrivateSummary, Release
 from ndis.auditing import audit
 from ndis.auditing.transcript import Difference, Recorder
-from ndis.mechanisms import levels
+from ndis.mechanisms import laws, levels
 from ndis.mechanisms.levels import LevelCounts, decoded, draw_levels, exceeds, threshold
-from ndis.randomness import generator
+from ndis.randomness import generator, grid_spacing
 
 
 def stays(n: int = 3000) -> pa.Table:
@@ -102,6 +102,28 @@ def test_levels_and_limits_that_nobody_knows_are_found_together() -> None:
 def test_nothing_found_is_no_group() -> None:
     frame = made(epsilon=0.01).fit(stays(50)).to_frame()
     assert set(frame["ward"]) == {""}
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+@pytest.mark.parametrize("noise", [1e-3, 3.0, 1e9])
+def test_thresholds_leave_room_for_the_grid_of_the_noise(law: str, noise: float) -> None:
+    scale = laws.scale_of(law, noise, 1)
+    exact = (
+        1.0 - math.log(2e-7) * scale if law == "laplace" else 1.0 - float(norm.ppf(1e-7)) * scale
+    )
+    room = threshold(law, noise, 1e-7) - exact
+    assert 0.9 * grid_spacing(scale) <= room <= 1.1 * grid_spacing(scale) + 1e-10 * scale
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint64", "decimal128(3, 0)", "dictionary"])
+def test_nothing_found_of_whole_numbers_is_no_error_after_payment(kind: str) -> None:
+    kinds = {"decimal128(3, 0)": pa.decimal128(3, 0), "dictionary": pa.int16()}
+    code = pa.array([1] * 30 + [2] * 20, kinds.get(kind) or pa.type_for_alias(kind))
+    code = code.dictionary_encode() if kind == "dictionary" else code
+    known: dict[str, Any] = {"by": ["code"], "levels": {"code": "private"}, "limits": None}
+    for n_rows in (50, 0):
+        told = made(epsilon=0.01, **known).fit(pa.table({"code": code}).slice(0, n_rows))
+        assert set(told.to_frame()["code"]) == {""}
 
 
 def test_delta_pays_for_the_failure() -> None:

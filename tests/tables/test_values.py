@@ -24,7 +24,7 @@ from hostile_records import (
     check_tables,
     check_untyped,
 )
-from ndis.tables.values import numbers
+from ndis.tables.values import level_positions, numbers
 from reading import opened
 
 N = 2_000
@@ -90,6 +90,12 @@ def test_what_is_not_of_the_kind_is_refused(value: Any) -> None:
         column_of([1.0, value], limits={"x": (0, 1)})
     with pytest.raises(ValueError, match="Expected levels of column 'x' to be of its type"):
         column_of([1.0, value], levels={"x": [1.0, 2.0]})
+
+
+@pytest.mark.parametrize("kind", [pa.uint8(), pa.int8(), pa.decimal128(2, 0), pa.int64()])
+def test_levels_that_a_column_is_too_narrow_for_are_those_of_no_record(kind: pa.DataType) -> None:
+    column = pa.array([1, 2, 3], kind)
+    assert level_positions("x", column, [2, -(2**62), 3, 300]).tolist() == [-1, 0, 2]
 
 
 def test_missing_objects() -> None:

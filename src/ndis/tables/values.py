@@ -319,11 +319,30 @@ def level_positions(name: str, column: Any, known: Sequence[Any]) -> NDArray[Any
     if pa.types.is_large_string(column.type) or column.type == pa.string_view():
         column = column.cast(pa.string())
     try:
-        value_set = pa.array(known, type=column.type)
+        value_set = pa.array(_within(column.type, known), type=column.type)
     except (pa.ArrowException, TypeError, OverflowError):
         raise other_levels(name, str(column.type), known) from None
     positions = pc.index_in(column, value_set=value_set)
     return plain(pc.fill_null(positions, -1))
+
+
+def _within(kind: pa.DataType, known: Sequence[Any]) -> list[Any]:
+    """Levels; None for whole numbers that are too large for any value of this type."""
+    import pyarrow as pa
+
+    if not (pa.types.is_integer(kind) or pa.types.is_decimal(kind)) or set(map(type, known)) != {
+        int
+    }:
+        return list(known)
+
+    def fits(level: Any) -> bool:
+        try:
+            pa.scalar(level, kind)
+        except (pa.ArrowException, OverflowError):
+            return False
+        return True
+
+    return [level if fits(level) else None for level in known]
 
 
 def _positions_of_objects(name: str, objects: NDArray[Any], known: Sequence[Any]) -> NDArray[Any]:
