@@ -1,5 +1,6 @@
 """Levels that are found, to be used by several estimators."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,15 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from ndis import Ledger, PrivateLeastSquares, PrivateLevels, PrivateLogisticRegression, Release
+from ndis import (
+    Ledger,
+    PrivateLeastSquares,
+    PrivateLevels,
+    PrivateLogisticRegression,
+    PrivateSummary,
+    QuadraticLoss,
+    Release,
+)
 from ndis.mechanisms.levels import exceeds
 
 ASKED: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
@@ -60,6 +69,36 @@ def test_a_level_of_one_row_is_published_with_its_share_of_delta_at_most() -> No
         each = exceeds(law, 1.0, noise, model._threshold(law, noise))
         assert 0.97e-7 < k * each <= 1e-7
         assert model.plan().guarantee.epsilon == 1.0
+
+
+@pytest.mark.parametrize("k", [1, 3, 40])
+def test_a_row_moves_one_count_of_each_column(k: int) -> None:
+    columns, given = [f"c{n}" for n in range(k)], {"levels": 7.0}
+    for law in ("laplace", "gaussian"):
+        more: dict[str, Any] = {"columns": columns, "method": law, "noise_scale": given}
+        loss = PrivateLevels(**more, epsilon=None, delta=1e-6).plan().loss
+        if law == "laplace":
+            epsilon = k * math.sqrt(2.0) / 7.0
+            assert loss.delta(1.01 * epsilon) == pytest.approx(1e-7, rel=1e-3)
+            assert loss.delta(0.98 * epsilon) > 1e-5
+        else:
+            shift = QuadraticLoss.from_shift(math.sqrt(k) / 7.0)
+            for epsilon in (0.1, 1.0, 2.0):
+                true = float(shift.delta(epsilon)) + 1e-7
+                assert true * (1.0 - 1e-6) <= loss.delta(epsilon) <= 1.1 * true
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+@pytest.mark.parametrize("k", [1, 4])
+def test_levels_of_one_person_fail_with_their_share_together(law: str, k: int) -> None:
+    asked: dict[str, Any] = {"person": "who", "levels_per_person": k, "method": law, **ASKED}
+    found = PrivateLevels(columns=["town"], **asked)
+    summary = PrivateSummary(levels={"town": "private"}, **asked)
+    for model in (found, summary):
+        noise = model.plan().noise_scale["levels"]
+        above = model._threshold(law, noise)
+        failure = exceeds(law, 1.0, noise, above) + (k - 1) * exceeds(law, 0.0, noise, above)
+        assert 0.9e-7 < failure <= 1e-7
 
 
 def test_the_law_with_the_lower_threshold_is_chosen() -> None:
