@@ -263,6 +263,17 @@ def test_an_older_copy_draws_the_same_noise_for_the_same_sums_and_no_other(tmp_p
     assert np.abs(told["0"][2] - told["2"][2] - weight * (one - other)).max() > 0.5
 
 
+def test_series_and_periods_have_noise_of_their_own_also_without_rows(tmp_path) -> None:
+    known: dict[str, Any] = {"random_state": None, "quantiles": (), "workload": "periods"}
+    told = []
+    for name in "ab":
+        for period in (1, 2):
+            asked = {"period": period, "state": tmp_path / name, **known}
+            model = made(**asked).fit(month(0, 0))
+        told += list(model.release_.arrays["means"])
+    assert all((one != other).all() for k, one in enumerate(told) for other in told[:k])
+
+
 def _blocks_of(table: pa.Table) -> Any:
     """What a period adds to each cell: the sums without noise."""
     model = made(quantiles=(), continual=None, epsilon=None, noise_scale={"means": 0.01})

@@ -1,6 +1,7 @@
 """The owner's file of a series."""
 
 import multiprocessing
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,28 @@ def test_what_is_kept_is_there_to_the_last_bit(tmp_path: Path) -> None:
         assert second is not None
         assert (first.drawn["y"], second.drawn["y"]) == (1.0, 2.0)
         assert (book.told, book.number, book.n_out) == ({"a": 1}, 4, 2)
+
+
+def test_a_key_is_of_one_file_one_period_and_one_set_of_sums(tmp_path: Path) -> None:
+    write(tmp_path / "one", 1)
+    write(tmp_path / "other", 1)
+    shutil.copy(tmp_path / "one", tmp_path / "copy")
+    keys = {}
+    more = ExactSum(SUMS.high, SUMS.low, np.array([7, 9]))
+    for name in ("one", "other", "copy"):
+        with SeriesFile(tmp_path / name, first=False) as book:
+            for period, told, sums in (
+                (2, {"a": 1}, {"x": SUMS}),
+                (3, {"a": 1}, {"x": SUMS}),
+                (2, {"a": 2}, {"x": SUMS}),
+                (2, {"a": 1}, {"y": SUMS}),
+                (2, {"a": 1}, {"x": more}),
+            ):
+                asked = period, str(told), *sums, *map(id, sums.values())
+                keys[name, asked] = book.key_of(period, told, sums)
+                assert len(keys[name, asked]) == 32
+    assert len(set(keys.values())) == 10
+    assert all(keys["copy", asked] == key for (name, asked), key in keys.items() if name == "one")
 
 
 def test_nothing_is_left_of_what_fails(tmp_path: Path) -> None:
