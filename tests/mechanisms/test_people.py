@@ -19,6 +19,7 @@ from ndis.mechanisms.base import PrivateEstimator
 from ndis.mechanisms.people import N_BINS, rows_per_person
 from ndis.mechanisms.plugins import methods_of
 from ndis.mechanisms.target import PEOPLE, PEOPLE_SHARE
+from ndis.report.summary_page import write_summary
 
 PAGE = Path(__file__).parents[2] / "docs/people.md"
 
@@ -42,7 +43,7 @@ MODELS = [
 @pytest.mark.parametrize("make", MODELS)
 def test_the_number_is_that_of_most_people(make: Any) -> None:
     label = ["y"] if make.func is PrivateLeastSquares else []
-    model = make(rows_per_person="private").fit(stays(), *label)
+    model = make(rows_per_person="private").fit(stays(8000), *label)
     assert model.rows_per_person_ in (4, 8)  # which keep .59 and .83 of the rows
     assert model.release_.parameters["rows_per_person"] == "private"
     assert model.release_.arrays[PEOPLE].shape == (N_BINS,)
@@ -129,6 +130,41 @@ def test_rows_weigh_by_the_number_that_was_found(limits: Any) -> None:
     wanted = np.minimum(m / model.rows_per_person_, 1.0).sum()
     assert wanted < 0.6 * len(m)
     assert float(model.release_.arrays["count"]) == pytest.approx(wanted, abs=2.0)
+
+
+# -- what is said of people --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"person": "who"}, "every who counts once, by the mean of their rows."),
+        ({"person": "who", "rows_per_person": 3}, "rows of one who count alike up to 3, 1/3 each."),
+        (
+            {"person": "who", "sample_weight": "w", "max_weight": 2.0},
+            "every who counts once, by the mean of their rows; rows count by w over 2.",
+        ),
+        ({"sample_weight": "w", "max_weight": 2.0}, "Counts are total weights: rows count by w"),
+        ({}, ""),
+    ],
+)
+def test_counts_say_what_they_are(asked: dict[str, Any], said: str, tmp_path: Path) -> None:
+    table = stays(300).append_column("w", [np.ones(len(stays(300)))])
+    model = ndis.PrivateSummary(epsilon=1.0, delta=1e-6, limits={"a": (-1, 1)}, **asked).fit(table)
+    counts, *others = ndis.PrivateSummary.from_release(model.release_).answers()
+    assert counts.title == "count"
+    assert said in counts.note
+    assert bool(said) == bool(counts.note)
+    assert not any(each.note for each in others)
+    assert (said or "\nCounts are not") in model.summary()
+    write_summary(model, tmp_path / "page.html")
+    assert said in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("make", MODELS[:2])
+def test_a_forecast_is_for_so_many_people(make: Any) -> None:
+    said, *_ = make().forecast(n_rows=2000).assumptions
+    assert said == "2,000 people who count once each"
 
 
 # -- who takes people at all -------------------------------------------------------------------

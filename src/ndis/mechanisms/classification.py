@@ -303,7 +303,12 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
         sampling = d * (len(self.declared_classes()) - 1) / (2.0 * n)
         return Forecast(
             {"log loss above the best": (min(lost), max(lost) + sampling)},
-            (f"{n:,} rows that fill their bound", "balanced classes", "features of equal weight"),
+            (
+                self._assumed_rows(n),
+                "rows that fill their bound",
+                "balanced classes",
+                "features of equal weight",
+            ),
         )
 
     # -- with the data -------------------------------------------------------------------------

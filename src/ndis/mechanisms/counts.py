@@ -180,7 +180,7 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
         return Forecast(
             {"explained deviance lost": (min(lost), max(lost))},
             (
-                f"{n_all:,} rows",
+                self._assumed_rows(n_all),
                 f"a mean label of {_MEANS[0]:.0%} to {_MEANS[1]:.0%} of its limit",
                 f"logarithms of expected labels that spread by {_SPREADS[0]} to {_SPREADS[1]}",
             ),

@@ -84,7 +84,10 @@ class PrivateLimits(TableEstimator):
         hidden = 2.0 * seen * np.sqrt(8.0) * plan.noise_scale["limits"]
         return Forecast(
             {"share of rows beyond a limit": (0.0, min(1.0, float(hidden) / n_rows))},
-            (f"{n_rows:,} rows", "those beyond a limit lie within eight bins of each histogram"),
+            (
+                self._assumed_rows(n_rows),
+                "those beyond a limit lie within eight bins of each histogram",
+            ),
         )
 
     def _rows(self, table: Table, labels: Sequence[str]) -> Rows:

@@ -326,7 +326,7 @@ class PrivateCovariance(SecondMoments):
                     high * float(widths.max()) / n,
                 )
             },
-            (f"{n} rows", "a mean and a variance between zero and the bound on the rows"),
+            (self._assumed_rows(n), "a mean and a variance between zero and the bound on the rows"),
         )
 
     # -- what follows from the release ---------------------------------------------------------
@@ -529,7 +529,7 @@ class PrivatePCA(Transformer, SecondMoments):
         within = "rows of a tenth of the declared norm or more" if "norms" in noise else "any rows"
         return Forecast(
             {"standard error of an explained variance": (low, 1.5 * noise["matrix"] / n)},
-            (f"{n} rows", within),
+            (self._assumed_rows(n), within),
         )
 
     def _finish(self, rows: Rows) -> None:

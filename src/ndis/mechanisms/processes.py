@@ -191,7 +191,8 @@ class PrivateGaussianProcess(Regressor, TableEstimator):
             weights = NoisyRegression(gram, None, (n, 0.25 * n), plan.noise_scale, (share,))
             errors.append(unit * math.sqrt(float(np.mean(weights.predict(phi)[1]))))
         assumed = (
-            f"{n} rows all over the limits",
+            self._assumed_rows(n),
+            "rows all over the limits",
             "labels spread over half of their limits",
             "of which the process explains 50% to 90%",
             *(["limits of -1 and 1 where they are to be found"] if unknown else []),

@@ -65,7 +65,7 @@ def forecast(
     return Forecast(
         {"explained variance lost": (min(lost), max(lost))},
         (
-            f"{n_rows:,} rows",
+            model._assumed_rows(n_rows),
             f"that a column's standard deviation is {_HARD[0]:.0%} to {_EASY[0]:.0%} of half its "
             "range",
             f"labels over {_HARD[1]:.0%} to {_EASY[1]:.0%}",

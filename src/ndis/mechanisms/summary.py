@@ -661,7 +661,7 @@ class PrivateSummary(TableEstimator):
                     min(wide, 1.0),
                 )
         shown = " and in ".join(f"{size:,} groups" for size in sizes)
-        said = [f"{n:,} rows in {shown} of one size"]
+        said = [f"{self._assumed_rows(n)} in {shown} of one size"]
         if limits:
             said.append(
                 f"a column's standard deviation is {100 * _NARROW:g}% of half its range or more"
@@ -991,7 +991,11 @@ class PrivateSummary(TableEstimator):
 
     def answers(self) -> list[Answer]:
         """A table for each column and statistic, with a row for each group."""
-        return as_answers(self.to_columns(), self._headings, self.dates_)
+        answers, note = (
+            as_answers(self.to_columns(), self._headings, self.dates_),
+            self._counts_said(),
+        )
+        return [each._replace(note=note if each.title == "count" else "") for each in answers]
 
     def histogram(self, column: str, n_bins: int = 20) -> tuple[FloatArray, FloatArray] | None:
         """Rows of all groups together in bins of one width; None where no quantiles were asked.
@@ -1064,6 +1068,7 @@ class PrivateSummary(TableEstimator):
                     parts.append(f"{group:{wide}}{value:>10}{spread:>16}  {' to '.join(ends)}")
             parts.append("")
         parts.append(f"The intervals cover {COVERED[of]}; those of counts, privacy noise.")
+        parts += filter(None, [self._counts_said()])
         parts.append("Counts are not negative and add up; means lie within the limits.")
         return "\n".join(parts)
 

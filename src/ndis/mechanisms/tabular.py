@@ -517,6 +517,25 @@ class TableEstimator(PrivateEstimator):
             del own["rows_per_person"]
         return {**own, **named, **other}
 
+    def _counts_said(self) -> str:
+        """What counts are where rows have weights, once it is fitted; nothing where they have none.
+
+        Of a series, and where K is bought, that is the number that was used.
+        """
+        said = []
+        if self.person is not None:
+            number = self.rows_per_person_
+            said.append(f"rows of one {self.person} count alike up to {number}, 1/{number} each")
+            if number == 1:
+                said = [f"every {self.person} counts once, by the mean of their rows"]
+        if self.sample_weight is not None:
+            said.append(f"rows count by {self.sample_weight} over {self.max_weight:g}")
+        return f"Counts are total weights: {'; '.join(said)}." if said else ""
+
+    def _assumed_rows(self, n_rows: int) -> str:
+        """So many rows, as a forecast says it; with people, whom each sum counts once."""
+        return f"{n_rows:,} {'rows' if self.person is None else 'people who count once each'}"
+
     def _expected_rows(self, n_rows: int | None) -> int:
         """How many rows a forecast is for; the declared number if none is given."""
         return _validate.count("n_rows", self.n_rows if n_rows is None else n_rows)

@@ -68,6 +68,8 @@ def _told(answer: Answer) -> Iterator[str]:
     hidden = [name for name, row in answer.rows if any(map(math.isnan, row))]
     if known:
         yield table(["", *answer.headings], known)
+    if answer.note:
+        yield f"<p>{escape(answer.note)}</p>"
     if hidden:
         yield f"<p>No information at this budget: {escape(', '.join(hidden))}.</p>"
 
