@@ -63,7 +63,7 @@ def test_answers_are_tables_of_numbers_by_name(case) -> None:
         assert each.rows
         for name, row in each.rows:
             assert isinstance(name, str)
-            assert 1 <= len(row) <= len(each.headings)
+            assert min(1, len(each.headings)) <= len(row) <= len(each.headings)
             assert all(isinstance(value, float) for value in row)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ AUDITS: dict[str, tuple[str, ...]] = {
     "projection ridge": ("people.csv", *BOX, "--n-components", "20"),
     "projection ptr": ("people.csv", *BOX, "--n-components", "20"),
     "limits": ("people.csv", "--columns", "a,b"),
+    "levels": ("people.csv", "--columns", "sick"),
     "poisson": ("people.csv", "--label", "sick", *BOX, "--limits", "sick=0:2"),
     "summary": ("people.csv", "--by", "sick", "--levels", "sick=0,1", "--limits", "a=-1:1"),
     "graph sketch": ("edges.csv", "--nodes", "6", "--n-components", "5"),
@@ -103,6 +105,23 @@ def test_a_promise_is_kept_and_its_noise_sold_for_more_is_refuted(
     sold = call(capsys, "audit", *words, "--delta", "1e-6", "--epsilon", "0.15", *noise(name))
     assert sold[0] == 1, sold
     assert sold[1].startswith("REFUTED: the claim of (0.15, 1e-06)")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["covariance", "people.csv", *BOX, "--person", "sick"],
+        ["summary", "people.csv", "--by", "sick", "--private-levels", "sick", *BOX[:2]],
+    ],
+)
+def test_whole_numbers_of_a_text_file_are_compared_as_they_are_written(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ids and levels to be found: neighbours of the table itself are looked at, too."""
+    code, out, _ = call(capsys, "audit", *words, "--epsilon", "1", "--delta", "1e-6")
+    assert code == 0
+    assert re.search("(rows|people) of the table.*, left out", out)
+    assert "refuses" not in out
 
 
 @pytest.mark.slow

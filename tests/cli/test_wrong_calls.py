@@ -231,7 +231,6 @@ CALLS = [
         *("no.csv", "no.parquet", "empty.csv", "broken.xlsx", "long.csv", "quote.csv"),
         *(
             "fake.parquet",
-            "header.csv",
             "note.txt",
             "folder",
             "'no*.csv'",

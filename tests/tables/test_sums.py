@@ -21,7 +21,8 @@ import ndis
 from ndis import PrivateLeastSquares, PrivateLogisticRegression
 from ndis.mechanisms.octaves import EDGES
 from ndis.tables import GRID_NORM, Columns, ExactSum, Rows, Table, sums
-from ndis.tables.groups import Cells, GroupCounts, GroupMoments
+from ndis.tables.arrays import namespace
+from ndis.tables.groups import Cells, GroupCounts, GroupMoments, Named
 from ndis.tables.sums import Pull, Weights
 from spark_sessions import QUIET, spark_session
 
@@ -84,6 +85,7 @@ def classes_of(d: int) -> set[int]:
 CASES: dict[str, Callable[[int], list[tuple[SumFunction, int]]]] = {
     "moments": lambda d: [(sums.moments, n) for n in {1, d}],
     "totals": lambda d: [(sums.totals, 1)],
+    "Named": lambda d: [(Named(sums.totals, ":1"), 1)],
     "count_norms": lambda d: [(sums.count_norms, 1)],
     "unclassified": lambda d: [(sums.unclassified, d)],
     "Together": lambda d: [(sums.Together((sums.totals, sums.unclassified, sums.count_norms)), d)],
@@ -352,7 +354,8 @@ def test_counts_in_bins_are_those_of_comparisons() -> None:
         expected += [np.sum((values <= a) & (values > b)) for a, b in pairwise(edges)]
         assert counts.tolist() == [*expected, np.sum(values <= edges[-1])]
         torch = pytest.importorskip("torch")
-        assert sums.tally(torch, torch.asarray(values), n_bins).tolist() == counts.tolist()
+        there = torch.asarray(values)
+        assert sums.tally(namespace(there), there, n_bins).tolist() == counts.tolist()
 
 
 def test_half_octaves_are_those_of_the_numbers() -> None:

@@ -23,6 +23,7 @@ from ndis.loss import renyi
 from ndis.mechanisms import Run
 from ndis.mechanisms.additive import GaussianMechanism
 from ndis.mechanisms.graph import PrivateGraph
+from ndis.mechanisms.levels import UNKNOWN
 from ndis.tables import Columns, Rows, Table
 
 # Rows of the table that are left out or changed, pairs of nodes, random corners of the limits.
@@ -133,7 +134,8 @@ class _Form:
     """How a data set is handed on: arrays as arrays, other tables as Arrow tables.
 
     Beside the columns that are read there are a record in the middle of public bounds, records at
-    their ends, and whether all of these are tried.
+    their ends, whether all of these are tried, and columns that hold no doubles: ids, and levels to
+    be found.
     """
 
     given: Any
@@ -145,6 +147,7 @@ class _Form:
     bought: bool = False
     every: bool = False
     person: str | None = None
+    exact: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, run: Run, data: Data, person: str | None = None) -> _Form:
@@ -158,13 +161,17 @@ class _Form:
             return cls._known(array, y, _recipe(run, array), False)
         more = () if table.weighting is None else table.weighting.columns
         more = tuple(dict.fromkeys((*more, *filter(None, [person]))))
-        batches = list(Table.open(table, [*table.rows.columns, *more]).records())
+        unknown = [name for name, known in table.rows.levels.items() if set(known) == {UNKNOWN}]
+        opened = Table.open(table, [*table.rows.columns, *more])
+        batches = list(opened.records(*filter(None, [person]), *unknown))  # as they are compared
         frame = pa.Table.from_batches(batches)
         if not len(frame):
             raise ValueError("The table has no rows; hand over at least one.")
         if table.rows.labels is not None:  # labels that were handed over beside it are in it now
             label = table.rows.labels.columns[0]
         form = cls._known(frame, label, table.rows, table.drop_missing)
+        for name in unknown:
+            form = form._with_levels(name)
         # A record in the middle or at the ends weighs as much as any may.
         weighs = dict.fromkeys(more, getattr(run.model, "max_weight", None))
         return replace(
@@ -187,6 +194,22 @@ class _Form:
                 plain, ends = _corners(rows.labels, rng)
                 middle, far = middle | plain, [row | end for row in far for end in ends]
         return cls(given, labels, rows.columns, middle, far, drop_missing, bool(rows.bought))
+
+    def _with_levels(self, name: str) -> _Form:
+        """Others have a level of the data set, or one that nobody has."""
+        column = self.given[name]
+        used = dict.fromkeys(each for each in column.to_pylist() if each is not None)
+        if pa.types.is_integer(column.type):
+            new: Any = max(used, default=0) + 1
+        else:
+            new = next(each for n in range(len(used) + 1) if (each := f"level {n}") not in used)
+        own = next(iter(used), new)
+        return replace(
+            self,
+            middle=self.middle | {name: own},
+            far=[record | {name: level} for record in self.far for level in (own, new)],
+            exact=(*self.exact, name),
+        )
 
     @property
     def n_rows(self) -> int:
@@ -241,7 +264,7 @@ class _Form:
             return pa.table(
                 {
                     name: values
-                    if isinstance(values[0], str) or name == self.person
+                    if isinstance(values[0], str) or name in (self.person, *self.exact)
                     else np.array(values, dtype=float)
                     for name, values in columns.items()
                 }

@@ -27,6 +27,8 @@ from ndis.tables import ExactSum, Rows, Table, Weighting
 from ndis.tables.exact import ONE
 from ndis.tables.weights import rounded_up
 
+# What stands for levels until they are found.
+UNKNOWN = "\0"
 # Bytes of a level's name; longer ones are published nowhere.
 MOST_BYTES = 64
 # The failure probability as a share of delta.

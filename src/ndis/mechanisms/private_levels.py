@@ -21,9 +21,6 @@ from ndis.mechanisms.tabular import TableEstimator
 from ndis.mechanisms.target import Part, Target, chosen_noise, mean_shift
 from ndis.tables import Columns, Positions, Rows, Table
 
-# What stands for levels until they are found.
-UNKNOWN = "\0"
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLevels(TableEstimator):
@@ -114,7 +111,7 @@ class PrivateLevels(TableEstimator):
                 "Expected columns whose levels are to be found, got none; name them."
             )
         names = [name for name in names if name != self.person]
-        labels = Positions(names, dict.fromkeys(names, (UNKNOWN,)))
+        labels = Positions(names, dict.fromkeys(names, (levels.UNKNOWN,)))
         return Rows(Columns([], {}, None, None, True, True), labels, weighted=False)
 
     def _plan(self, rows: Rows) -> Plan:

@@ -106,9 +106,9 @@ _COORDINATES = {
     "gaussian": np.array([[0, -1, 1], [2, 0, -2], [0, 1, 1]]),
 }
 _UNITS = {"laplace": 4, "gaussian": 2}
-# What finding the levels of a column gets, and what stands for them until they are found.
+# What finding the levels of a column gets, and what stands for whole numbers until they are found.
 _LEVELS_SHARE = 0.25
-_UNKNOWN, _UNKNOWN_NUMBER = "\0", -(2**62)
+_UNKNOWN_NUMBER = -(2**62)
 _REPLACE = str(NeighbourRelation.REPLACE)
 
 
@@ -382,7 +382,7 @@ class PrivateSummary(TableEstimator):
                     "the levels that are public."
                 )
         for name in self._private:  # until they are found
-            known[name] = (_UNKNOWN,)
+            known[name] = (levels.UNKNOWN,)
         others = [name for name in names if name in known and name not in by]
         numbers = [name for name in names if name not in known]
         limits = self._limits_of(numbers) if numbers or isinstance(self.limits, Mapping) else None
@@ -708,7 +708,7 @@ class PrivateSummary(TableEstimator):
         found = [draw_levels(counts[name], law, noise, above, most, rng) for name in self._private]
         rows, known = table.rows, {}
         for name, matrix in zip(self._private, found, strict=True):
-            words: tuple[Any, ...] = levels.decoded(matrix) or (_UNKNOWN,)
+            words: tuple[Any, ...] = levels.decoded(matrix) or (levels.UNKNOWN,)
             if counts[name].whole:
                 words = tuple(map(int, levels.decoded(matrix))) or (_UNKNOWN_NUMBER,)
             known[name] = words

@@ -400,7 +400,8 @@ class TableEstimator(PrivateEstimator):
             self.n_features_in_ = X.shape[1]
             return X, y if hasattr(y, "__dlpack__") else np.asarray(y)
         of_rows: dict[str, Any] = {"accept_sparse": "csr", **_NUMBERS}
-        if self.drop_missing or np.shape(y)[:1] == (0,):  # labels may be missing, or all rows
+        # Labels may be missing, or all rows.
+        if self.drop_missing or np.asarray(y).shape[:1] == (0,):
             of_labels = {**_NUMBERS, "ensure_2d": False, "dtype": "numeric" if numeric else None}
             rows, labels = validated(self, X, y, validate_separately=(of_rows, of_labels))
         else:

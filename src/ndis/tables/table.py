@@ -607,9 +607,13 @@ class Table:
         for batch in self.batches():
             yield from self.rows.raw_blocks(batch) if raw else self.rows.blocks(batch)
 
-    def records(self) -> Iterator[Any]:
-        """Batches of records as the source gives them, for the owner of the data."""
-        for batch in self._source.read(Request(self.columns, {}, len(self.columns))):
+    def records(self, *as_text: str) -> Iterator[Any]:
+        """Batches of records as the source gives them, for the owner of the data.
+
+        Some columns of a file of text may be read as they are written.
+        """
+        kinds = dict.fromkeys(as_text, TEXT)
+        for batch in self._source.read(Request(self.columns, kinds, len(self.columns))):
             yield batch.to_arrow() if isinstance(batch, Records) else batch
 
     def batches(self, *more: str, what: str = "Reading") -> Iterator[Any]:
