@@ -67,6 +67,11 @@ _METRIC_RANK = 8
 # Noise of this share of the sampling variance is not worth a bias: a share of the residuals' own
 # variance instead would be an error that does not fall with the number of rows.
 _NEGLIGIBLE = 0.1
+# Bins that do not stand out hide about so many deviations of their noise, all together.
+_MISSED = 8.0
+# A step for the constant counts as many rows as there may be, so many errors more: were there twice
+# as many as it counts, steps would swing ever wider.
+_MISCOUNTED = 2.0
 # So many rows are none.
 _NOBODY = 0.1
 # Second moments in the metric are of rows cut to this many times their mean square, or to more if
@@ -80,6 +85,8 @@ _SIGNAL = np.geomspace(1e-4, 1e4, 41)
 _UNLIKELY, _CACHED = 1e-15, 2**16
 # The next round is the last after a step this short: squared, a share of the sampling variance.
 _SETTLED = 0.25
+# Looks are alike if predictions moved by less than this share of residuals between them.
+_ALIKE = 0.2
 # And so much, as a share of residuals, may predictions have moved since residuals were looked at.
 _EXPLAINED = 0.5
 _LOG_PRIOR = np.minimum(np.log(_SIGNAL), 0) - 0.5 * np.maximum(np.log(_SIGNAL), 0)
@@ -148,19 +155,22 @@ class Histogram:
         thinly: bool = False,
     ) -> None:
         self.top, self.scale = top, scale
+        self.sum = float(noisy.sum())  # no bin is missed, and the noise of all of them added
         # Bins far from where values are expected must stand out by more: they would cost more.
         away = np.arange(BINS) - (0.0 if expected is None else 2 * math.log2(top / expected))
         least = np.sqrt(_SEEN**2 + np.abs(away)) * scale
         self.counts = np.where(noisy > least, noisy, 0.0)
         for width in _WINDOWS if thinly else ():
             self._count_together(noisy, least, width)
+        # What is zero says nothing about where other values lie.
+        self.zeros, self.counts[-1] = float(self.counts[-1]), 0.0
         seen = np.nonzero(self.counts)[0]
         self.empty = len(seen) == 0
         if self.empty:
             self.total = _SEEN**2 * scale  # about the most that can hide
         else:  # bins beside those seen hold rows too
             near = float(noisy[max(seen[0] - 1, 0) : seen[-1] + 4].sum())
-            self.total = max(near, float(self.counts.sum()))
+            self.total = max(near, float(self.counts.sum()) + self.zeros)
 
     def _count_together(self, noisy: FloatArray, least: FloatArray, width: int) -> None:
         """Rows that are spread thinly over bins, none of which stands out, but all together do."""
@@ -203,7 +213,7 @@ class Histogram:
         if self.empty:
             return cap * cap / 4
         squares = np.minimum(_SQUARES * self.top**2, cap * cap)
-        return float(squares @ self.counts) / float(self.counts.sum())
+        return float(squares @ self.counts) / (float(self.counts.sum()) + self.zeros)
 
     def second_moment(self) -> tuple[float, float, float]:
         """The mean square, what noise and rows unseen may do to it, and what sampling may.
@@ -221,7 +231,7 @@ class Histogram:
         slope = np.clip(slope, -12.0, 12.0)
         squares = _EDGES[:-1] ** 2 * _mean_power(slope, 2.0) * self.top**2
         fourth = _EDGES[:-1] ** 4 * _mean_power(slope, 4.0) * self.top**4
-        total = float(counts.sum())
+        total = float(counts.sum()) + self.zeros
         value = float(squares @ counts) / total
         # Above the first bin that is seen noise may hide what goes on falling as it did: half of
         # that is an error.
@@ -263,6 +273,16 @@ def _mean_power(slope: FloatArray, power: float) -> FloatArray:
     return np.asarray((down / up) * np.expm1(-up * half) / np.expm1(-down * half))
 
 
+def _shifted(values: FloatArray, places: int) -> FloatArray:
+    """Counts in bins whose top was moved up by so many bins; those that fall off are none."""
+    moved = np.roll(values, places)
+    if places > 0:
+        moved[:places] = 0.0
+    elif places < 0:
+        moved[places:] = 0.0
+    return moved
+
+
 def _in_steps(values: FloatArray, step: int) -> list[FloatArray]:
     return [values[start : start + step] for start in range(0, len(values), step)]
 
@@ -287,8 +307,8 @@ class Curvature:
     scale : float
         The noise on its diagonal.
     constant : float
-    rows, rows_scale : float
-        About how many rows there are, and the noise in that.
+    rows, rows_error : float
+        About how many rows there are, and the error of that.
     square : float
         The mean square of a row.
     lost : float
@@ -309,7 +329,7 @@ class Curvature:
         scale: float,
         constant: float,
         rows: float,
-        rows_scale: float,
+        rows_error: float,
         square: float,
         lost: float,
         intercept: bool,
@@ -354,7 +374,7 @@ class Curvature:
         self.lever = max(seen, 1e-6 * square * self.most**2)
         # Errors of the Hessian: A t is known but for this variance times |t|^2.
         self.errors = np.append(np.full(d, scale**2 / 2 * (1 + 1 / d)), sums_scale**2)
-        self.row_errors = np.append(np.full(d, sums_scale**2), 10 * rows_scale**2)
+        self.row_errors = np.append(np.full(d, sums_scale**2), rows_error**2)
 
     def _explain(self, hessian: FloatArray, sums: FloatArray, noise: float, hidden: float) -> bool:
         """Whether the columns explain more than half of a constant, by more than noise would."""
@@ -379,7 +399,10 @@ class Curvature:
         the gradients themselves, R^2 being uniform beforehand.
         """
         d = len(theta) - 1
-        m, v, here = self.values[:d, None], variance[:d], gradient[:d]
+        m, here = self.values[:d, None], gradient[:d]
+        # Where rows have their centre is not known exactly: as the constant goes on moving, so will
+        # gradients.
+        v = variance[:d] + self.row_errors[:d, None] * (gradient[-1] / self.rows) ** 2
         both = m * (m + self.rho[:, None])
         # Signal strengths that fit into the processor's cache together.
         step, square = max(_CACHED // v.size, 1), (here + m * theta[:d]) ** 2
@@ -399,7 +422,8 @@ class Curvature:
                 loss += np.sum(per, axis=0)
         move = m * here * gain - v * theta[:d] * loss
         rows, hidden = self.rows, variance[-1] / y2
-        last = (rows * gradient[-1] - hidden * theta[-1]) / (rows**2 + hidden)
+        most = rows + _MISCOUNTED * math.sqrt(self.row_errors[-1])
+        last = (rows * gradient[-1] - hidden * theta[-1]) / (rows * most + hidden)
         moved = np.vstack([theta[:d] + move, theta[-1:] + last])
         if not self.constant:
             moved[-1] = 0.0
@@ -616,7 +640,7 @@ class Descent:
     ) -> None:
         self.noise, self._d, self._K = noise, setting.n_features, setting.n_labels
         self._intercept, self._center = setting.intercept, center
-        self._norms = Histogram(norms, 1.0, noise.norms)
+        self._norms = Histogram(norms, 1.0, noise.norms, thinly=True)
         self.rows = rows = self._norms.total if rows is None else rows
         d, n_rounds = self._d, setting.n_rounds
         if isinstance(n_rounds, str):
@@ -640,7 +664,8 @@ class Descent:
         self.theta = np.zeros((d + 1, self._K))
         self.points = np.zeros((0, d + 1, self._K))
         self.gradients, self.variances = self.points, np.zeros(0)
-        self.clip, self._looked_at = math.inf, self.theta
+        self.clip, self._looked_at, self._looked_top = math.inf, self.theta, 1.0
+        self._looks: list[FloatArray] = []
         self._settled = self._done = False
 
     def _cut_at(self, wanted: float) -> None:
@@ -650,22 +675,36 @@ class Descent:
     def bend(self, hessian: FloatArray) -> None:
         """The noisy Hessian of cut rows."""
         scale = self.noise.hessian * (self.cut**2 + self.constant**2)
+        self.rows, rows_error = self._rows_with(float(hessian[-1, -1]), scale)
         self.curvature = Curvature(
             hessian,
             scale,
             self.constant,
-            self._norms.total,
-            self._norms.scale,
+            self.rows,
+            rows_error,
             self._square,
             self._norms.lost(self.cut),
             self._intercept,
             self._center / GRID_NORM,
         )
 
+    def _rows_with(self, corner: float, scale: float) -> tuple[float, float]:
+        """About how many rows there are, told by the Hessian's corner too; and the error of that.
+
+        Rows in bins that do not stand out are missed by the histogram's total, and steps for a
+        constant that counts less than half of the rows would swing ever wider.
+        """
+        norms = self._norms
+        found = np.array([norms.total, norms.sum, corner / self.constant**2])
+        errors = np.array([_MISSED, math.sqrt(BINS), scale / self.constant**2 / norms.scale])
+        weights = errors**-2.0 / np.sum(errors**-2.0)
+        error = norms.scale * float(np.sum(errors**-2.0)) ** -0.5
+        return max(float(weights @ found), norms.total), error
+
     @property
     def top(self) -> float:
-        """No row pulls more than this at the present coefficients."""
-        return self.curvature.longest * self.longest
+        """No row pulls more than this at the present coefficients: in half octaves, like bins."""
+        return self.curvature.longest * 2.0 ** (math.ceil(2 * math.log2(self.longest)) / 2)
 
     @property
     def longest(self) -> float:
@@ -726,10 +765,10 @@ class Descent:
         That is, if all clipped rows pulled the same way.
         """
         first, ladder = math.isinf(self.clip), self.clips(looking=True)
-        self._looked_at = self.theta
+        products, noise = self._seen_together(products)
         lever, K = self.curvature.lever, self._K
         thinly = len(self.points) >= _LATER  # before, a clip that is too large costs most
-        seen = Histogram(products, self.top, self.noise.look(), self._usual, thinly)
+        seen = Histogram(products, self.top, noise, self._usual, thinly)
         if first:
             square = 0.25 * self.expected**2
             if not seen.empty:
@@ -749,6 +788,19 @@ class Descent:
         self.kept, self.lost = seen.kept(self.clip)
         self.seen = seen
         return rung
+
+    def _seen_together(self, products: FloatArray) -> tuple[FloatArray, float]:
+        """The mean of this look and those before it, if predictions are still alike; and its noise.
+
+        What is noise in one look is hardly so in the next, and few rows far out stand out in all.
+        """
+        moved = self._moved_since(self._looked_at) if self._looks else math.inf
+        shift = 2.0 * math.log2(self.top / self._looked_top) if self._looks else 0.0
+        alike = moved < _ALIKE and abs(shift - round(shift)) < _ALIKE
+        before = self._looks if alike else []
+        self._looks = [_shifted(each, round(shift)) for each in before] + [products]
+        self._looked_at, self._looked_top = self.theta, self.top
+        return np.mean(self._looks, axis=0), self.noise.look() / math.sqrt(len(self._looks))
 
     @property
     def cuts(self) -> Cuts:
