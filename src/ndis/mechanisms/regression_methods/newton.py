@@ -405,7 +405,9 @@ class Curvature:
         v = variance[:d] + self.row_errors[:d, None] * (gradient[-1] / self.rows) ** 2
         both = m * (m + self.rho[:, None])
         # Signal strengths that fit into the processor's cache together.
-        step, square = max(_CACHED // v.size, 1), (here + m * theta[:d]) ** 2
+        # What is explained already counts by the curvature that may hide, too: where it is left
+        # out, a signal is lost as soon as it is fitted, and found again a round later.
+        step, square = max(_CACHED // v.size, 1), (here + np.sqrt(both) * theta[:d]) ** 2
         parts = [(unit * part)[:, None, None] for part in _in_steps(_SIGNAL, step)]
         likes = []
         for prior in parts:
