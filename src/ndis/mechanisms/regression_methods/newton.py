@@ -706,7 +706,8 @@ class Descent:
     @property
     def top(self) -> float:
         """No row pulls more than this at the present coefficients: in half octaves, like bins."""
-        return self.curvature.longest * 2.0 ** (math.ceil(2 * math.log2(self.longest)) / 2)
+        octaves = math.ceil(2 * math.log2(self.longest)) / 2
+        return self.curvature.longest * math.exp2(octaves)
 
     @property
     def longest(self) -> float:
