@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from ndis.mechanisms.regression_methods import newton
-from ndis.tables import GRID_NORM, Table
+from ndis.tables import GRID_NORM, ExactSum, Table
+
+
+def _moments(exact: ExactSum, bend: newton.Curvature, most: float) -> np.ndarray:
+    """Second moments in a metric, in units of what a row may change them by."""
+    spreader, unit = bend.spreader
+    return (exact.sandwiched(spreader, 3).value * 2.0**39 / (most * unit) ** 2).ravel()
 
 
 def statistics(
@@ -38,15 +44,18 @@ def statistics(
         t, rung = len(path.points), 0
         looking = t in path.looks
         pulls = newton.gradients_of(path, looking)
-        cuts = path.cuts if path.spreads and path.last else None
-        sums = table.sum(pulls)
-        if cuts is not None:
-            exact = table.sum(newton.spread_of(path, pulls.pull))["spread"]
-            spreader, unit = path.curvature.spreader
+        sums, cuts = table.sum(pulls), None
+        if path.spreads and path.last:
+            rows, pulled = noise.spread()
+            exact = table.sum(newton.rows_of(path))["spread"]
+            own = path.cuts(path.curvature).moved[0]
+            parts.append(_moments(exact[0], path.curvature, own) / rows)
+            path.read_moments(released["metric"])
+            cuts = path.cuts(path.sharp)
+            exact = table.sum(newton.spread_of(path, cuts))["spread"]
             for k in range(1 + K):
                 most = cuts.moved[1] / cuts.most if k else cuts.moved[0]
-                spread = exact[k].sandwiched(spreader, 3).value * 2.0**39 / (most * unit) ** 2
-                parts.append(spread.ravel() / noise.spread())
+                parts.append(_moments(exact[k], path.sharp, most) / (pulled if k else rows))
         if looking:
             parts.append(sums["products"].value / noise.look())
             rung = path.look(released["products"][path.looks.index(t)])

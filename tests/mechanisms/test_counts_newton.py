@@ -60,7 +60,8 @@ def test_the_shares_add_up_to_one() -> None:
     noise = log_link.LogScales(**dict.fromkeys(setting.shares, 2.0))
     path = log_link.LogDescent(setting, noise, zeros(setting, count=1000.0))
     assert math.isclose(
-        path.taken, newton.PRODUCTS * len(path.looks) + 2 * newton.SPREAD * path.spreads
+        path.taken,
+        newton.PRODUCTS * len(path.looks) + (2 * newton.MOMENTS + newton.PULLS) * path.spreads,
     )
 
 

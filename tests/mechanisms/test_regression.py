@@ -329,7 +329,7 @@ def test_intervals_hold_for_the_table_at_hand(method: str, epsilon: float) -> No
     assert np.mean(held) >= 0.84
 
 
-@pytest.mark.parametrize("n", [1_000, 4_000])
+@pytest.mark.parametrize("n", [4_000, 10_000])
 def test_limits_ten_times_the_range_of_a_column_leave_it_an_interval(n: int) -> None:
     z = []
     for seed in range(5):
@@ -425,9 +425,60 @@ def test_no_interval_for_a_pair_that_cancels(gap: float) -> None:
         fitted = PrivateLeastSquares(
             epsilon=1.0, delta=1e-6, limits=limits, label_limits=(-8, 8), random_state=seed
         ).fit(X, y)
+        assert np.isnan(fitted.intervals().estimate).all()
+
+
+def _in_the_smallest_direction(n: int, rng: np.random.Generator) -> tuple[Any, Any, Any]:
+    turn = np.linalg.qr(np.random.default_rng(5).standard_normal((5, 5)))[0]
+    X = (rng.standard_normal((n, 5)) * np.geomspace(1.0, 0.01, 5)) @ turn.T
+    return X, 100.0 * turn[:, -1], 5.0
+
+
+def _pair_and_a_little_of_a_third(n: int, rng: np.random.Generator) -> tuple[Any, Any, Any]:
+    X = rng.standard_normal((n, 4))
+    X[:, 1] = X[:, 0] + 0.02 * X[:, 2] + 0.003 * X[:, 1]
+    return X, np.array([300.0, -300.0, 6.5, 0.25]), 5.0
+
+
+def _short_and_nearly_a_multiple(n: int, rng: np.random.Generator) -> tuple[Any, Any, Any]:
+    X = rng.standard_normal((n, 4))
+    X[:, 0] = 0.05 * (X[:, 1] + 0.3 * X[:, 0])
+    return X, np.array([60.0, -3.0, 0.5, 0.25]), 5.0
+
+
+def _sum_of_others(n: int, rng: np.random.Generator) -> tuple[Any, Any, Any]:
+    X = rng.standard_normal((n, 5))
+    X[:, 4] = X[:, :4].sum(axis=1) + 0.1 * X[:, 4]
+    return X, np.array([10.0, 10.0, 10.0, 10.0, -10.0]), 10.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1_000, 10_000])
+@pytest.mark.parametrize(
+    "design",
+    [
+        _in_the_smallest_direction,
+        _pair_and_a_little_of_a_third,
+        _short_and_nearly_a_multiple,
+        _sum_of_others,
+    ],
+)
+def test_intervals_hold_or_there_are_none_where_columns_stand_in_for_each_other(
+    design: Any, n: int
+) -> None:
+    wrong = []
+    for seed in range(15):
+        rng = np.random.default_rng([seed, n])
+        X, beta, most = design(n, rng)
+        y = X @ beta + rng.standard_normal(n)
+        limits = [(-most, most)] * len(beta)
+        fitted = PrivateLeastSquares(
+            epsilon=1.0, delta=1e-6, limits=limits, label_limits=(-9, 9), random_state=seed
+        ).fit(X, y)
         found = fitted.intervals()
-        assert np.isnan(found.estimate[1:3]).all()
-        assert np.abs((found.estimate[3:] - beta[2:]) / found.standard_error[3:]).max() < 4.0
+        wrong.append(np.abs(found.estimate[1:] - beta) > 1.96 * found.standard_error[1:])
+    assert np.mean(wrong) <= 0.08
+    assert np.mean(wrong, axis=0).max() <= 0.2
 
 
 @pytest.mark.slow
@@ -474,7 +525,6 @@ def test_what_the_noise_hides_is_said_in_words() -> None:
             np.testing.assert_array_equal(np.isnan(four).any(axis=0), np.isnan(four).all(axis=0))
             assert not np.any((found.upper - found.lower)[2:] < 1.0)  # long, or none
             assert str(found).count("no information at this budget") == np.isnan(four[0]).sum()
-    assert np.all(found.standard_error[:2] > 0)
 
 
 def test_intervals_say_what_they_cover() -> None:
@@ -671,10 +721,11 @@ def test_a_row_moves_second_moments_by_no_more_than_is_paid_for() -> None:
     fitted = model(epsilon=5.0).fit(*data(20_000))
     found = fitted._found(fitted.release_.arrays, fitted.noise_scale_, fitted._recipe_)
     assert fitted.release_.arrays["spread"].any()
-    spreader, unit = found.curvature.spreader
+    spreader, unit = found.sharp.spreader
     for factor in (0.0, 1.0, 30.0):
         found.theta = found.theta * factor
-        sums_of, cuts, most = newton.spread_of(found, found.pull()), found.cuts, 0.0
+        cuts, most = found.cuts(found.sharp), 0.0
+        sums_of = newton.spread_of(found, cuts)
         for scale in (1e-3, 1.0, 1e6):
             X, y = data(20)
             for row in range(20):
@@ -688,7 +739,7 @@ def test_a_row_moves_second_moments_by_no_more_than_is_paid_for() -> None:
         assert most > 0.01
     whole = fitted.prepare(*data(20_000)).data
     again = fitted._found(fitted.release_.arrays, fitted.noise_scale_, fitted._recipe_)
-    exact = whole.sum(newton.spread_of(again, again.pull()))["spread"]
+    exact = whole.sum(newton.spread_of(again, again.cuts(again.sharp)))["spread"]
     plain = exact[0].sandwiched(spreader, 4).value * 2.0**52 / unit**2
     off = np.linalg.norm(fitted.release_.arrays["spread"][0] - plain) / np.linalg.norm(plain)
     assert off < 0.2

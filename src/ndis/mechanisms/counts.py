@@ -279,7 +279,7 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
         covariance = found.covariance(weights, of == "population")
         errors = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
         reach = np.append(1.0, widths_of(rows.features))
-        told = found.told(weights) & (errors * reach < _NOTHING)
+        told = found.complete & (errors * reach < _NOTHING)
         return Intervals.of_normal(
             (INTERCEPT, *rows.features.names),
             np.append(placed["intercept"], placed["coef"])[None, :],

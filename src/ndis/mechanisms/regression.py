@@ -280,11 +280,10 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         what the noise of gradients does, as much again for clipping, and what is hidden by the
         noise of the Hessian. Sampling errors are those of a sandwich estimate where there are rows
         enough to buy it (at epsilon 1 and four columns about 2,000), and else those of equal
-        variances. Where noise hides one direction alone, and that is one column's own, as where
-        its limits are far too wide, its error is what such columns explain on average, and half as
-        long again. All numbers are NaN where noise hides another or several, so that columns may
-        stand in for each other, or where such an error tells nothing: over the width of the
-        column's limits, six times the width of the label's.
+        variances. Where columns hardly differ, errors count the noise in that, as Fieller's
+        interval of a quotient does. All numbers are NaN where noise hides a direction, so that
+        columns may stand in for each other; those of one column are where its error tells nothing:
+        over the width of its limits, six times the width of the label's.
         """
         names, estimate, covariance = self._told(of)
         return Intervals.of_normal(
@@ -445,7 +444,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         covariance = covariance / labels.scale[:, None, None] ** 2
         reach = np.append([1.0] * self.fit_intercept, widths_of(self._recipe_.features))
         errors = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)) * reach
-        told = found.told(weights) & (errors < _NOTHING * widths_of(labels)[:, None])
+        told = found.complete & (errors < _NOTHING * widths_of(labels)[:, None])
         return names, np.where(told, estimate, np.nan), covariance
 
     @property

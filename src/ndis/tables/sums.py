@@ -466,22 +466,24 @@ class PullGrams:
     cut, cut_pull : float
         What lengths, and lengths times residuals, are cut to.
     most : float
-        Residuals are cut to this.
+        Residuals are cut to this; at zero there are matrices of rows only.
     """
 
     pull: Pull
     cut: float
-    cut_pull: float
-    most: float
+    cut_pull: float = 0.0
+    most: float = 0.0
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """Terms: "spread", a matrix of rows and one for each label."""
         xp = block.xp
         left, size, length = self.pull.measure(block)
         roots = xp.clip(self.cut * _BELOW / length, None, self.pull.roots(block)[0, :])
-        most = xp.clip(self.cut_pull / length, None, self.most) / (size + 1e-300)
-        pulls = left * (xp.clip(most, None, 1.0) * (_BELOW / self.most))
-        factors, first, total = xp.concat([roots[None, :], pulls], axis=0), 0, []
+        factors, first, total = roots[None, :], 0, []
+        if self.most > 0.0:
+            most = xp.clip(self.cut_pull / length, None, self.most) / (size + 1e-300)
+            pulls = left * (xp.clip(most, None, 1.0) * (_BELOW / self.most))
+            factors = xp.concat([factors, pulls], axis=0)
         for piece in block.pieces():
             own = factors[:, first : (first := first + piece.n_rows)]
             total.append(xp.stack([self._gram(piece, own[k, :]) for k in range(own.shape[0])]))

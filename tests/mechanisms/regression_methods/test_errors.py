@@ -27,15 +27,26 @@ def test_a_hidden_direction_is_bounded_by_its_gradient_and_by_what_it_can_explai
     np.testing.assert_allclose(found, [1.0, 1e4, 0.0])
 
 
-def test_noise_alone_stays_below_what_a_known_direction_must_exceed() -> None:
-    """With the same noise everywhere, and with less along some directions."""
+def test_noise_alone_is_not_taken_for_rows() -> None:
+    """With the same noise everywhere, and with less along some directions; with one known."""
     rng, d = np.random.default_rng(0), 9
     for scales in (np.ones(d), np.geomspace(1.0, 0.1, d)):
-        variances, above = np.outer(scales, scales) ** 2, 0
+        variances, above = np.outer(scales, scales) ** 2, np.zeros(2)
         for _ in range(300):
             noise = np.triu(rng.standard_normal((d, d)) * np.sqrt(0.5), 1)
             noise = np.outer(scales, scales) * (noise + noise.T + np.diag(rng.standard_normal(d)))
-            values, vectors = np.linalg.eigh(noise)
-            pairs = (vectors**2).T @ variances @ vectors**2
-            above += bool(np.any(values > errors._above_noise(pairs)))
-        assert above <= 3
+            for k, rows in enumerate((0.0, 30.0)):
+                values, vectors = np.linalg.eigh(noise + rows * np.diag(np.arange(d) > 0))
+                pairs = (vectors**2).T @ variances @ vectors**2
+                above[k] += errors._resolved(values, pairs).sum() > k * (d - 1)
+        assert np.all(above <= 3)
+
+
+def test_a_quotient_of_noisy_numbers_has_the_interval_of_fieller() -> None:
+    """One direction: |g - m t| <= 1.96 sqrt(v + s^2 t^2) has these ends, about its own middle."""
+    m, s, g, v, reach = 4.0, 1.0, 2.0, 0.5, errors._ALLOWED
+    careful = errors._careful(np.array([m]), np.array([[s**2]]), np.array([True]))[0]
+    a, b, c = m**2 - reach**2 * s**2, -2 * m * g, g**2 - reach**2 * v
+    width = np.sqrt(b**2 - 4 * a * c) / a
+    wide = careful / m * np.sqrt(v + s**2 * (careful * g / m) ** 2)
+    np.testing.assert_allclose(2 * reach * wide, width)

@@ -102,8 +102,10 @@ def test_rounds_share_all_they_have_whenever_a_regression_ends(n_rounds: int, ro
                 descent.look(products)
                 spent += 1 / descent.noise.look() ** 2
             if descent.spreads and descent.last:
-                spent += 2 / descent.noise.spread() ** 2
-                descent.read_spread(np.stack([np.eye(4) * rows / 4] * 2), descent.cuts)
+                spent += float(np.sum([2.0, 1.0] / descent.noise.spread() ** 2))
+                descent.read_moments(np.eye(4) * rows / 4)
+                moments = np.stack([np.eye(4) * rows / 4] * 2)
+                descent.read_spread(moments, descent.cuts(descent.sharp))
             spent += 1 / descent.scale**2
             descent.learn(1e-3 * rng.standard_normal((4, 1)))
             descent._settled = len(descent.points) >= last

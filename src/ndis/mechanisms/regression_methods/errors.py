@@ -1,8 +1,8 @@
 """What a release tells about the errors of coefficients: noise, sampling, and what nobody knows.
 
 The coefficients that a fit returns are drawn towards zero where little is known. Here they are
-moved by a Newton step without shrinkage wherever the curvature stands out from its noise; elsewhere
-they are kept, and count as unknown. Everything follows from the release.
+moved by a Newton step without shrinkage wherever the curvature stands out from its noise; if it
+does not somewhere, nothing is told. Everything follows from the release.
 """
 
 from __future__ import annotations
@@ -17,18 +17,14 @@ from ndis._validate import FloatArray
 from ndis.mechanisms.regression_methods.newton import Curvature, Descent, cleaned
 from ndis.tables import GRID_NORM, Columns, few_threads
 
-# A direction is known if it stands out by so many deviations from the largest that is noise alone.
-_BEYOND = 1.5
+# A direction is known if it stands out by so many deviations from the largest that is noise alone;
+# errors then allow for so many deviations of its curvature.
+_BEYOND, _ALLOWED = 3.0, 2.5
 # Newton steps without shrinkage.
 _STEPS = 2
 # Rows that others stand in for may vary less than equal variances say, but hardly by more than
 # this share.
 _LEAST = 0.2
-# A coefficient is known if more than this share of it lies where features stand out from noise.
-# Of a column that noise hides alone, whose limits may be far too wide, errors are so many times
-# what such directions usually explain. It is alone if this share of what is hidden is its own: a
-# pair that may stand in for each other has a half each.
-_MOST, _DOUBT, _ALONE = 0.75, 1.5, 0.99
 # A histogram in half octaves tells a mean square to about this share.
 _COARSE = 0.02
 
@@ -43,48 +39,21 @@ class Known:
         The constant's last.
     noise, sampling : ndarray of shape (n_labels, d + 1, d + 1)
         Covariances: what privacy adds, and what drawing the rows from a population does.
-    hidden : ndarray of shape (d + 1, d + 1)
-        The covariance of directions of unknown curvature, if they explain what is usual.
-    resolved : ndarray of shape (d + 1, d + 1)
-        The projection to what is known, of coefficients in `units`.
-    units : ndarray of shape (d + 1,)
-        Units in which a row is about equally long in every direction.
+    complete : bool
+        Whether every direction stands out from noise. Along one that does not, columns may stand in
+        for each other: their coefficients can be as large as they like, as long as they cancel, and
+        nobody can tell which columns have a part in that. No error covers it.
     """
 
     theta: FloatArray
     noise: FloatArray
     sampling: FloatArray
-    hidden: FloatArray
-    resolved: FloatArray
-    units: FloatArray
+    complete: bool
 
     def covariance(self, weights: FloatArray, population: bool) -> FloatArray:
         """Of combinations of the coefficients, weights of shape (n, d + 1): (n_labels, n, n)."""
         covariance = self.noise + self.sampling if population else self.noise
-        doubtful = self.known_share(weights) < _MOST
-        usual = np.einsum("ni,ij,nj->n", weights, self.hidden, weights) * doubtful
-        found = weights @ covariance @ weights.T + _DOUBT**2 * usual * np.eye(len(weights))
-        return np.asarray(found)
-
-    def told(self, weights: FloatArray) -> FloatArray:
-        """Whether anything can be said of such combinations.
-
-        Where noise hides a direction that is not one column's own, or several, columns may stand in
-        for each other: their coefficients can be as large as they like, as long as they cancel, and
-        no error covers that.
-        """
-        hidden = np.eye(len(self.units)) - self.resolved
-        features = np.trace(hidden) - hidden[-1, -1]  # the constant's own place is the last
-        share, along = self.known_share(weights), hidden * np.outer(self.units, self.units)
-        alone = np.einsum("ni,ij,nj->n", weights, along, weights)
-        alone = alone > _ALONE * np.trace(along) * np.sum(weights**2, axis=1)
-        return np.asarray((share > _MOST) | ((share < 1.0 - _MOST) & (features < 1.5) & alone))
-
-    def known_share(self, weights: FloatArray) -> FloatArray:
-        """How much of such combinations lies along what is known."""
-        along = weights * self.units
-        own = np.sum((along @ self.resolved) * along, axis=1)
-        return np.asarray(own / np.maximum(np.sum(along**2, axis=1), 1e-300))
+        return np.asarray(weights @ covariance @ weights.T)
 
 
 class Units(NamedTuple):
@@ -204,7 +173,9 @@ def _by_hessian(found: Any) -> Known:
     """Along the eigenvectors of the noisy Hessian, and for residuals of equal variances."""
     bend = found.curvature
     pairs = np.full((len(bend.mean),) * 2, bend.scale**2)
-    resolved = np.append(bend.noisy_values > _above_noise(pairs), True)[:, None]
+    known = _resolved(bend.noisy_values, pairs)
+    careful = np.append(_careful(bend.noisy_values, pairs, known), 1.0)[:, None] ** 2
+    resolved = np.append(known, True)[:, None]
     # Where it is not known, curvature may be half of what is seen.
     values = np.where(resolved[:, 0], bend.values, np.maximum(bend.values, bend.scale) / 2)[:, None]
     theta = found.theta
@@ -214,8 +185,8 @@ def _by_hessian(found: Any) -> Known:
     here, variance = found.known(theta)
     # The Hessian is of cut rows.
     moved = theta - found.points.mean(axis=0)
-    noise = found.clipped * variance / values**2 + (found.growth * moved) ** 2
-    sampling = np.broadcast_to(found.dispersion / theta.shape[1] / values, noise.shape)
+    noise = careful * found.clipped * variance / values**2 + (found.growth * moved) ** 2
+    sampling = careful * np.broadcast_to(found.dispersion / theta.shape[1] / values, noise.shape)
     asked = np.append(np.ones(len(theta) - 1), float(bend.constant))
     left, most = here**2 + found.clipped * variance, _explained(found)
     hidden = _hidden(left, values, ~resolved, most)
@@ -223,61 +194,93 @@ def _by_hessian(found: Any) -> Known:
     leaning = bend.errors[:, None] * hidden.sum(axis=0)
     hidden = _hidden(left + leaning, values, ~resolved, most)
     noise = np.where(resolved, noise + leaning / values**2, hidden)
-    usual = np.diag(np.where(resolved, 0.0, most / values)[:, 0])
     noise, sampling = (
         np.stack([np.diag(asked * each) for each in part.T]) for part in (noise, sampling)
     )
-    known = np.diag(resolved[:, 0].astype(float))
-    return Known(theta, noise, sampling, usual, known, np.ones(len(theta)))
+    return Known(theta, noise, sampling, bool(known.all()))
 
 
 def _by_moments(found: Descent) -> Known:
-    """In the metric: rows z and their pulls z r have second moments A and S, and A^-1 S A^-1."""
-    bend = found.curvature
+    """In their own metric: rows z and pulls z r have second moments A and S, and A^-1 S A^-1.
+
+    Gradients are in the metric of the Hessian, where their noise is the same in every direction.
+    """
+    bend, sharp = found.curvature, found.sharp
     d = len(bend.metric) - (not bend.constant)
-    widths, spread = bend.widths[:d], found.spread[:, :d, :d]
+    turn = np.eye(len(bend.metric))
+    turn[:-1, :-1] = found.turn
+    turn, widths, spread = turn[:d, :d], sharp.widths[:d], found.spread[:, :d, :d]
     noise, pull_noise = found.spread_scales
     moments, variances = found.joined()
     with few_threads(d):
-        values, vectors = np.linalg.eigh(moments)
+        seen, vectors = np.linalg.eigh(moments)
     pairs = (vectors**2).T @ variances @ vectors**2  # of what noise mixes along eigenvectors
-    resolved = values > _above_noise(pairs)
-    values = np.where(resolved, cleaned(values, pairs), np.maximum(values, np.sqrt(np.diag(pairs))))
+    resolved = _resolved(seen, pairs)
+    careful = _careful(seen, pairs, resolved)
+    values = np.where(resolved, cleaned(seen, pairs), np.maximum(seen, np.sqrt(np.diag(pairs))))
     inverse = (vectors * np.where(resolved, 1 / values, 0.0)) @ vectors.T
     root = (vectors * np.where(resolved, values**-0.5, 0.0)) @ vectors.T
     projection = vectors[:, resolved] @ vectors[:, resolved].T
+    grown = projection + (vectors * np.where(resolved, careful - 1.0, 0.0)) @ vectors.T
     errors = noise**2 / 2 * (1 + 1 / d)
+    along = (vectors * widths[:, None]).T @ (turn.T / bend.widths[:d])
+    shape = along @ along.T  # of the noise of gradients, along eigenvectors
+    usual_shape = float(np.trace(shape)) / d
     theta = np.zeros_like(found.theta)
     noises, samplings = np.zeros((2, theta.shape[1], len(theta), len(theta)))
-    outer = np.outer(widths, widths)
+    back = turn * widths  # from the metric of moments to eigenvectors of the Hessian
     for k in range(theta.shape[1]):
-        beta = found.theta[:d, k] / widths
-        points = found.points[:, :d, k] / widths
-        gradients = found.gradients[:, :d, k] * widths
+        beta = turn.T @ found.theta[:d, k] / widths
+        points = found.points[:, :d, k] @ turn / widths
+        gradients = found.gradients[:, :d, k] @ turn * widths
         for _ in range(_STEPS):
-            here, variance = _combined(
-                points - beta, gradients, found.variances, moments, errors, bend
+            here, variance, away = _combined(
+                points - beta, gradients, found.variances * usual_shape, moments, errors, bend
             )
             beta = beta + inverse @ here
-        variance = found.clipped * variance / found.kept**2
-        left, most = (vectors.T @ here) ** 2 + variance, _explained(found)
+        variance = found.clipped * variance / found.kept**2 * shape / usual_shape
+        left, most = (vectors.T @ here) ** 2 + np.diag(variance), _explained(found)
         leaning = (1 + 1 / d) / 2 * pairs @ _hidden(left, values, ~resolved, most)
         hidden = _hidden(left + leaning, values, ~resolved, most)
-        theta[:d, k] = widths * beta
-        own = np.where(resolved, (variance + leaning) / values**2, hidden)
-        noises[k, :d, :d] = outer * ((vectors * own) @ vectors.T)
+        theta[:d, k] = back @ beta
+        moved = np.where(resolved, careful * (vectors.T @ away), 0.0)
+        pulled = variance + np.diag(leaning + pairs @ moved**2 / 2)
+        pulled = pulled + pairs * np.outer(moved, moved) / 2
+        by = np.where(resolved, careful / values, 0.0)
+        own = np.outer(by, by) * pulled + np.diag(hidden)
+        noises[k, :d, :d] = back @ vectors @ own @ vectors.T @ back.T
         sampled = _shrunk(root @ spread[1 + k] @ root, projection, inverse, pull_noise)
-        samplings[k, :d, :d] = outer * (root @ sampled @ root)
-    known, usual = np.zeros((2, len(theta), len(theta)))
-    known[:d, :d] = projection
-    along = np.where(resolved, 0.0, _explained(found) / values)
-    usual[:d, :d] = outer * ((vectors * along) @ vectors.T)
-    return Known(theta, noises, samplings, usual, known, bend.widths)
+        samplings[k, :d, :d] = back @ grown @ root @ sampled @ root @ grown @ back.T
+    return Known(theta, noises, samplings, bool(resolved.all()))
 
 
-def _above_noise(pairs: FloatArray) -> FloatArray:
-    """The eigenvalue that a direction must exceed: the largest of noise alone, and more."""
-    return np.asarray(np.sqrt(2.0 * pairs.sum(axis=1)) + _BEYOND * np.sqrt(np.diag(pairs)))
+def _resolved(values: FloatArray, pairs: FloatArray) -> Any:
+    """Which eigenvalues are more than noise alone.
+
+    Were there no rows along k + 1 directions, the (k + 1)th smallest eigenvalue would be at most
+    the largest of the noise between these: with k directions hidden already, about the root of
+    twice the sum of its variances, and its own deviation. So one that stands alone must exceed its
+    own noise only, however many directions are known.
+    """
+    own = np.sqrt(np.diag(pairs))
+    resolved = np.ones(len(values), dtype=bool)
+    for k in np.argsort(values / own):
+        if values[k] > math.sqrt(2.0 * float(pairs[k] @ ~resolved)) + _BEYOND * own[k]:
+            break
+        resolved[k] = False
+    return resolved
+
+
+def _careful(values: FloatArray, pairs: FloatArray, resolved: Any) -> FloatArray:
+    """By how much errors grow as curvature is noisy itself: Fieller's interval of a quotient.
+
+    The coefficients for which gradients less curvature times coefficients are within so many
+    deviations are an ellipsoid, as if the squares of curvatures were smaller by those of as many
+    deviations of their noise.
+    """
+    known = np.where(resolved, values, 1.0) ** 2
+    less = np.where(resolved, known - _ALLOWED**2 * np.diag(pairs), known)
+    return np.asarray(np.sqrt(known / less))
 
 
 def _combined(
@@ -287,14 +290,18 @@ def _combined(
     A: FloatArray,
     errors: float,
     bend: Curvature,
-) -> tuple[FloatArray, float]:
-    """As `Curvature.combine`, where noise is the same in every direction."""
-    matrix = errors * away @ away.T + np.diag(variances)
+) -> tuple[FloatArray, float, FloatArray]:
+    """As `Curvature.combine`, where noise is the same in every direction.
+
+    Returned are the gradient, its variance but for noise of A, and the way that A was asked for.
+    """
+    matrix = np.diag(variances)
     if bend.doubt:
         matrix = matrix + bend.wrong(away @ A @ away.T)
-    weights = np.linalg.solve(matrix, np.ones(len(matrix)))
-    variance = 1 / float(weights.sum())
-    return variance * (weights @ (gradients + away @ A)), variance
+    weights = np.linalg.solve(matrix + errors * away @ away.T, np.ones(len(matrix)))
+    weights = weights / weights.sum()
+    gradient = weights @ (gradients + away @ A)
+    return gradient, float(weights @ matrix @ weights), weights @ away
 
 
 def _shrunk(

@@ -7,14 +7,17 @@ sum with Gaussian noise, and the squared shifts of all of them add up to the tot
     norms      a histogram of |x - m|, m the centre               NORMS D^2
     hessian    sum of (x', c)(x', c)^T, x' = x - m cut to norm L  HESSIAN D^2
     products   histograms of q = |z| |r| at a few rounds          PRODUCTS of the rest each
-    spread     sums of z z^T and r^2 z z^T, if n is large enough  SPREAD of the rest each
+    metric     a sum of z z^T, if n is large enough               MOMENTS of the rest
+    spread     sums of z z^T and r^2 z z^T, z in its metric       MOMENTS, PULLS of the rest
     gradients  sum of z r^T min(1, clip/q), T of them             the rest, in equal parts
                or the last takes what is left, as soon as others would change little
 
-z is the row in the metric of the Hessian, r its residuals. Limits are rarely centred on the rows:
-about their own centre these are short, and the Hessian needs the less noise. How many rounds there
-are, and so how many histograms, is decided by the first histogram alone. All else is
-post-processing: `Descent` needs nothing but what was released, and can be run again from a release.
+z is the row in the metric of the Hessian, r its residuals. In the metric of their own second
+moments, rows are about equally long in directions too that noise hides from the Hessian. Limits are
+rarely centred on the rows: about their own centre these are short, and the Hessian needs the less
+noise. How many rounds there are, and so how many histograms, is decided by the first histogram
+alone. All else is post-processing: `Descent` needs nothing but what was released, and can be run
+again from a release.
 
 A cut or a clip is chosen from a histogram. On a cluster it costs no pass of its own: the sums are
 made for a whole ladder of them beside the histogram, and only the chosen one is released. Elsewhere
@@ -54,7 +57,7 @@ from ndis.tables.sums import (
 )
 
 # Shares of D^2, and of what is left for rounds; a histogram of products stands before these rounds.
-CENTER, NORMS, HESSIAN, PRODUCTS, SPREAD = 0.03, 0.03, 0.2, 0.025, 0.05
+CENTER, NORMS, HESSIAN, PRODUCTS, MOMENTS, PULLS = 0.03, 0.03, 0.2, 0.025, 0.06, 0.02
 LOOKS = (0, 1, 3, 7, 15)
 MIN_ROUNDS, MAX_ROUNDS = 3, 20
 
@@ -64,6 +67,8 @@ _STEEPEST = 0.8
 _SEEN, _WINDOWS, _LATER = 3.0, (2, 4, 8), 3
 # So many directions have a scale of their own in the metric; a row's length there is cheap then.
 _METRIC_RANK = 8
+# And so many in the metric of second moments; these may hide so many deviations of their noise.
+_SHARP_RANK, _SHARP = 20, 1.0
 # Noise of this share of the sampling variance is not worth a bias: a share of the residuals' own
 # variance instead would be an error that does not fall with the number of rows.
 _NEGLIGIBLE = 0.1
@@ -77,6 +82,8 @@ _NOBODY = 0.1
 # Second moments in the metric are of rows cut to this many times their mean square, or to more if
 # their noise stays below a share; and they are bought where they tell curvatures of this share.
 _SPREADS, _MOST_CUT, _PAYS = ((0.05, 5.0), (0.15, 12.0)), 400.0, 6.0
+# With so many times more rows, the next gradient may be the last.
+_MANY = 13.0
 # Residuals count there up to so many standard deviations, however near to the centre rows are.
 _FAR = 64.0
 # How strong the signal may be, in units of "the columns explain everything".
@@ -128,7 +135,7 @@ class Setting:
             "hessian": (d, d),
             "products": (len(LOOKS), BINS),
             "gradients": (most, d, self.n_labels),
-            **({"spread": (1 + self.n_labels, d, d)} if self.spreads else {}),
+            **({"metric": (d, d), "spread": (1 + self.n_labels, d, d)} if self.spreads else {}),
         }
 
     @property
@@ -357,24 +364,44 @@ class Curvature:
         leaning = 2.0 * lost * np.abs(self.vectors.T @ mean) * sums_scale
         values = np.maximum(values, leaning / 2)
         self.rho = np.hypot(hidden, leaning)
+        self._square = square
+        self._measure(values, _METRIC_RANK)
+        # Errors of the Hessian: A t is known but for this variance times |t|^2.
+        self.errors = np.append(np.full(d, scale**2 / 2 * (1 + 1 / d)), sums_scale**2)
+        self.row_errors = np.append(np.full(d, sums_scale**2), rows_error**2)
+
+    def _measure(self, values: FloatArray, rank: int) -> None:
+        """The metric in which rows are about equally long in every direction."""
+        d, rows = len(values), self.rows
         self.own = np.ones(d, dtype=bool)
-        if d > _METRIC_RANK:
-            rest = np.sort(values)[: d - _METRIC_RANK]
+        if d > rank:
+            rest = np.sort(values)[: d - rank]
             self.own = values > rest[-1]
             others = rest.mean() + math.sqrt(float(np.mean(self.rho[~self.own] ** 2)))
             metric = np.where(self.own, np.maximum(values + self.rho, others), others)
         else:
             metric = values + self.rho
-        self.metric = np.append(
-            metric**-0.5, rows**-0.5 if self.constant else 0.0
-        )  # standard deviations of the rows' z: their lengths are about equal in every direction
+        self.metric = np.append(metric**-0.5, rows**-0.5 if self.constant else 0.0)
         self.values = np.append(values, rows)
         # The mean of |z|^2; where all curvature drowns, some small share of what it can be.
         seen = float(np.sum(self.values * self.metric**2)) / rows
-        self.lever = max(seen, 1e-6 * square * self.most**2)
-        # Errors of the Hessian: A t is known but for this variance times |t|^2.
-        self.errors = np.append(np.full(d, scale**2 / 2 * (1 + 1 / d)), sums_scale**2)
-        self.row_errors = np.append(np.full(d, sums_scale**2), rows_error**2)
+        self.lever = max(seen, 1e-6 * self._square * self.most**2)
+
+    def sharpened(self, moments: FloatArray, noise: float) -> Curvature:
+        """Along eigenvectors of second moments of rows in this metric, and in their own metric.
+
+        `noise` is that of the diagonal, `moments` are without the constant.
+        """
+        d, sharp = len(moments), copy(self)
+        sharp.__dict__.pop("whitener", None)
+        sharp.__dict__.pop("spreader", None)
+        scale = 1.0 / self.metric[:d]
+        with few_threads(d):
+            values, turn = np.linalg.eigh(moments * np.outer(scale, scale))
+        sharp.vectors = self.vectors @ turn
+        sharp.rho = _SHARP * noise * (turn**2).T @ scale**2
+        sharp._measure(np.maximum(values, 0.0), _SHARP_RANK)
+        return sharp
 
     def _explain(self, hessian: FloatArray, sums: FloatArray, noise: float, hidden: float) -> bool:
         """Whether the columns explain more than half of a constant, by more than noise would."""
@@ -498,7 +525,7 @@ class Curvature:
         A direction takes (1 - w_u^2/w^2) of its square, w the largest weight. Vectors of integers
         are off by sqrt(d)/2 of 2^32, so that each product is off by at most e = sqrt(d) 2^-32 with
         what is rounded after it. Of |z|^2 = w^2 (|x|^2 - sum a_u^2 - 2 v x + s) + c^2, with
-        |a_u| <= 1 and at most eight directions, that is less than w^2 (3 * 8 + 3) e, and so than
+        |a_u| <= 1 and at most twenty directions, that is less than w^2 (3 * 20 + 3) e, and so than
         w^2 sqrt(d) 2^-26.
         """
         d, own = len(self.mean), self.own
@@ -575,9 +602,9 @@ class Scales:
         """The noise of a histogram of products."""
         return self.rounds / math.sqrt(PRODUCTS) * ROUND_UP
 
-    def spread(self) -> float:
-        """The noise of second moments in the metric."""
-        return self.rounds / math.sqrt(SPREAD) * ROUND_UP
+    def spread(self) -> FloatArray:
+        """The noise of second moments in the metric: of rows each time, and of their pulls."""
+        return self.rounds / np.sqrt([MOMENTS, PULLS]) * ROUND_UP
 
     def gradient(self, taken: float) -> float:
         """That of all gradients together, of whose share so much is taken by other things."""
@@ -652,11 +679,11 @@ class Descent:
         self.n_rounds = n_rounds
         self.looks = [t for t in LOOKS if t < n_rounds]
         # In the metric a row's mean square is (d + 1)/n, and a curvature of one must not be hidden.
-        self._reach = rows / (noise.spread() * (d + 1))
+        self._reach = rows / (float(noise.spread()[0]) * (d + 1))
         reach = 0.0 if self._norms.empty else self._reach / math.sqrt(2 * (d + 1))
-        self._many = reach > 2 * _PAYS
+        self._many = reach > _MANY
         self.spreads = setting.spreads and n_rounds >= MIN_ROUNDS and reach > _PAYS
-        self.taken = PRODUCTS * len(self.looks) + 2 * SPREAD * self.spreads
+        self.taken = PRODUCTS * len(self.looks) + (2 * MOMENTS + PULLS) * self.spreads
         self.gradient_scale = noise.gradient(self.taken)
         # Rows cut to this length: with s sqrt(2 d) rows cut, bias and noise would be equal.
         most = min(self.more_cut * noise.hessian * math.sqrt(2 * d), rows / 2)
@@ -758,9 +785,12 @@ class Descent:
         moved = self.curvature.values[:, None] * (self.theta - theta) ** 2
         return math.sqrt(float(np.sum(moved)) / (self.rows * self.dispersion))
 
-    def pull(self) -> Pull:
-        """What measures rows at the present coefficients."""
-        return self.curvature.pull(self.theta)
+    def pull(self, bend: Curvature | None = None) -> Pull:
+        """What measures rows at the present coefficients, in another metric if there is one."""
+        if bend is None:
+            return self.curvature.pull(self.theta)
+        turn = bend.vectors.T @ self.curvature.vectors
+        return bend.pull(np.vstack([turn @ self.theta[:-1], self.theta[-1:]]))
 
     def look(self, products: FloatArray) -> int:
         """A noisy histogram of products: the rung of a clip that costs as much bias as noise.
@@ -805,16 +835,15 @@ class Descent:
         self._looked_at, self._looked_top = self.theta, self.top
         return np.mean(self._looks, axis=0), self.noise.look() / math.sqrt(len(self._looks))
 
-    @property
-    def cuts(self) -> Cuts:
-        """Where rows z, and z r, are cut for their second moments."""
+    def cuts(self, bend: Curvature) -> Cuts:
+        """Where rows z, and z r, are cut for their second moments in a metric."""
         wide, wider = (min(max(share * self._reach, least), _MOST_CUT) for share, least in _SPREADS)
-        square, residual = self.curvature.lever, math.sqrt(self.residual_variance)
+        square, residual = bend.lever, math.sqrt(self.residual_variance)
         return Cuts(
             math.sqrt(wide * square * self.weight),
             math.sqrt(wider * square) * residual,
             min(self.longest, _FAR * residual),
-            self.curvature.rounded * math.sqrt(self._K),
+            bend.rounded * math.sqrt(self._K),
         )
 
     @property
@@ -864,39 +893,58 @@ class Descent:
         # Where steps since the last look explain residuals, these were no sampling error.
         return short and self._moved_since(self._looked_at) < _EXPLAINED
 
+    def read_moments(self, moments: FloatArray) -> None:
+        """Noisy second moments of rows in the metric, which make a better one."""
+        bend = self.curvature
+        noise = float(self.noise.spread()[0]) * self.cuts(bend).moved[0] ** 2
+        along = bend.vectors.T @ moments[:-1, :-1] @ bend.vectors
+        self.sharp = bend.sharpened(along, noise)
+
     def read_spread(self, spread: FloatArray, cuts: Cuts) -> None:
-        """Noisy second moments in the metric, of rows and of rows times each residual."""
+        """The same in the better metric, and those of rows times each residual."""
         turn = np.eye(self._d + 1)
-        turn[:-1, :-1] = self.curvature.vectors
+        turn[:-1, :-1] = self.sharp.vectors
         self.spread = turn.T @ spread @ turn
         self.spread_scales = self.noise.spread() * np.square(cuts.moved)
 
+    @property
+    def turn(self) -> FloatArray:
+        """From eigenvectors of the Hessian to those of the second moments."""
+        return np.asarray(self.curvature.vectors.T @ self.sharp.vectors)
+
     def _sharpened(self) -> Curvature:
-        """The Hessian with what second moments in the metric tell of its eigenvalues."""
+        """The Hessian with what second moments in their metric tell of its eigenvalues."""
         bend, d = copy(self.curvature), self._d
-        squares = bend.metric[:d] ** 2
-        moments, variances = self.joined()
-        bend.values = np.append(np.maximum(np.diag(moments)[:d], 0.0) / squares, bend.values[d:])
-        bend.rho = np.sqrt(np.diag(variances)[:d]) / squares
+        back = self.turn / self.sharp.metric[:d]
+        moments, variances = (part[:d, :d] for part in self.joined())
+        values = np.einsum("ij,jk,ik->i", back, moments, back)
+        bend.values = np.append(np.maximum(values, 0.0), bend.values[d:])
+        bend.rho = np.sqrt(np.einsum("ij,jk,ik->i", back**2, variances, back**2))
         return bend
 
     def joined(self) -> tuple[FloatArray, FloatArray]:
-        """Two noisy looks at the rows in the metric, put together entry by entry; and variances.
+        """Two noisy looks at the rows in their metric, put together entry by entry; and variances.
 
         The Hessian knows its long eigenvectors best, and is wrong by a share of itself where its
         rows were cut or weighted; the moments were bought in the metric.
         """
-        bend, noise = self.curvature, self.spread_scales[0]
+        bend, noise, turn = self.curvature, self.spread_scales[0], self.turn
         d = len(bend.metric) - (not bend.constant)
-        metric, share = bend.metric[:d], math.hypot(bend.doubt, self.growth)
-        own = bend.values[:d] * metric**2
+        metric, share = self.sharp.metric[:d], math.hypot(bend.doubt, self.growth)
+        own, seen = np.zeros((2, d, d))
         scales = np.full((d, d), bend.scale**2)
+        n = self._d
+        own[:n, :n] = (turn.T * bend.noisy_values) @ turn
+        seen[:n, :n] = (turn.T * bend.values[:n]) @ turn
         if bend.constant:
+            own[-1, -1] = seen[-1, -1] = bend.values[-1]
             scales[-1], scales[:, -1] = 2 * bend.row_errors, 2 * bend.row_errors
             scales[-1, -1] = bend.row_errors[-1]
-        first = scales * np.outer(metric, metric) ** 2 + share**2 * np.outer(own, own)
+        wrong = np.diag(seen) * metric**2
+        first = scales * np.outer(metric, metric) ** 2 + share**2 * np.outer(wrong, wrong)
         variances = 1 / (1 / noise**2 + 1 / first)
-        return variances * (self.spread[0][:d, :d] / noise**2 + np.diag(own) / first), variances
+        own = own * np.outer(metric, metric)
+        return variances * (self.spread[0][:d, :d] / noise**2 + own / first), variances
 
     def known(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The gradient at some coefficients as far as it is known, and its variance."""
@@ -924,7 +972,10 @@ class Descent:
 
     def repeat(self, released: Mapping[str, FloatArray]) -> None:
         """A round again, from a release."""
-        t, cuts = len(self.points), self.cuts if self.spreads and self.last else None
+        t, cuts = len(self.points), None
+        if self.spreads and self.last:
+            self.read_moments(released["metric"])
+            cuts = self.cuts(self.sharp)
         if t in self.looks:
             self.look(released["products"][self.looks.index(t)])
         if cuts is not None:
@@ -1014,8 +1065,12 @@ def draw_round(
     t, rung, K = len(descent.points), 0, descent.theta.shape[1]
     looking = t in descent.looks
     products, gradients = released["products"], released["gradients"]
-    cuts = descent.cuts if descent.spreads and descent.last else None
-    spread = spread_of(descent, descent.pull()) if cuts else None
+    cuts, spread = None, None
+    if descent.spreads and descent.last:
+        released["metric"] = draw_moments(table, descent, rng)
+        descent.read_moments(released["metric"])
+        cuts = descent.cuts(descent.sharp)
+        spread = spread_of(descent, cuts)
     index = descent.looks.index(t) if looking else 0
     if looking and table.here:  # a further pass costs less than a ladder of gradients
         counts = table.sum(PullCounts(descent.pull(), descent.top), what="Reading for a clip")
@@ -1045,30 +1100,57 @@ def gradients_of(descent: Descent, looking: bool) -> PullSum:
     )
 
 
-def spread_of(descent: Descent, pull: Pull) -> PullGrams:
-    """What sums second moments of rows and of their pulls, both cut."""
-    cuts = descent.cuts
-    return PullGrams(pull, cuts.rows, cuts.pulls, cuts.most)
+def rows_of(descent: Descent) -> PullGrams:
+    """What sums second moments of rows in the metric of the Hessian."""
+    return PullGrams(descent.pull(), descent.cuts(descent.curvature).rows)
+
+
+def spread_of(descent: Descent, cuts: Cuts) -> PullGrams:
+    """What sums them, and those of pulls, in the metric of second moments."""
+    return PullGrams(descent.pull(descent.sharp), cuts.rows, cuts.pulls, cuts.most)
+
+
+def draw_moments(table: Table, descent: Descent, rng: np.random.Generator) -> FloatArray:
+    """Noisy second moments of rows in the metric of the Hessian."""
+    bend, noise = descent.curvature, float(descent.noise.spread()[0])
+    exact = table.sum(rows_of(descent), what="Reading for second moments")["spread"][0]
+    return noisy_moments(exact, bend, descent.cuts(bend).moved[0], 1.0, noise, len(exact.high), rng)
 
 
 def noisy_spread(
     descent: Descent, exact: ExactSum, cuts: Cuts, rng: np.random.Generator
 ) -> FloatArray:
-    """Second moments in the metric, noisy; see `Curvature.spreader`.
+    """Noisy second moments of rows, and of their pulls, in the metric of second moments."""
+    (of_rows, of_pulls), (n, d, _), noise = cuts.moved, exact.high.shape, descent.noise.spread()
+    parts = [(of_rows, 1.0, noise[0])] + (n - 1) * [(of_pulls / cuts.most, cuts.most, noise[1])]
+    each = enumerate(parts)
+    return np.asarray(
+        [noisy_moments(exact[k], descent.sharp, *own, math.sqrt(n) * d, rng) for k, own in each]
+    )
 
-    Their exact sums are rounded down to the last 27 to 40 bits of a row: by one at most each.
+
+def noisy_moments(
+    exact: ExactSum,
+    bend: Curvature,
+    length: float,
+    unit: float,
+    noise: float,
+    rounding: float,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """A matrix in a metric, noisy, of rows of at most some length; see `Curvature.spreader`.
+
+    Exact sums are rounded down to the last 27 to 40 bits of a row: by one at most each, and by
+    `rounding` as a whole.
     """
-    spreader, unit = descent.curvature.spreader
-    (of_rows, of_pulls), (n, d, _), noisy = cuts.moved, exact.high.shape, list[FloatArray]()
-    for k in range(n):
-        most, length = (cuts.most, of_pulls / cuts.most) if k else (1.0, of_rows)
-        moved = (length * unit) ** 2 * ROUND_UP
-        digits = max(-((40 - math.frexp(moved)[1]) // 13), 0)
-        bound = math.ldexp(moved, -13 * digits) + math.sqrt(n) * d
-        noise = descent.noise.spread() * bound * ROUND_UP
-        own = add_symmetric_noise(exact[k].sandwiched(spreader, digits), noise, rng)
-        noisy.append(np.ldexp(own, 13 * digits) * (most / unit) ** 2)
-    return np.asarray(noisy)
+    spreader, whole = bend.spreader
+    moved = (length * whole) ** 2 * ROUND_UP
+    digits = max(-((40 - math.frexp(moved)[1]) // 13), 0)
+    bound = math.ldexp(moved, -13 * digits) + rounding
+    own = add_symmetric_noise(
+        exact.sandwiched(spreader, digits), float(noise) * bound * ROUND_UP, rng
+    )
+    return np.asarray(np.ldexp(own, 13 * digits) * (unit / whole) ** 2)
 
 
 def study(table: Table, intercept: bool) -> dict[str, ExactSum]:
