@@ -483,7 +483,7 @@ def test_intervals_hold_or_there_are_none_where_columns_stand_in_for_each_other(
 
 @pytest.mark.slow
 def test_related_columns_have_intervals_that_are_hardly_longer_than_they_must_be() -> None:
-    """Variances from one to a hundredth: the Hessian alone tells a third of the columns."""
+    """Variances from one to a hundredth: the Hessian alone tells none of the columns."""
     known, z, length = [], [], []
     turn = np.linalg.qr(np.random.default_rng(9).standard_normal((8, 8)))[0]
     for seed in range(4):
@@ -507,8 +507,8 @@ def test_related_columns_have_intervals_that_are_hardly_longer_than_they_must_be
         known.append(told)
         z.extend(((found.estimate[1:] - beta) / error)[told])
         length.extend((error / own)[told])
-    assert np.mean(known) >= 0.6
-    assert np.median(length) < 1.7
+    assert np.mean(known) >= 0.9
+    assert np.median(length) < 1.9
     assert 0.7 <= math.sqrt(np.mean(np.square(z))) <= 1.4
 
 

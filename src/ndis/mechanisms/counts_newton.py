@@ -206,9 +206,9 @@ class LogDescent(Descent):
         few = self.gradient_scale * math.sqrt(self._d + 1)
         return self._usual * _TAIL * max(math.log(self.rows / few), 1.0)
 
-    def pull(self) -> Pull:
-        """What measures rows at the present coefficients."""
-        pull = super().pull()
+    def pull(self, bend: Curvature | None = None) -> Pull:
+        """What measures rows at the present coefficients, in another metric if there is one."""
+        pull = super().pull(bend)
         shifts = np.append(pull.shifts[:-1], pull.shifts[-1] - self.base)
         return replace(pull, shifts=shifts, link=self.link)
 

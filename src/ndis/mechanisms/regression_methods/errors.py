@@ -238,13 +238,13 @@ def _by_moments(found: Descent) -> Known:
                 points - beta, gradients, found.variances * usual_shape, moments, errors, bend
             )
             beta = beta + inverse @ here
-        variance = found.clipped * variance / found.kept**2 * shape / usual_shape
-        left, most = (vectors.T @ here) ** 2 + np.diag(variance), _explained(found)
+        blurred = found.clipped * variance / found.kept**2 * shape / usual_shape
+        left, most = (vectors.T @ here) ** 2 + np.diag(blurred), _explained(found)
         leaning = (1 + 1 / d) / 2 * pairs @ _hidden(left, values, ~resolved, most)
         hidden = _hidden(left + leaning, values, ~resolved, most)
         theta[:d, k] = back @ beta
         moved = np.where(resolved, careful * (vectors.T @ away), 0.0)
-        pulled = variance + np.diag(leaning + pairs @ moved**2 / 2)
+        pulled = blurred + np.diag(leaning + pairs @ moved**2 / 2)
         pulled = pulled + pairs * np.outer(moved, moved) / 2
         by = np.where(resolved, careful / values, 0.0)
         own = np.outer(by, by) * pulled + np.diag(hidden)

@@ -1122,11 +1122,12 @@ def noisy_spread(
 ) -> FloatArray:
     """Noisy second moments of rows, and of their pulls, in the metric of second moments."""
     (of_rows, of_pulls), (n, d, _), noise = cuts.moved, exact.high.shape, descent.noise.spread()
-    parts = [(of_rows, 1.0, noise[0])] + (n - 1) * [(of_pulls / cuts.most, cuts.most, noise[1])]
-    each = enumerate(parts)
-    return np.asarray(
-        [noisy_moments(exact[k], descent.sharp, *own, math.sqrt(n) * d, rng) for k, own in each]
-    )
+    noisy = []
+    for k in range(n):
+        length, unit = (of_pulls / cuts.most, cuts.most) if k else (of_rows, 1.0)
+        own = noise[min(k, 1)], math.sqrt(n) * d
+        noisy.append(noisy_moments(exact[k], descent.sharp, length, unit, *own, rng))
+    return np.asarray(noisy)
 
 
 def noisy_moments(
