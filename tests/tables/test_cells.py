@@ -15,6 +15,9 @@ from ndis.tables.cells import RowCells, problem_cell, seen_cell
 from ndis.tables.exact import Accumulator
 from ndis.tables.kept import Packing
 from ndis.tables.marks import mark
+from ndis.tables.sources import Request
+from ndis.tables.sums import moments
+from ndis.tables.table import Pass
 
 
 def recipe(n: int, labelled: bool, **more: Any) -> Rows:
@@ -92,3 +95,23 @@ def test_public_limits_choose_the_type() -> None:
     assert len(wide["content"][0].as_py()) == 12
     raw = RowCells(Packing(many, True)).of(Block(np.ones((3, 1))))
     assert len(raw["content"][0].as_py()) == 24
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_what_makes_cells_travels_by_value(raw: bool) -> None:
+    """All that it needs of this library, which executors need not have; no cluster is started."""
+    pytest.importorskip("pyspark")
+    from pyspark import cloudpickle
+
+    from ndis.tables.spark import _making, _making_again, _summing_cells, pickled_by_value
+
+    rows = recipe(2, True)
+    work, cells = Pass(rows, moments, raw), RowCells(Packing(rows, raw))
+    request = Request(("x0", "x1", "y"), rows.kinds, 3)
+    with pickled_by_value(work):
+        for task in (
+            _making(request, None, work, cells),
+            _making_again(work, cells, cells),
+            _summing_cells(work, cells),
+        ):
+            assert callable(cloudpickle.loads(cloudpickle.dumps(task)))

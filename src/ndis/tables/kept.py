@@ -33,8 +33,16 @@ _SHARE = 8
 # Blocks are handed out together up to so many bytes: to hand one to a thread costs as much as to
 # add up a thousand rows.
 _TOGETHER = 2**22
-# Where each thread has the doubles of a block; those of the one before are needed no more.
-_room = threading.local()
+
+
+class _Room(threading.local):
+    """Where each thread has the doubles of a block; those of the one before are needed no more."""
+
+    def __reduce__(self) -> tuple[Any, ...]:  # it travels to executors, where others work
+        return _Room, ()
+
+
+_room = _Room()
 
 
 def memory() -> int:
