@@ -1,12 +1,15 @@
 """Rounds of logistic regression: what a row may move."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from ndis import PrivateLogisticRegression
 from ndis.mechanisms import classification
-from ndis.mechanisms.classification_newton import class_basis
+from ndis.mechanisms.classification_newton import Newton, class_basis
 from ndis.tables import Columns, Rows, Table, Weights, contrasts
 
 
@@ -36,16 +39,67 @@ def test_no_row_moves_a_round_further_than_is_paid_for(
         None,
     )
     wrong = np.outer([0.6, 0.8], np.eye(classes)[0] - np.eye(classes)[1])
+    parts = 5 if center else 1
     of_rounds = [part for part in plan.parts if part.name in ("gradients", "residuals")]
     paid = sum((part.sensitivity / part.noise) ** 2 for part in of_rounds)
     moved = []
     for length in (0.0, 0.5, 1.0, 2.0, 50.0):
         drawn.clear()
-        ask((length * wrong @ basis, np.zeros(classes - 1)), plain)
+        ask((length * wrong @ basis, np.zeros(classes - 1)), plain, parts)
         moved.append(sum(float(np.sum(part**2)) for part in drawn))
     # A long row counts little for the constant; one beyond 1 from the centre for less than is paid.
     least = 0.2 if center else 0.89
-    assert least < max(moved) / (paid / classification._ROUNDS["newton"]) <= 1.0
+    assert least < max(moved) / (paid * parts / classification._ROUNDS["newton"]) <= 1.0
+
+
+def test_many_rows_need_few_rounds_and_the_last_takes_what_is_left() -> None:
+    rng, rounds = np.random.default_rng(0), []
+    X = rng.uniform(-1, 1, (20_000, 5))
+    y = (X[:, 0] + rng.logistic(size=len(X)) > 0).astype(int)
+    for n, epsilon in ((20_000, 1.0), (300, 0.1)):
+        model = PrivateLogisticRegression(
+            classes=[0, 1], epsilon=epsilon, delta=1e-6, limits=[(-1, 1)] * 5, random_state=0
+        ).fit(X[:n], y[:n])
+        parts = model.release_.arrays["parts"]
+        used = int(np.count_nonzero(parts))
+        assert parts.sum() == classification._ROUNDS["newton"]
+        assert np.all(parts[: used - 1] == 1.0)
+        assert not np.any(model.release_.arrays["gradients"][used:])
+        rounds.append(used)
+        if n == len(X):
+            best = LogisticRegression(C=np.inf).fit(X, y)
+            assert np.abs(model.coef_ - best.coef_).max() < 0.1
+        again = PrivateLogisticRegression.from_release(model.release_)
+        assert np.array_equal(again._logits.coefficients()[0], model._logits.coefficients()[0])
+    assert rounds[0] < rounds[1]
+
+
+def test_what_is_bought_for_several_rounds_is_as_much_more_precise() -> None:
+    """A last round is estimated with the variance that it has."""
+    gram, zero = 100.0 * np.eye(2), np.zeros((2, 1))
+    noise = {"gram": 1.0, "sums": 1.0, "count": 1.0, "gradients": 2.0, "residuals": 1.0}
+    model = Newton(2, gram, np.zeros(2), np.array(1000.0), noise)
+    one, four = (model._round((zero, np.zeros(1)), False, np.zeros(1), n) for n in (1, 4))
+    np.testing.assert_allclose(one.variances, 4.0 * four.variances)
+    assert one.of_totals == pytest.approx(4.0 * four.of_totals)
+
+
+def test_momentum_goes_as_far_as_many_steps_and_not_further_than_noise_allows() -> None:
+    def pace(n: float, noise: float) -> tuple[float, float]:
+        arrays = {"center": np.append(np.zeros(3), n)}
+        return classification._pace(arrays, {"center": 1.0, "gradients": noise}, 2)
+
+    step, momentum = pace(1e6, 1.0)
+    stable = 4.0 * 4 / (1e6 * 1.1225)
+    assert step == pytest.approx(stable, rel=0.01)
+    moved = far = 0.0
+    for _ in range(32):
+        moved = momentum * moved + step
+        far += moved
+    assert far == pytest.approx(100 * stable, rel=0.01)
+    step, momentum = pace(1e4, 1000.0)
+    assert momentum == 0.0
+    assert step * 1000.0 * math.sqrt(32 * 1.1225) == pytest.approx(0.9)
 
 
 def test_contrasts_are_the_coordinates_of_the_class_basis() -> None:

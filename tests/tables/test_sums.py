@@ -358,6 +358,16 @@ def test_counts_in_bins_are_those_of_comparisons() -> None:
         assert sums.tally(namespace(there), there, n_bins).tolist() == counts.tolist()
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_two_classes_are_those_of_many(weighted: bool) -> None:
+    rng = np.random.default_rng(0)
+    logits = np.hstack([rng.normal(0, 4, (2, 1000)), [[0.0, 90.0, -90.0], [0.0, -9.0, 90.0]]])
+    first = np.where(rng.random(1003) > 0.5, 1.0, -1.0)
+    labels = np.stack([first, -first])
+    two, many = (each(np, logits, labels, weighted) for each in (sums._of_two, sums._of_many))
+    np.testing.assert_allclose(two, many, atol=1e-8)
+
+
 def test_half_octaves_are_those_of_the_numbers() -> None:
     values = np.random.default_rng(0).uniform(0, 9, 1000) ** 8
     inside = np.log2(7.0 / values) * 2

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -74,11 +73,12 @@ _USUAL, _VARIES = 0.65, 0.15
 # A larger radius when sampling error exceeds noise: in units of sqrt(n/d) over the centre's noise.
 _QUIET = 0.9
 # What a round of "newton" releases.
-_OF_ROUNDS = ("points", "plain", "gradients", "residuals")
+_OF_ROUNDS = ("points", "plain", "gradients", "residuals", "parts")
 _ROUNDS = {"newton": 12, "descent": 32}
 # Descent: residuals are cut to this; noise of a logit that the steps may add up to; the step that
-# is stable, in units of (K + 2)/(n l^2): the more classes, the smaller the curvature.
-_CLIP, _LOGIT_NOISE, _STABLE = 0.5, 0.9, 8.0 / 3.0
+# is stable, in units of (K + 2)/(n l^2): the more classes, the smaller the curvature; and as far as
+# how many of these all steps go.
+_CLIP, _LOGIT_NOISE, _STABLE, _PLAIN = 0.5, 0.9, 4.0, 100
 # Rows of an imagined table, and how far its log-odds spread: for forecasts.
 _IMAGINED, _SIGNALS = 2000, (0.5, 2.0)
 # Intervals are longer than their errors say by this factor, chosen on made-up tables.
@@ -86,7 +86,7 @@ _WIDER = 1.5
 # No column of integer coefficients is longer than this, so that logits are exact.
 _THETA_NORM = 2.0**32 * (1.0 - 2.0**-16)
 
-Ask = Callable[[Point, bool], tuple[FloatArray, FloatArray]]
+Ask = Callable[[Point, bool, int], tuple[FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
         if method == "newton":
             shapes |= {"gram": (d, d), "sums": (d,), "count": (), "gradients": (n_rounds, d, k)}
             shapes |= {"residuals": (n_rounds, k), "points": (n_rounds, d + 1, k)}
-            shapes |= {"plain": (n_rounds,)}
+            shapes |= {"plain": (n_rounds,), "parts": (n_rounds,)}
         else:
             shapes |= {"theta": (d + 1, k)}
         parts, target = _parts(method, k + 1), self._target(rows)
@@ -536,7 +536,7 @@ def _asking(
     weighted, center = plan.method == "newton", weights.center
     first = weighted_bound(n_classes) if weighted else _CLIP
 
-    def ask(point: Point, plain: bool) -> tuple[FloatArray, FloatArray]:
+    def ask(point: Point, plain: bool, parts: int) -> tuple[FloatArray, FloatArray]:
         theta, scale = _whole(point[0] @ basis.T / L)
         intercept = basis @ (point[1] - center @ point[0] / (L * GRID_NORM))
         bound = math.sqrt(2.0) if plain and weighted else first
@@ -547,8 +547,10 @@ def _asking(
         # bound is 2^20 on the grid, whatever the bound is, and a row times it at most L 2^40.
         moved = sums["gradient"] - sums["residuals"].times(center.astype(np.int64)).T
         unit = L * GRID_NORM**2
-        gradient = add_noise(moved, noise["gradients"] / first * unit * ROUND_UP, rng)
-        residuals = add_noise(sums["residuals"], noise["residuals"] / first * GRID_NORM, rng)
+        # What is bought for several rounds has the noise of their mean.
+        share = first * math.sqrt(parts) / ROUND_UP
+        gradient = add_noise(moved, noise["gradients"] / share * unit * ROUND_UP, rng)
+        residuals = add_noise(sums["residuals"], noise["residuals"] / share * GRID_NORM, rng)
         return gradient * (bound / unit), residuals * (bound / GRID_NORM)
 
     return ask
@@ -562,62 +564,66 @@ def _whole(theta: FloatArray) -> tuple[FloatArray, float]:
 
 
 def newton_rounds(model: Newton, ask: Ask) -> dict[str, FloatArray]:
-    """Ask for a gradient where the model wants one, round by round."""
-    rounds = []
-    for _ in range(_ROUNDS["newton"]):
-        point, plain = model.query()
-        gradient, residuals = ask(point, plain)
-        model.learn(point, plain, gradient, residuals)
-        rounds.append((np.vstack([point[1], point[0]]), float(plain), gradient, residuals))
+    """Ask for a gradient where the model wants one, round by round.
+
+    As soon as another round would change little, the next takes what is left for all of them.
+    """
+    left, rounds = _ROUNDS["newton"], list[tuple[Any, ...]]()
+    while left:
+        parts = left if model.settled else 1
+        point, plain = model.query(parts)
+        gradient, residuals = ask(point, plain, parts)
+        model.learn(point, plain, gradient, residuals, parts)
+        rounds.append((np.vstack([point[1], point[0]]), float(plain), gradient, residuals, parts))
+        left -= parts
+    unused = _ROUNDS["newton"] - len(rounds)
+    rounds += [tuple(np.zeros_like(part) for part in rounds[0])] * unused
     columns = zip(*rounds, strict=True)
-    return {name: np.array(column) for name, column in zip(_OF_ROUNDS, columns, strict=True)}
+    arrays = (np.array(column, np.float64) for column in columns)
+    return dict(zip(_OF_ROUNDS, arrays, strict=True))
 
 
 def descend(
     ask: Ask, arrays: Mapping[str, FloatArray], noise: Mapping[str, float], shape: tuple[int, int]
 ) -> FloatArray:
-    """Steps along noisy gradients: the intercept's coefficients first, then those of the rows.
-
-    Each goes on in the direction of the last (Nesterov), so that a few reach as far as many.
-    """
-    step, c2 = _step(arrays, noise, shape[1] + 1), _CONSTANT**2
-    theta = before = np.zeros((shape[0] + 1, shape[1]))
-    for t in range(_ROUNDS["descent"]):
-        ahead = theta + _momentum(t) * (theta - before)
-        gradient, residuals = ask((ahead[1:], ahead[0]), False)
-        theta, before = ahead + step * np.vstack([c2 * residuals, gradient]), theta
+    """Steps along noisy gradients: the intercept's coefficients first, then those of the rows."""
+    (step, momentum), c2 = _pace(arrays, noise, shape[1] + 1), _CONSTANT**2
+    theta = moved = np.zeros((shape[0] + 1, shape[1]))
+    for _ in range(_ROUNDS["descent"]):
+        gradient, residuals = ask((theta[1:], theta[0]), False, 1)
+        moved = momentum * moved + step * np.vstack([c2 * residuals, gradient])
+        theta = theta + moved
     return theta
 
 
-def _momentum(t: int) -> float:
-    """How far round t goes on in the direction of the last step."""
-    return t / (t + 3)
+def _pace(
+    arrays: Mapping[str, FloatArray], noise: Mapping[str, float], n_classes: int
+) -> tuple[float, float]:
+    """How long steps are, and how much of each the next goes on (momentum, Polyak).
 
-
-@cache
-def _reach() -> float:
-    """The noise of coefficients after steps of length one, in units of that of a gradient.
-
-    Where nothing is curved they are a sum of gradients, each with the factor that momentum gives.
+    With momentum b steps of length h add up to h (T - b (1 - b^T) / (1 - b)) / (1 - b).
     """
-    n = _ROUNDS["descent"]
-    theta = before = np.zeros(n)
-    for t in range(n):
-        ahead = theta + _momentum(t) * (theta - before)
-        theta, before = ahead + np.eye(n)[t], theta
-    return float(np.linalg.norm(theta))
+    stable, mean = _steps(arrays, noise, n_classes)
+    n_rounds, momentum = _ROUNDS["descent"], 0.0
+    for _ in range(50):  # to the fixed point, which is that sum
+        begun = momentum * (1.0 - momentum**n_rounds) / (1.0 - momentum)
+        momentum = max(1.0 - stable * (1.0 - begun / n_rounds) / mean, 0.0)
+    return min(stable, mean), momentum
 
 
-def _step(arrays: Mapping[str, FloatArray], noise: Mapping[str, float], n_classes: int) -> float:
-    """The longest step that is stable and keeps the noise of a logit where it is known to do well.
+def _steps(
+    arrays: Mapping[str, FloatArray], noise: Mapping[str, float], n_classes: int
+) -> tuple[float, float]:
+    """The longest step that is stable, and how far T rounds go, over T.
 
-    After steps of length h the logit of a row of norm l carries noise of standard deviation
-    h `_reach()` l s, s the noise of a gradient.
+    That is as far as `_PLAIN` stable steps, or less: steps of mean length h add s l sqrt(T) h of
+    noise to the logit of a row of norm l, s the noise of a gradient, and more does no good.
     """
-    length2 = 1.0 + _CONSTANT**2
+    n_rounds, length2 = _ROUNDS["descent"], 1.0 + _CONSTANT**2
     count = count_of(arrays["center"], noise["center"])
-    quiet = _LOGIT_NOISE / (math.sqrt(length2) * _reach() * noise["gradients"])
-    return min(quiet, _STABLE * (n_classes + 2) / (count * length2))
+    stable = _STABLE * (n_classes + 2) / (count * length2)
+    quiet = _LOGIT_NOISE / math.sqrt(length2 * n_rounds) / noise["gradients"]
+    return stable, min(quiet, stable * _PLAIN / n_rounds)
 
 
 def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, FloatArray]) -> Logits:
@@ -627,14 +633,17 @@ def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, Floa
     weights = _weights(arrays, noise)
     if method == "descent":
         theta = arrays["theta"] @ basis.T
-        step = _step(arrays, noise, n_classes)
-        variance = (_reach() * step * noise["gradients"]) ** 2 * (1.0 + _CONSTANT**2)
+        _, mean = _steps(arrays, noise, n_classes)
+        variance = _ROUNDS["descent"] * (mean * noise["gradients"]) ** 2 * (1.0 + _CONSTANT**2)
         factor = moderation(variance, n_classes)
         logits = Logits(theta[1:], theta[0], factor, factor * theta[0])
         return logits.of_rows(weights)
     model = _newton(n_classes, arrays, noise)
-    for point, plain, gradient, residuals in zip(*(arrays[n] for n in _OF_ROUNDS), strict=True):
-        model.learn((point[1:], point[0]), bool(plain), gradient, residuals)
+    for point, plain, gradient, residuals, parts in zip(
+        *(arrays[name] for name in _OF_ROUNDS), strict=True
+    ):
+        if parts:
+            model.learn((point[1:], point[0]), bool(plain), gradient, residuals, int(parts))
     return _estimated(model, weights)
 
 
@@ -671,13 +680,14 @@ def _imagined_loss(plan: Plan, n_classes: int, d: int, n_rows: int, signal: floa
     radius = weights.radius
     scaled, own = rows / radius, each * radius / np.maximum(far, radius)
 
-    def ask(point: Point, plain: bool) -> tuple[FloatArray, FloatArray]:
+    def ask(point: Point, plain: bool, parts: int) -> tuple[FloatArray, FloatArray]:
         there = softmax((scaled @ point[0] + point[1]) @ basis.T, axis=1)
         longest = 1.0 - 2.0 * there.min(axis=1) + np.sum(there**2, axis=1)
         bound = weighted_bound(n_classes)
         each_row = own * bound / np.sqrt(longest) if weighted and not plain else own
         left = (each_row[:, None] * (p - there)) @ basis
         factor = math.sqrt(2.0) / bound if weighted and plain else 1.0
+        factor /= math.sqrt(parts)
         gradient_noise = factor * noise["gradients"] * rng.standard_normal((d, n_classes - 1))
         residual_noise = factor * noise["residuals"] * rng.standard_normal(n_classes - 1)
         return scaled.T @ left + gradient_noise, left.sum(axis=0) + residual_noise

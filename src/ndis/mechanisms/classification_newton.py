@@ -39,6 +39,8 @@ _LOCAL, _SHARES = np.array([0.3, 1.0, 3.0]), np.array([0.25, 0.5, 0.25])
 # more than at any query so far, or than _FLOOR.
 _REPEATS, _DAMPING, _GROWTH, _FLOOR = 3, 0.7, 2.0, 1.0
 _CONVERGED = 1e-9
+# The next gradient may be the last after so many, and a step that is short beside sampling.
+_LEAST_ROUNDS, _SETTLED = 3, 0.25
 
 Point = tuple[FloatArray, FloatArray]
 
@@ -202,8 +204,13 @@ class Newton:
         factor = moderation(variance, self.k + 1)
         return factor, self._centered(factor) - factor * (self.mean @ self.theta)
 
-    def query(self) -> tuple[Point, bool]:
-        """Where the next gradient is asked for, and whether without weights.
+    @property
+    def settled(self) -> bool:
+        """Whether another round would change little, so that one gradient may be the last."""
+        return len(self.log) >= _LEAST_ROUNDS and self._moved < _SETTLED * self.guess.size
+
+    def query(self, parts: int = 1) -> tuple[Point, bool]:
+        """Where the next gradient, of so many parts, is asked for, and whether without weights.
 
         Of three it takes the one after which the least loss is forecast: at the estimate with
         weights or without, and at zero, where the curvature is largest and the model worst.
@@ -215,22 +222,38 @@ class Newton:
         here, nobody = (self.theta, self.intercept), np.zeros(self.k)
         at_zero = self.n * (self.target - 1.0 / (self.k + 1)) @ self.basis
         asked = [(here, False, nobody), (here, True, nobody), (zero, False, at_zero)]
-        best = int(np.argmin([self._left(*one) for one in asked]))
+        best = int(np.argmin([self._left(*one, parts) for one in asked]))
         return asked[best][:2]
 
-    def learn(self, point: Point, plain: bool, gradient: FloatArray, residuals: FloatArray) -> None:
-        """Take in what a round has released, and estimate anew."""
-        self.log.append(self._round(point, plain, residuals, gradient))
+    def learn(
+        self,
+        point: Point,
+        plain: bool,
+        gradient: FloatArray,
+        residuals: FloatArray,
+        parts: int = 1,
+    ) -> None:
+        """Take in what a round has released, with so many parts, and estimate anew."""
+        self.log.append(self._round(point, plain, residuals, parts, gradient))
         if len(self.log) == 1:  # all p are 1/K: the classes are counted
             self.target = self._shares(residuals, self.log[0].of_totals)
             self.center = np.log(self.target) @ self.basis
+        before = self.guess
         self._estimate()
+        moved = (self.guess - before) @ self.turn
+        # Squared, in units of what sampling does to a coefficient.
+        self._moved = float(np.sum(self.slope * moved.T**2))
 
     def _round(
-        self, point: Point, plain: bool, residuals: FloatArray, gradient: FloatArray | None = None
+        self,
+        point: Point,
+        plain: bool,
+        residuals: FloatArray,
+        parts: int,
+        gradient: FloatArray | None = None,
     ) -> _Round:
         """What a round says, or would say but for the gradient."""
-        theta, s = self.vectors.T @ point[0], self.noise["gradients"]
+        theta, s = self.vectors.T @ point[0], self.noise["gradients"] / math.sqrt(parts)
         if plain:
             s *= math.sqrt(2.0) / weighted_bound(self.k + 1)
         model = Average(point[1] + self.mean @ point[0], self._cov(theta), self.basis, plain)
@@ -310,9 +333,9 @@ class Newton:
         start = mean - np.einsum("kij,kj->ki", change, theta[-1].T)
         return start, np.maximum(variance, 0.0), change
 
-    def _left(self, point: Point, plain: bool, residuals: FloatArray) -> float:
+    def _left(self, point: Point, plain: bool, residuals: FloatArray, parts: int) -> float:
         """The loss that is forecast once a gradient is known there."""
-        rounds = [*self.log, self._round(point, plain, residuals)]
+        rounds = [*self.log, self._round(point, plain, residuals, parts)]
         noise = self.slope + self._kriged(rounds, self.guess, _BENDING)[1]
         left = self.width * noise / (self.width * self.slope**2 + noise)
         return float(np.sum(self.curvatures[:, None] * self.values * left))

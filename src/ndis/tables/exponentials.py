@@ -49,11 +49,5 @@ def softmax(xp: Any, logits: Any) -> Any:
     [[0.5], [0.5]]
     """
     unit = 2.0 ** (52 - int(logits.shape[0]).bit_length())
-    if logits.shape[0] == 2:  # one power is one
-        ahead = logits[1, :] - logits[0, :]
-        power = xp.round(exp_minus(xp, xp.abs(ahead)) * unit)
-        total = power + unit
-        more, less = unit / total, power / total
-        return xp.stack([xp.where(ahead > 0, less, more), xp.where(ahead > 0, more, less)])
     powers = xp.round(exp_minus(xp, xp.max(logits, axis=0) - logits) * unit)
     return powers / xp.sum(powers, axis=0)
