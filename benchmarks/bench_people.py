@@ -305,17 +305,17 @@ def fitted(path: Path, person: str | None) -> None:
     print(time.process_time() - began[0], time.monotonic() - began[1], peak_memory())
 
 
-def cost(n_rows: int, folder: Path) -> None:
+def cost(n_rows: int, n_runs: int, folder: Path) -> None:
     """What people cost, beside the same fit without them."""
     written(folder / "rows.parquet", n_rows)
     found: dict[str, list[list[float]]] = {}
-    for _ in range(3):
+    for _ in range(n_runs):
         for person in ("", "who", "name"):
             words = [sys.executable, __file__, "--fit", str(folder / "rows.parquet")]
             line = subprocess.run([*words, "--person", person], capture_output=True, check=True)
             found.setdefault(person, []).append(list(map(float, line.stdout.split())))
     best = {person: np.min(runs, axis=0) for person, runs in found.items()}
-    print(f"{n_rows:,} rows, {n_rows // 10:,} people, {os.cpu_count()} cores; best of three")
+    print(f"{n_rows:,} rows, {n_rows // 10:,} people, {os.cpu_count()} cores; best of {n_runs}")
     for person, (processor, clock, memory) in best.items():
         ratios = f"{processor / best[''][0]:.2f}, {clock / best[''][1]:.2f} times"
         title = {"": "rows", "who": "people, integers", "name": "people, text"}[person]
@@ -324,7 +324,7 @@ def cost(n_rows: int, folder: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--runs", type=int, help="10, of costs 3")
     parser.add_argument("--panels", type=Path, default=None)
     parser.add_argument("--cost", type=int, help="rows")
     parser.add_argument("--fit", type=Path, help=argparse.SUPPRESS)
@@ -334,6 +334,6 @@ if __name__ == "__main__":
         fitted(wanted.fit, wanted.person or None)
     elif wanted.cost:
         with tempfile.TemporaryDirectory() as place:
-            cost(wanted.cost, Path(place))
+            cost(wanted.cost, wanted.runs or 3, Path(place))
     else:
-        main(wanted.runs, wanted.panels)
+        main(wanted.runs or 10, wanted.panels)
