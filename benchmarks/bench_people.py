@@ -1,6 +1,7 @@
 """People with several rows: errors and coverage beside what others do.
 
     python benchmarks/bench_people.py --panels FOLDER
+    python benchmarks/bench_people.py --panels FOLDER --intervals
     python benchmarks/bench_people.py --cost 10000000
 
 Populations of people, each with all their rows: simulated stays (m rows, m geometric with mean 5;
@@ -24,6 +25,10 @@ and of the average row. The promise is for a person with all their rows, by
 Ours are "person" for the average person, and "private" for the average row. Printed are root mean
 square errors, in standard deviations of the label for one of the column, and how often intervals of
 95% for the population cover, as far as any are told.
+
+`--intervals` compares the standard errors that intervals of a regression use, a bound without
+grouping, with those by person, both of the table itself without noise; and how long intervals would
+be with the latter.
 
 `--cost` compares processor time and memory of a regression from a Parquet file of so many rows, ten
 each on average, with and without people, in processes of their own that take turns.
@@ -276,6 +281,48 @@ def main(n_runs: int, folder: Path | None) -> None:
     print(f"not worse than any by two standard errors of the runs: {ties} of {cells} cells")
 
 
+def by_person(of: Population, table: pd.DataFrame, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Standard errors of coefficients without noise: by person, and by the bound on that."""
+    X = np.column_stack([np.ones(len(table)), table[of.names]])
+    y = table[of.label].to_numpy()
+    _, who, m = np.unique(table.who, return_inverse=True, return_counts=True)
+    w = 1.0 / np.maximum(k, m[who])
+    inverse = np.linalg.inv(X.T @ (w[:, None] * X))
+    scores = X * (w * (y - X @ (inverse @ (X.T @ (w * y)))))[:, None]
+    sums = np.zeros((len(m), X.shape[1]))
+    np.add.at(sums, who, scores)
+    both = sums.T @ sums, scores.T @ (scores / w[:, None])
+    one, bound = (np.sqrt(np.diag(inverse @ each @ inverse))[1:] for each in both)
+    return one, bound
+
+
+def intervals(n_runs: int, folder: Path | None) -> None:
+    """What intervals by person would gain."""
+    for name, of in populations(folder).items():
+        n_people = of.sizes[-1]
+        for k, asked in ((1, PERSON), (of.k, ROW)):
+            truth = of.truth(asked)[0]
+            for epsilon in EPSILONS[1:]:
+                held, shares, lengths = [], [], []
+                for run in range(n_runs):
+                    table = of.drawn(np.random.default_rng([7, run, n_people]), n_people)
+                    more = {"person": "who", "rows_per_person": k}
+                    _, low, high = regression(of, table, epsilon, **more)
+                    one, bound = by_person(of, table, k)
+                    now = (high - low) / 3.92
+                    noise = np.maximum(now**2 - bound**2, 0.0)
+                    told = ~np.isnan(now)
+                    held += ((low <= truth) & (truth <= high))[told].tolist()
+                    shares += (one / bound).tolist()
+                    lengths += (np.sqrt(noise + one**2) / now)[told].tolist()
+                print(
+                    f"{name}, {n_people} people, rows_per_person {k}, epsilon {epsilon}: by "
+                    f"person {np.mean(shares):.2f} of the bound, intervals {np.mean(lengths):.2f} as long; "
+                    f"now {np.mean(held):.3f} of {len(held)} hold",
+                    flush=True,
+                )
+
+
 COST_COLUMNS = 10
 
 
@@ -326,6 +373,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, help="10, of costs 3")
     parser.add_argument("--panels", type=Path, default=None)
+    parser.add_argument("--intervals", action="store_true", help="what those by person would gain")
     parser.add_argument("--cost", type=int, help="rows")
     parser.add_argument("--fit", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--person", help=argparse.SUPPRESS)
@@ -335,5 +383,7 @@ if __name__ == "__main__":
     elif wanted.cost:
         with tempfile.TemporaryDirectory() as place:
             cost(wanted.cost, wanted.runs or 3, Path(place))
+    elif wanted.intervals:
+        intervals(wanted.runs or 10, wanted.panels)
     else:
         main(wanted.runs or 10, wanted.panels)

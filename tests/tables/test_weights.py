@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attacks import people
 from ndis.tables import Columns, ExactSum, Rows, Table, Weighting, moments
 from ndis.tables.exact import GRID_NORM, ONE
 from ndis.tables.ids import Counting, Ids, PersonCounts, ids
@@ -138,6 +139,22 @@ def n_people(column: Any) -> int:
 )
 def test_ids_are_compared_exactly_by_their_type(column: pa.Array, n: int) -> None:
     assert n_people(column) == n
+
+
+# Such that trimming, a number, a date, a truth value, upper case, a normal form or a cut would make
+# two of them one.
+ALIKE = ["7", "007", "7 ", " 7", "+7", "7.0", "1e3", "1000", "true", "True", "NaN", "null", "None"]
+ALIKE += ["a", "A", "\u0061\u0301", "\u00e1", "\u00c5", "\u212b", "\u00df", "ss", "\ufb01", "fi"]
+ALIKE += ["2020-01-01", "2020-1-1", "7\u200b", "\uff17", "x" * 99_999, "x" * 99_999 + "y"]
+
+
+@pytest.mark.parametrize("source", people.SOURCES)
+def test_ids_that_look_alike_are_people_of_their_own(source: str, tmp_path: Path) -> None:
+    table = pa.table({"who": ALIKE * 2, "a": np.zeros(2 * len(ALIKE))})
+    parts = [table.slice(0, 9), table.slice(9)]
+    opened = Table.open(people.SOURCES[source](parts, tmp_path), ["a"], typed=["who"])
+    counts = opened.weighed(WHO).with_rows(Rows(Columns(["a"], limits={"a": (-1, 1)})))
+    assert counts.count_people().n.tolist() == [2] * len(ALIKE)
 
 
 @pytest.mark.parametrize(
