@@ -15,7 +15,7 @@ import pytest
 from scipy import sparse
 
 from ndis import PrivateLeastSquares, PrivateLogisticRegression
-from ndis.tables import Columns, Rows, Table, kept, moments
+from ndis.tables import Block, Columns, Rows, Table, Weighting, kept, moments
 from ndis.tables.kept import Kept, Packing, memory
 from ndis.tables.sums import (
     CutGram,
@@ -74,6 +74,46 @@ def test_later_passes_have_the_same_bits_and_do_not_read(place: str, recipe: Any
         found, expected = again.sum(function), plain.sum(function)
         assert all(found[name] == expected[name] for name in expected)
     assert len(calls) - opened == (4 if place == "nowhere" else 1)
+
+
+def test_rows_of_one_weight_are_kept_side_by_side(place: str) -> None:
+    """Batches of 3,000 rows hold few of each weight; a full block of them costs hardly more."""
+    rng = np.random.default_rng(4)
+    names = ["a", "b", "y"]
+    columns = dict(zip(names, matrix(3).T, strict=True)) | {"who": rng.integers(0, N // 5, N)}
+    source, calls = reads_of(pa.table(columns))
+    table = a_table(source, [*names, "who"])
+    table = table.weighed(Weighting("who")).with_rows(
+        Rows(Columns(names[:2], norm=2.0), Columns(["y"], limits={"y": (-2, 2)}))
+    )
+    first = table.sum(moments, again=True)
+    n_read, later = len(calls), table.sum(moments, again=True)
+    assert later == first
+    if place == "nowhere":
+        return
+    assert len(calls) == n_read
+    blocks = [each.block() for some in table._kept.blocks() for each in some]
+    assert sum(block.n_rows for block in blocks) == N
+    if place == "memory":
+        step, sizes = table.rows.step, {}
+        for block in blocks:
+            sizes.setdefault(block.weight, []).append(block.n_rows)
+        assert max(map(len, sizes.values())) == 1  # no weight has more rows than a block
+        assert max(max(each) for each in sizes.values()) <= step
+        assert list(sizes) == sorted(sizes)
+
+
+def test_blocks_of_many_rows_of_one_weight_are_full() -> None:
+    rows = Rows(Columns(["a"], limits={"a": (-1, 1)}), None, weighting=Weighting("who"))
+    parts, known = [], Kept()
+    for start, n in ((0, 700), (700, 10), (710, 290)):
+        parts.append(Block(np.arange(start, start + n, dtype=float)[None]))
+        parts[-1].weight = 5
+    known.extend(map(Packing(rows), parts))
+    known.join(400)
+    blocks = [each.block().features.copy() for some in known.blocks() for each in some]
+    assert [block.shape[1] for block in blocks] == [400, 400, 200]
+    assert np.hstack(blocks).ravel().tolist() == list(range(1000))
 
 
 def test_sparse_rows_stay_sparse_where_they_are_kept(place: str) -> None:

@@ -63,6 +63,7 @@ class Packed(NamedTuple):
     ready: bool  # whether its rows are on the grid
     n_noted: int = 0  # bytes that notes of its rows take at most
     notes: dict[str, Any] | None = None  # what passes note of its rows, where there is room
+    weight: int | None = None  # of all its rows, where it may lie beside others of the same
 
     @property
     def n_bytes(self) -> int:
@@ -108,12 +109,14 @@ class Packing:
             def make(arrays: list[Any]) -> Block:
                 return _weighing(Block(*map(_doubles, arrays, ("features", "labels"))), weight)
 
+        alike = self.rows.weighting is not None and not isinstance(block, SparseBlock)
         n_labels = 0
         if block.labels is not None:
             n_labels = len(block.labels)
             arrays.append(self._narrow(block.labels, 1))
         # Of a row its length, its weight, and a root; and a residual for each label.
-        return Packed(arrays, make, not self.raw, 8 * block.n_rows * (3 + n_labels))
+        noted = 8 * block.n_rows * (3 + n_labels)
+        return Packed(arrays, make, not self.raw, noted, weight=weight if alike else None)
 
     def kind(self, group: int) -> Any:
         """The narrowest type that holds the features (group 0), or the labels (1)."""
@@ -181,6 +184,27 @@ class Kept:
                 return
             packed = stored
         self._blocks.append(packed)
+
+    def join(self, n_rows: int) -> None:
+        """Put rows of one weight side by side, in blocks of so many: few large ones are cheaper."""
+        alike: dict[int, list[Packed]] = {}
+        others = []
+        for packed in self._blocks:
+            if packed.weight is None or not packed.arrays:  # which are in a file
+                others.append(packed)
+            else:
+                alike.setdefault(packed.weight, []).append(packed)
+        self._blocks = others
+        for weight in sorted(alike):
+            parts = alike.pop(weight)
+            groups = zip(*(packed.arrays for packed in parts), strict=True)
+            arrays = [np.concatenate(each, axis=-1) for each in groups]
+            first, n = parts[0], arrays[0].shape[-1]
+            noted = sum(packed.n_noted for packed in parts) // max(n, 1)
+            for start in range(0, n, n_rows):
+                own = [array[..., start : start + n_rows] for array in arrays]
+                more = {"arrays": own, "n_noted": noted * own[0].shape[-1]}
+                self._blocks.append(first._replace(**more))
 
     def blocks(self) -> Generator[tuple[Packed, ...]]:
         """The blocks, some at a time."""

@@ -99,7 +99,7 @@ class Rows:
         a wait for the card.
         """
         records = Batch.of(batch, self)
-        make, step = self._dense, self._step
+        make, step = self._dense, self.step
         if records.elsewhere:
             make, step = self._stack, STACK_ROWS
         elif records.sparse and self._stays_sparse():
@@ -115,13 +115,14 @@ class Rows:
                 yield block
 
     @property
-    def _step(self) -> int:
+    def step(self) -> int:
+        """Of how many records blocks are made in memory."""
         return min(max(_ENTRIES // len(self.features.names), _LEAST), _STEP)
 
     def raw_blocks(self, batch: Any) -> Iterator[Block]:
         """Yield the numbers of a batch as they are in the table, dense."""
         records = Batch.of(batch, self)
-        step = STACK_ROWS if records.elsewhere else self._step
+        step = STACK_ROWS if records.elsewhere else self.step
         for weight, alike in records.by_weight():
             for start in range(0, alike.n_rows, step):
                 block = Block(*self._raw(*alike.part(start, start + step)))

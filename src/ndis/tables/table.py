@@ -493,6 +493,7 @@ class Table:
                 if keep is not None:
                     keep.extend(blocks)
         if keep is not None and keep.whole:
+            keep.join(self.rows.step)
             if work.raw:
                 self._past.records = keep
             else:
