@@ -4,7 +4,7 @@ The first histogram has public bins: between powers of two, with their signs, an
 outermost bins that certainly hold rows say where a column lies up to a factor of two. The second
 has 64 bins of one width there, and says it more closely. A row is in one bin of each histogram, so
 h columns are one shift of sqrt(2 h) counts; what is read off the noisy counts is post-processing.
-Both are differences of the same exact counts, of rows below 16,515 public edges: one pass.
+Both add up the same exact counts, of rows between 16,515 public edges.
 docs/proofs/limits.md has the proofs.
 """
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndis._validate import FloatArray, wrong
 from ndis.mechanisms.run import Arrays, Method, Plan
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 # Probability that a bin without rows is taken for an outermost one, in any column.
 MISTAKE = 1e-3
 N_BINS = 64
-# Columns whose counts a cluster hands to the driver at once: 264 kB each.
-_AT_ONCE = 512
+# Columns that are counted in one pass, here and on a cluster: 132 kB each, in several copies.
+_HERE, _THERE = 64, 256
 # Rows that are thinly spread are seen if so many bins in a row hold them together.
 _WINDOWS = (1, 2, 4, 8)
 # The bins that are seen hold this share of what the octaves hold, or all bins are taken.
@@ -73,17 +74,17 @@ class FindingLimits(Method):
             )
         return replace(plan, shapes={**plan.shapes, **shapes(len(rows.bought))})
 
-    def _study(self, data: Table, plan: Plan) -> ExactSum:
+    def _study(self, data: Table, plan: Plan) -> BinCounts:
         model = self.model
         if data.once and model._reads_again:
             raise wrong("limits")(
                 'Expected a table that can be read twice for limits="private", got one that can '
                 "be read only once; write it to a file first, or pass limits."
             )
-        sums = read(data, *model._checked, again=model._reads_again)
+        counts, sums = read(data, *model._checked, again=model._reads_again)
         model._check_rows(data.n_rows)
         model._check_raw(sums)
-        return sums["below"]
+        return counts
 
     def _draw(self, studied: Any, plan: Plan, data: Table, rng: np.random.Generator) -> Arrays:
         arrays = draw(studied, plan.noise_scale[LIMITS], rng)
@@ -102,28 +103,62 @@ def shapes(n_columns: int) -> Shapes:
     return {"limit_octaves": (n_columns, N_OCTAVES), "limit_bins": (n_columns, N_BINS)}
 
 
+class BinCounts:
+    """How many rows of each column lie between one edge and the next: bins that hold some."""
+
+    def __init__(self) -> None:
+        self.columns = list[tuple[NDArray[np.int16], ExactSum]]()
+
+    def extend(self, below: ExactSum) -> None:
+        """Add columns of which it is known how many rows are below each edge."""
+        within = below[:, 1:] - below[:, :-1]
+        limbs = [limb for limb in (within.high, within.low, within.part) if limb is not None]
+        for column in range(len(within.high)):
+            held = np.flatnonzero(np.any([limb[column] for limb in limbs], axis=0))
+            self.columns.append((held.astype(np.int16), within[column, held]))
+
+    def between(self, edges: FloatArray) -> ExactSum:
+        """Rows between edges of each column, which are among EDGES; the outer bins have the rest.
+
+        Parameters
+        ----------
+        edges : ndarray of shape (n_columns, n_bins - 1)
+        """
+        rows = list[list[Any]]()
+        for own, (held, counts) in zip(np.searchsorted(EDGES, edges), self.columns, strict=True):
+            limbs = (limb for limb in (counts.high, counts.low, counts.part) if limb is not None)
+            place, n = np.searchsorted(own, held, side="right"), len(own) + 1
+            # Sums of at most 2^15 numbers below 2^26 are exact.
+            rows.append([np.bincount(place, limb, n).astype(np.int64) for limb in limbs])
+        total = ExactSum(*map(np.stack, zip(*rows, strict=True)))
+        return total + ExactSum.of(np.zeros(total.high.shape))
+
+
 def read(
     table: Table, *others: Callable[[Block], Mapping[str, Any]], again: bool = False
-) -> dict[str, ExactSum]:
-    """How many rows are below each edge, in one pass over the numbers as they are; other sums."""
+) -> tuple[BinCounts, dict[str, ExactSum]]:
+    """Rows between edges, from the numbers as they are, and other sums.
+
+    In one pass, or in several over parts of the columns, where all their counts at once would take
+    more memory than what becomes of them.
+    """
     places = tuple((group, place) for _, group, place in table.rows.bought)
-    # On a cluster counts travel to the driver, which holds those of so many columns at a time.
-    step = len(places) if table.here else _AT_ONCE
-    sums, found = dict[str, ExactSum](), list[ExactSum]()
+    step = len(places) if table.once else _HERE if table.here else _THERE
+    sums, counts = dict[str, ExactSum](), BinCounts()
     for start in range(0, len(places), step):
         more = others if start == 0 else ()
         counting = Together((Below(EDGES, places[start : start + step]), *more))
-        sums |= table.sum(counting, raw=True, again=again, what="Finding limits")
-        found.append(sums["below"])
-    return sums | {"below": ExactSum.block([[part] for part in found])}
+        kept = again or len(places) > step
+        sums |= table.sum(counting, raw=True, again=kept, what="Finding limits")
+        counts.extend(sums.pop("below"))
+    return counts, sums
 
 
-def draw(below: ExactSum, noise: float, rng: np.random.Generator) -> dict[str, FloatArray]:
+def draw(counts: BinCounts, noise: float, rng: np.random.Generator) -> dict[str, FloatArray]:
     """Both histograms, noisy; where the bins of the second are depends on the first alone."""
-    n_columns = below.high.shape[0]
-    inner = np.broadcast_to(BOUNDS[1:-1], (n_columns, N_OCTAVES - 1))
-    octaves = add_noise(_counts(below, inner), noise, rng)
-    bins = add_noise(_counts(below, _bins(octaves, noise)[:, 1:-1]), noise, rng)
+    inner = np.broadcast_to(BOUNDS[1:-1], (len(counts.columns), N_OCTAVES - 1))
+    octaves = add_noise(counts.between(inner), noise, rng)
+    bins = add_noise(counts.between(_bins(octaves, noise)[:, 1:-1]), noise, rng)
     return {"limit_octaves": octaves, "limit_bins": bins}
 
 
@@ -185,15 +220,6 @@ def _bins_between(first: int, last: int) -> FloatArray:
     while math.floor(low / width) + N_BINS < high / width:
         width *= 2.0
     return np.asarray(width * (math.floor(low / width) + np.arange(N_BINS + 1)), np.float64)
-
-
-def _counts(below: ExactSum, edges: FloatArray) -> ExactSum:
-    """Rows between edges, which are among EDGES; those beyond are in the outer bins."""
-    inner = np.searchsorted(EDGES, edges)
-    ends = np.zeros((len(edges), 1), dtype=inner.dtype)
-    place = np.hstack([ends, inner, ends + EDGES.size - 1])
-    cumulative = below[np.arange(len(edges))[:, None], place]
-    return cumulative[:, 1:] - cumulative[:, :-1]
 
 
 def _outermost(counts: FloatArray, seen: float) -> tuple[int, int] | None:

@@ -134,9 +134,9 @@ class Below:
         """Counts of shape (n_places, n_edges)."""
         xp, edges = block.xp, block.beside(self.edges)
         groups = (block.features, block.labels)
-        numbers = [xp.sort(groups[group][place, :]) for group, place in self.places]
-        counts = xp.stack([xp.searchsorted(values, edges) for values in numbers])
-        return {"below": xp.astype(counts, xp.float64)}
+        numbers = (xp.sort(groups[group][place, :]) for group, place in self.places)
+        counts = [xp.astype(xp.searchsorted(values, edges), xp.float64) for values in numbers]
+        return {"below": xp.stack(counts)}
 
 
 @dataclass(frozen=True)
