@@ -18,7 +18,7 @@ from ndis import (
     PrivatePoissonRegression,
     PrivateProjection,
 )
-from ndis.tables import Columns, Rows, Table, Weighting
+from ndis.tables import Columns, Rows, Table, Weighting, marks
 from ndis.tables.batches import Batch
 from ndis.tables.marks import mark
 from ndis.tables.sums import totals
@@ -276,3 +276,17 @@ def test_a_person_with_more_rows_than_were_counted_is_noticed(written: Any) -> N
     frame.loc[1, "who"] = frame.loc[0, "who"]
     with pytest.raises(ValueError, match="changed between two passes"):
         table.sum(totals)
+
+
+def test_marks_of_sparse_records_take_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many rows at once as have few entries, not as would have if none were zero."""
+    matrix = sparse.random_array((5000, 4000), density=1e-3, rng=np.random.default_rng(4)).tocsr()
+    steps, sliced = list[int](), marks.rows_between
+
+    def counted(*arguments: Any) -> Any:
+        steps.append(1)
+        return sliced(*arguments)
+
+    monkeypatch.setattr(marks, "rows_between", counted)
+    mark(Batch(matrix))
+    assert len(steps) == 1

@@ -119,9 +119,9 @@ class Block:
         """Sum of x x^T in full, also of sparse rows."""
         return self.gram()
 
-    def taken(self, index: Any) -> Any:
-        """Some of the rows, dense."""
-        return self.xp.take(self.features, index, axis=1)
+    def taken(self, index: Any) -> Block:
+        """Some of the rows, without labels."""
+        return self.like(self.xp.take(self.features, index, axis=1))
 
     def added(self, function: Callable[..., Any], column: Any) -> Any:
         """What a function (xp, values, column) adds up over the last axis, entry by entry."""
@@ -288,9 +288,9 @@ class SparseBlock(Block):
         whole -= self.n_rows * np.outer(shift, shift)
         return whole
 
-    def taken(self, index: Any) -> Any:
-        """Some of the rows, dense."""
-        return self.rows[index].toarray().T - self.shift[:, None]
+    def taken(self, index: Any) -> Block:
+        """Some of the rows, without labels."""
+        return SparseBlock(self.rows[index], self.shift)
 
     def added(self, function: Callable[..., Any], column: Any) -> Any:
         """The same: what is not stored is one number in each column."""

@@ -9,6 +9,7 @@ but the owner of the data sees it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,7 +46,8 @@ def mark(records: Batch) -> Any:
     widths = [1 if column.ndim == 1 else int(column.shape[1]) for column in columns]
     ends = np.cumsum([0, *widths])
     weights, total = _weights(int(ends[-1])), np.zeros(2, np.int64)
-    step = max(1, (_MANY if records.elsewhere else _FEW) // int(ends[-1]))
+    n_numbers = max(1, sum(map(_n_numbers, columns)) // max(1, records.n_rows))
+    step = max(1, (_MANY if records.elsewhere else _FEW) // n_numbers)
     for start in range(0, records.n_rows, step):
         hashed: Any = 0
         for column, first, last in zip(columns, ends[:-1], ends[1:], strict=True):
@@ -60,6 +62,11 @@ def _columns(values: Any) -> list[Any]:
     if isinstance(values, Mapping):
         return list(values.values())
     return [] if values is None else [values]
+
+
+def _n_numbers(values: Any) -> int:
+    """How many numbers lie in memory."""
+    return int(values.nnz if hasattr(values, "tocsr") else math.prod(values.shape))
 
 
 def summed(hashed: Any, times: Any = 1) -> Any:

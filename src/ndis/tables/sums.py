@@ -227,19 +227,19 @@ class CutGram:
         center = block.beside(origin[:, None])
         long = xp.nonzero(block.distances(self.center) > float(GRID_NORM) ** 2 * 2.0**-j)[0]
         part = block.taken(long)
-        cut = block.like(shortened(xp, part - center)[0])
+        cut = block.like(shortened(xp, part.dense - center)[0])
         if j:
             factor = _LONGEST / xp.sqrt(xp.clip(cut.squares(), 1.0, None))
             cut = block.like(xp.trunc(cut.features * factor))
-        n_short, whole = block.n_rows - part.shape[1], block.beside(origin.astype(np.int64))
+        n_short, whole = block.n_rows - part.n_rows, block.beside(origin.astype(np.int64))
         # On the way to what 64 bits hold these may pass beyond, and come back.
-        short = xp.astype(block.sums() - block.total(part), xp.int64)
-        gram = xp.astype(block.whole_gram() - block.like(part).gram(), xp.int64)
+        short = xp.astype(block.sums() - part.sums(), xp.int64)
+        gram = xp.astype(block.whole_gram() - part.whole_gram(), xp.int64)
         if self.center is not None:
             side = short[:, None] * whole
             gram = gram - side - side.T + n_short * (whole[:, None] * whole)
         if j % 2:
-            short = block.added(_rooted, center) - block.like(part).added(_rooted, center)
+            short = block.added(_rooted, center) - part.added(_rooted, center)
         else:
             short = short - n_short * whole
         return {

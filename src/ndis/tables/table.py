@@ -588,7 +588,7 @@ class Table:
                 for block in self.rows.blocks(records):
                     some = block.taken(block.beside(np.asarray(chosen(block.n_rows), np.int64)))
                     n_rows = np.array(float(block.n_rows))
-                    total.add({"gram": block.like(some).gram(), "_rows": n_rows})
+                    total.add({"gram": some.whole_gram(), "_rows": n_rows})
         d = len(self.rows.features.names)
         sums = {"gram": ExactSum.of(np.zeros((d, d)))} | total.sums()
         self._check(sums)
