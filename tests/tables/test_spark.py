@@ -1,5 +1,6 @@
 """Spark in one process; test_spark_cluster.py has a cluster."""
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,15 @@ from sklearn.base import clone
 from hostile_records import check_spark_files, check_spark_text
 from ndis import PrivateLeastSquares, PrivateLogisticRegression
 from ndis.tables import Columns, Rows, Table, Weighting, moments
-from ndis.tables.spark import open_parquet, open_text
+from ndis.tables.exact import Accumulator
+from ndis.tables.spark import (
+    _assembled,
+    _merged,
+    _pieces,
+    open_parquet,
+    open_text,
+    pickled_by_value,
+)
 from ndis.tables.sums import Pull, PullSum
 from reading import gram_of, opened
 from spark_sessions import QUIET, spark_session
@@ -418,3 +427,63 @@ def test_rows_are_kept_on_disks_only_where_that_is_allowed(
     monkeypatch.setattr(Table, "_check", looking)
     clone(SHORT).fit(session.createDataFrame(make_frame()), "stops")
     assert levels == {scratch != "none"}
+
+
+# -- several at once, and what is done again -------------------------------------------------------
+
+
+def pieces(*values: float) -> list[dict[str, Any]]:
+    """What a task hands on: the sums of some rows, in pieces."""
+    total = Accumulator()
+    total.add({"gram": np.array([values] * 40_000)})
+    total.add({"_rows": np.array(1.0), "_mark": np.array(values)})
+    return [record for batch in _pieces(total, None) for record in batch.to_pylist()]
+
+
+def test_pieces_of_two_readings_are_no_sum() -> None:
+    """A shuffle may hand on parts of a task's first result, and of its second where it was lost."""
+    one, other, changed = pieces(1.0, 2.0), pieces(3.0, 4.0), pieces(3.0, 5.0)
+    assert len(one) > 2
+    assert _assembled(_merged([*one, *other])).sums()["gram"].value[0].tolist() == [4.0, 6.0]
+    with pytest.raises(ValueError, match="changed"):
+        _assembled(_merged([*one, *other[:1], *changed[1:]]))
+    with pytest.raises(ValueError, match="changed"):
+        _assembled(_merged([*one, *other[1:]]))
+
+
+def test_a_task_without_rows_is_none_of_the_sums() -> None:
+    marks = Accumulator()
+    marks.add({"_mark": np.array([1.0, 2.0])})
+    alone = [record for batch in _pieces(marks, None) for record in batch.to_pylist()]
+    found = _assembled(_merged([*pieces(3.0, 4.0), *alone])).sums()
+    assert found["_mark"].value.tolist() == [4.0, 6.0]
+
+
+def test_jobs_that_overlap_travel_by_value_until_the_last_has_started() -> None:
+    from pyspark.cloudpickle import cloudpickle
+
+    first, second = pickled_by_value(moments), pickled_by_value(moments)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert "ndis.tables.exact" in cloudpickle.list_registry_pickle_by_value()
+    second.__exit__(None, None, None)
+    assert "ndis.tables.exact" not in cloudpickle.list_registry_pickle_by_value()
+
+
+def test_two_fits_of_one_frame_at_once(session: Any) -> None:
+    far = session.createDataFrame(make_frame())
+    before, found = kept_rows(session), list[Any]()
+
+    def fit() -> None:
+        found.append(clone(SHORT).fit(far, "stops").coef_)
+
+    threads = [threading.Thread(target=fit) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = clone(SHORT).fit(make_frame(), "stops").coef_
+    assert len(found) == 2
+    assert all(np.array_equal(each, expected) for each in found)
+    assert kept_rows(session) == before

@@ -7,14 +7,17 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
+from ndis import PrivateLeastSquares
+from ndis.tables import Table
 from reading import gram_of
 from requires import require_java
 from spark_sessions import QUIET, spark_session
@@ -171,3 +174,91 @@ def test_a_worker_is_lost_and_nothing_else(tmp_path: Path) -> None:
     assert gram.n_rows == N_ROWS
     assert gram.columns == ("x", "y")
     np.testing.assert_allclose(gram.matrix, expected.matrix, rtol=1e-12, atol=1e-9)
+
+
+# -- a fit of several passes -----------------------------------------------------------------------
+
+MODEL = PrivateLeastSquares(
+    epsilon=5.0, delta=1e-6, random_state=0, limits={"x": (0, 1)}, label_limits=(0, 1), n_rounds=3
+)
+
+
+def executors_of(daemon: subprocess.Popen[bytes]) -> list[int]:
+    """The Java processes of executors that a worker has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            command = path.with_name("cmdline").read_bytes()
+            if parent == daemon.pid and b"CoarseGrainedExecutorBackend" in command:
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_an_executor_is_killed_during_a_fit_and_every_bit_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With speculation, which runs tasks twice; rows that were kept are lost and made again."""
+    require_java()
+    executors, reads = tmp_path / "executors", tmp_path / "reads"
+    executors.mkdir()
+    reads.mkdir()
+    settings = {
+        "spark.executor.memory": "512m",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "10ms",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.quantile": "0.1",
+        "spark.speculation.minTaskRuntime": "10ms",
+    }
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        (reads / f"{context.partitionId()}-{context.taskAttemptId()}").touch()
+        for batch in batches:
+            # One partition in four is slow, so that it is run twice.
+            time.sleep(0.0 if context.attemptNumber() or context.partitionId() % 4 else 3.0)
+            yield batch
+
+    check, killed, sums = Table._check, list[int](), []
+    with (
+        cluster(tmp_path) as (address, workers),
+        spark_session(address, executors, **settings) as session,
+    ):
+        status = session.sparkContext._jsc.sc()
+        wait_until(lambda: status.getExecutorMemoryStatus().size() == 3)
+
+        def checked(table: Table, found: Any) -> None:
+            check(table, found)
+            sums.append(found)
+            if len(sums) == 3:
+                kill_executor_of(workers[1])
+
+        def kill_executor_of(worker: subprocess.Popen[bytes]) -> None:
+            for victim in executors_of(worker):
+                os.kill(victim, signal.SIGKILL)
+                killed.append(victim)
+
+        def kill_one_that_reads() -> None:
+            wait_until(lambda: len(list(reads.iterdir())) > 2)
+            kill_executor_of(workers[0])
+
+        ids = session.range(4000, numPartitions=8)
+        frame = ids.selectExpr("id * 7919 % 1000 / 1000d as x", "id * 104729 % 997 / 997d as y")
+        frame = frame.mapInArrow(read, frame.schema)
+        monkeypatch.setattr(Table, "_check", checked)
+        killer = threading.Thread(target=kill_one_that_reads)
+        killer.start()
+        far = clone(MODEL).fit(frame, "y").release_.arrays
+        killer.join()
+        monkeypatch.setattr(Table, "_check", check)
+    assert len(set(killed)) > 1
+    assert len(sums) > 4
+    partitions = [mark.name.partition("-")[0] for mark in reads.iterdir()]
+    assert len(partitions) > len(set(partitions))  # some were read twice
+    ids = np.arange(4000)
+    here = {"x": ids * 7919 % 1000 / 1000.0, "y": ids * 104729 % 997 / 997.0}
+    expected = clone(MODEL).fit(pa.table(here), "y").release_.arrays
+    assert all(np.array_equal(far[name], expected[name]) for name in expected)

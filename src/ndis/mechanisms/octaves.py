@@ -112,9 +112,8 @@ class BinCounts:
     def extend(self, below: ExactSum) -> None:
         """Add columns of which it is known how many rows are below each edge."""
         within = below[:, 1:] - below[:, :-1]
-        limbs = [limb for limb in (within.high, within.low, within.part) if limb is not None]
         for column in range(len(within.high)):
-            held = np.flatnonzero(np.any([limb[column] for limb in limbs], axis=0))
+            held = np.flatnonzero(np.any([limb[column] for limb in within.limbs], axis=0))
             self.columns.append((held.astype(np.int16), within[column, held]))
 
     def between(self, edges: FloatArray) -> ExactSum:
@@ -126,10 +125,9 @@ class BinCounts:
         """
         rows = list[list[Any]]()
         for own, (held, counts) in zip(np.searchsorted(EDGES, edges), self.columns, strict=True):
-            limbs = (limb for limb in (counts.high, counts.low, counts.part) if limb is not None)
             place, n = np.searchsorted(own, held, side="right"), len(own) + 1
             # Sums of at most 2^15 numbers below 2^26 are exact.
-            rows.append([np.bincount(place, limb, n).astype(np.int64) for limb in limbs])
+            rows.append([np.bincount(place, limb, n).astype(np.int64) for limb in counts.limbs])
         total = ExactSum(*map(np.stack, zip(*rows, strict=True)))
         return total + ExactSum.of(np.zeros(total.high.shape))
 

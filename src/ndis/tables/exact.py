@@ -80,14 +80,15 @@ class ExactSum:
     @classmethod
     def block(cls, rows: Sequence[Sequence[ExactSum]]) -> ExactSum:
         """A matrix of matrices."""
-        whole = [[each._limbs for each in row] for row in rows]
+        whole = [[each.limbs for each in row] for row in rows]
         n_limbs = max(len(limbs) for row in whole for limbs in row)
         padded = [[_padded(limbs, n_limbs) for limbs in row] for row in whole]
         blocks = ([[limbs[index] for limbs in row] for row in padded] for index in range(n_limbs))
         return cls(*map(np.block, blocks))
 
     @property
-    def _limbs(self) -> list[Any]:
+    def limbs(self) -> list[Any]:
+        """High, low, and the part where there is one."""
         return [self.high, self.low] if self.part is None else [self.high, self.low, self.part]
 
     @property
@@ -98,23 +99,23 @@ class ExactSum:
 
     def __add__(self, other: ExactSum) -> ExactSum:
         """The exact sum."""
-        return ExactSum(*_carried(*(a + b for a, b in _paired(self._limbs, other._limbs))))
+        return ExactSum(*_carried(*(a + b for a, b in _paired(self.limbs, other.limbs))))
 
     def __sub__(self, other: ExactSum) -> ExactSum:
         """The exact difference."""
-        return ExactSum(*_carried(*(a - b for a, b in _paired(self._limbs, other._limbs))))
+        return ExactSum(*_carried(*(a - b for a, b in _paired(self.limbs, other.limbs))))
 
     def __eq__(self, other: object) -> bool:
         """Equal to the last bit."""
         return isinstance(other, ExactSum) and all(
-            np.array_equal(a, b) for a, b in _paired(self._limbs, other._limbs)
+            np.array_equal(a, b) for a, b in _paired(self.limbs, other.limbs)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def times(self, integers: IntArray) -> ExactSum:
         """The outer product with small integers (at most 2^21 each), over a new last axis."""
-        return ExactSum(*_carried(*(limb[..., None] * integers for limb in self._limbs)))
+        return ExactSum(*_carried(*(limb[..., None] * integers for limb in self.limbs)))
 
     def multiplied(self, halves: FloatArray, digits: int) -> ExactSum:
         """A matrix times this one, without the last digits to the base 2^13: rounded down.
@@ -134,9 +135,7 @@ class ExactSum:
             side = _product(halves[:, start : start + _STRIP], own)
             across = _product(halves, [digit.T for digit in side])
             rows.append(_of_digits([digit.T for digit in across[digits + behind :]]))
-        return ExactSum(
-            *(np.vstack(limbs) for limbs in zip(*(r._limbs for r in rows), strict=True))
-        )
+        return ExactSum(*(np.vstack(limbs) for limbs in zip(*(r.limbs for r in rows), strict=True)))
 
     def _digits(self) -> tuple[list[IntArray], int]:
         """To the base 2^13, the first of at most 15 bits; and how many are behind the point."""
@@ -147,11 +146,11 @@ class ExactSum:
     @property
     def T(self) -> ExactSum:
         """The transpose."""
-        return ExactSum(*(limb.T for limb in self._limbs))
+        return ExactSum(*(limb.T for limb in self.limbs))
 
     def __getitem__(self, index: Any) -> ExactSum:
         """A part."""
-        return ExactSum(*(np.asarray(limb[index]) for limb in self._limbs))
+        return ExactSum(*(np.asarray(limb[index]) for limb in self.limbs))
 
     def __repr__(self) -> str:
         return f"ExactSum(shape={self.high.shape})"

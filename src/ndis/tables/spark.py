@@ -15,12 +15,16 @@ table holds then, and with its marks: every pass adds these up, and a table that
 from __future__ import annotations
 
 import codecs
+import hashlib
+import itertools
 import logging
 import os
 import re
 import sys
+import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -277,7 +281,14 @@ def _counting(
     return task
 
 
-_SCHEMA = "sum string, piece int, n_pieces int, shape array<int>, content binary, problem string"
+# A piece names the tasks that it was added up of, by the sum of their fingerprints: where a table
+# changes while a lost executor's work is done again, pieces of one sum could come of two tables.
+_SCHEMA = (
+    "sum string, piece int, n_pieces int, shape array<int>, content binary, tasks bigint, "
+    "problem string"
+)
+# Bytes of a fingerprint: sums of millions stay below 2^63.
+_FINGERPRINT = 5
 
 
 def _summing(request: Request, written: TextFormat | None, work: Pass) -> BatchFunction:
@@ -385,17 +396,25 @@ def _merged(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         else:
             first, total = known[key]
             first["problem"] = first["problem"] or row["problem"]
+            first["tasks"] += row["tasks"]
             if content.size:
                 total += content
     return [row | {"content": content.tobytes()} for row, content in known.values()]
 
 
 def _pieces(total: Accumulator, problem: str | None) -> Iterator[pa.RecordBatch]:
-    blank = {"sum": "", "piece": 0, "n_pieces": 1, "shape": [], "content": b"", "problem": problem}
+    blank = {"sum": "", "piece": 0, "n_pieces": 1, "shape": [], "content": b"", "tasks": 0}
+    blank["problem"] = problem
     if problem is not None:
         yield _record(blank)
         return
-    for name, parts in total.state().items():
+    sums = {name: sum_.limbs for name, sum_ in total.sums().items()}
+    if "_rows" in sums:  # without rows there are marks alone
+        content = hashlib.blake2b(digest_size=_FINGERPRINT)
+        for limb in itertools.chain(*sums.values()):
+            content.update(np.ascontiguousarray(limb))
+        blank["tasks"] = int.from_bytes(content.digest())
+    for name, parts in sums.items():
         # Whole: no engine knows what is in a sum, not even that a square one is its own mirror.
         shape, packed = parts[0].shape, np.stack(parts).tobytes()
         n_pieces = max(1, -(-len(packed) // PIECE_BYTES))
@@ -409,7 +428,11 @@ def _pieces(total: Accumulator, problem: str | None) -> Iterator[pa.RecordBatch]
 
 
 def _assembled(pieces: Sequence[dict[str, Any]]) -> Accumulator:
+    from ndis.tables.table import changed
+
     state: dict[str, Any] = {}
+    if len({piece["tasks"] for piece in pieces}) > 1:
+        raise changed()
     for name in {piece["sum"] for piece in pieces if piece["sum"]}:
         own = sorted((p for p in pieces if p["sum"] == name), key=lambda p: int(p["piece"]))
         if [p["piece"] for p in own] != list(range(own[0]["n_pieces"])):
@@ -429,6 +452,7 @@ def _record(row: dict[str, Any]) -> pa.RecordBatch:
             ("n_pieces", pa.int32()),
             ("shape", pa.list_(pa.int32())),
             ("content", pa.binary()),
+            ("tasks", pa.int64()),
             ("problem", pa.string()),
         ]
     )
@@ -465,6 +489,10 @@ def _lists(frame: Any) -> tuple[Any, dict[str, int]]:
     return frame, widths
 
 
+# How many jobs need a module to travel by value: several threads may start some at a time.
+_TRAVELLING, _LOCK = Counter[str](), threading.Lock()
+
+
 @contextmanager
 def pickled_by_value(work: Any) -> Iterator[None]:
     """Let what a task needs of this library travel with it."""
@@ -472,10 +500,15 @@ def pickled_by_value(work: Any) -> Iterator[None]:
     own = {name for name in sys.modules if name.startswith("ndis.tables.")} | {"ndis._validate"}
     own.add(getattr(work, "function", work).__module__)
     modules = [sys.modules[name] for name in sorted(own) if name.startswith("ndis.")]
-    for module in modules:
-        cloudpickle.register_pickle_by_value(module)
+    with _LOCK:
+        for module in modules:
+            cloudpickle.register_pickle_by_value(module)
+            _TRAVELLING[module.__name__] += 1
     try:
         yield
     finally:
-        for module in modules:
-            cloudpickle.unregister_pickle_by_value(module)
+        with _LOCK:
+            for module in modules:
+                _TRAVELLING[module.__name__] -= 1
+                if not _TRAVELLING[module.__name__]:
+                    cloudpickle.unregister_pickle_by_value(module)
