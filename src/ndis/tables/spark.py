@@ -410,10 +410,10 @@ def _pieces(total: Accumulator, problem: str | None) -> Iterator[pa.RecordBatch]
         return
     sums = {name: sum_.limbs for name, sum_ in total.sums().items()}
     if "_rows" in sums:  # without rows there are marks alone
-        content = hashlib.blake2b(digest_size=_FINGERPRINT)
+        fingerprint = hashlib.blake2b(digest_size=_FINGERPRINT)
         for limb in itertools.chain(*sums.values()):
-            content.update(np.ascontiguousarray(limb))
-        blank["tasks"] = int.from_bytes(content.digest())
+            fingerprint.update(np.ascontiguousarray(limb))
+        blank["tasks"] = int.from_bytes(fingerprint.digest())
     for name, parts in sums.items():
         # Whole: no engine knows what is in a sum, not even that a square one is its own mirror.
         shape, packed = parts[0].shape, np.stack(parts).tobytes()
