@@ -412,7 +412,7 @@ def _pieces(total: Accumulator, problem: str | None) -> Iterator[pa.RecordBatch]
     if "_rows" in sums:  # without rows there are marks alone
         fingerprint = hashlib.blake2b(digest_size=_FINGERPRINT)
         for limb in itertools.chain(*sums.values()):
-            fingerprint.update(np.ascontiguousarray(limb))
+            fingerprint.update(limb.tobytes())
         blank["tasks"] = int.from_bytes(fingerprint.digest())
     for name, parts in sums.items():
         # Whole: no engine knows what is in a sum, not even that a square one is its own mirror.
