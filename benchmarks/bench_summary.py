@@ -381,7 +381,7 @@ def hostile() -> None:
         else:
             moves = (math.sqrt(2.0) * s / each for s, each in zip(squares, noise, strict=True))
             claimed = math.fsum(moves) * ROUND_UP  # as the loss has it
-        moved = math.fsum(found.pure) if method == "laplace" else found.square
+        moved = found.square if method == "gaussian" else found.largest
         key = f"{method}, {'a person' if people else 'a record'}"
         worst[key] = max(worst.get(key, 0.0), moved / claimed)
         if hidden:

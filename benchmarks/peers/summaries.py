@@ -259,7 +259,7 @@ def main() -> None:
     for path in sorted(Path(folder).glob("*.npz")):
         with np.load(path) as stored:
             table = dict(stored)
-        runs = min(max(ROWS // len(table["x"]), 4), 40)
+        runs = min(max(ROWS // len(table["x"]), 4), 400)
         for answer in globals()[f"{peer}_{what}"](path.stem, table, runs):
             print("answer " + json.dumps(answer), flush=True)
 

@@ -23,7 +23,7 @@ from ndis.gaussian import Gaussian, log_delta_bounds, privacy_loss
 from ndis.loss import DiscreteLaplaceLoss, PrivacyLoss, QuadraticLoss, SphericalLoss
 from ndis.loss.student import SketchAndSolveLoss
 from ndis.mechanisms import Plan, PrivateEstimator, Run
-from ndis.mechanisms.laws import scale_of
+from ndis.mechanisms.laws import all_beyond, scale_of
 from ndis.mechanisms.levels import decoded, exceeds
 from ndis.randomness import grid_spacing
 from ndis.randomness.listening import listening
@@ -215,6 +215,9 @@ class Difference:
         Shifts of values under Laplace noise, in units of its scale.
     whole : list of (float, int)
         Shifts of whole numbers under discrete Laplace noise, in units of its scale, and in steps.
+    counted : list of (float, float)
+        Shifts of numbers whose Laplace noise keeps whole what they add up to, in units of its
+        scale, and a lower bound on how likely the loss is as large.
     spherical : list of (float, int)
         Shifts under spherical noise, in units of its scale, and how many numbers move.
     bits : list of (float, float)
@@ -229,6 +232,7 @@ class Difference:
     laws: list[tuple[Gaussian, Gaussian, int]] = field(default_factory=list)
     pure: list[float] = field(default_factory=list)
     whole: list[tuple[float, int]] = field(default_factory=list)
+    counted: list[tuple[float, float]] = field(default_factory=list)
     spherical: list[tuple[float, int]] = field(default_factory=list)
     bits: list[tuple[float, float]] = field(default_factory=list)
     solved: list[tuple[SketchAndSolveLoss, float, float]] = field(default_factory=list)
@@ -252,6 +256,11 @@ class Difference:
             if place < hidden and found.square - before > _ROUNDING:
                 return cls()
         return found
+
+    @property
+    def largest(self) -> float:
+        """The largest loss of all noise whose losses are bounded, but for levels."""
+        return math.fsum([*self.pure, *(each for each, _ in [*self.whole, *self.counted])])
 
     def height(self, epsilon: float) -> float:
         """ln delta in the worse direction."""
@@ -301,13 +310,13 @@ class Difference:
             ways = (pair, pair[::-1])
             lower = max(max(a - growth * b, (1.0 - a) - growth * (1.0 - b)) for a, b in ways)
             found.append((*_logs(lower), PROVEN))
-        if self.pure:
-            # One answer alone; and all of them on the side where the loss is largest.
-            lower = max(
-                -math.expm1(0.5 * (epsilon - max(self.pure))),
-                -math.expm1(epsilon - math.fsum(self.pure)) * 0.5 ** len(self.pure),
-            )
+        if self.pure:  # one answer alone
+            lower = -math.expm1(0.5 * (epsilon - max(self.pure)))
             found.append((*_logs(lower), PROVEN))
+        # All of them on the side where the loss is largest.
+        chance = 0.5 ** len([*self.pure, *self.whole])
+        chance *= math.prod(chance for _, chance in self.counted)
+        found.append((*_logs(-math.expm1(epsilon - self.largest) * chance), PROVEN))
         for distance, steps in self.whole:
             one = DiscreteLaplaceLoss(distance * (1.0 - _ROUNDING), steps)
             height = float(one.log_delta_bounds(epsilon)[0])
@@ -395,6 +404,16 @@ def _laplace(found: Difference, here: Question, there: Question) -> None:
 def _whole(found: Difference, here: Question, there: Question) -> None:
     moved = np.abs(_moved(here, there)).astype(np.float64)
     found.whole += [(each / here.public[0], int(each)) for each in moved[moved > 0].tolist()]
+
+
+def _counted(found: Difference, here: Question, there: Question) -> None:
+    scale, step = here.public
+    moved = _moved(here, there) / scale
+    for row in moved.reshape(-1, moved.shape[-1]):
+        if row.any():
+            alike = len(row) == 3 and not (row.min() < 0 < row.max())
+            chance = all_beyond(scale / step) if alike else 0.0
+            found.counted.append((float(np.abs(row).sum()), chance))
 
 
 def _spherical(found: Difference, here: Question, there: Question) -> None:
@@ -523,6 +542,7 @@ _COMPARE: dict[str, Callable[[Difference, Question, Question], None]] = {
     "add_symmetric_noise": _normal,
     "add_laplace_noise": _laplace,
     "add_discrete_laplace_noise": _whole,
+    "add_counted_laplace_noise": _counted,
     "add_spherical_noise": _spherical,
     "draw_bits": _bits,
     "draw_levels": _levels,
@@ -558,8 +578,8 @@ def log_ratio(here: Transcript, there: Transcript, hidden: int = 0) -> float:
             spacing = np.maximum(grid_spacing(first.public[0]), np.spacing(np.abs(first.answer)))
             total += float(np.sum(steps * (noise + 0.5 * steps)))
             total -= float(np.sum(np.abs(steps) * spacing / scales)) * 0.5
-        elif first.function == "add_laplace_noise":
-            total += _laplace_ratio(first, second)
+        elif first.function in _LAPLACE:
+            total += _laplace_ratio(first, second, _LAPLACE[first.function])
         elif first.function == "draw_levels":
             total += _levels_ratio(first, second)
         elif first.function in ("draw_sketch", "draw_combinations"):
@@ -569,11 +589,22 @@ def log_ratio(here: Transcript, there: Transcript, hidden: int = 0) -> float:
     return total - _ROUNDING * (1.0 + abs(total))
 
 
-def _laplace_ratio(here: Question, there: Question) -> float:
+# How many roundings to the grid are in an answer.
+_LAPLACE: dict[str, Callable[[FloatArray], int]] = {
+    "add_laplace_noise": lambda answer: 1,
+    "add_discrete_laplace_noise": lambda answer: 0,
+    "add_counted_laplace_noise": lambda answer: answer.shape[-1],
+}
+
+
+def _laplace_ratio(
+    here: Question, there: Question, roundings: Callable[[FloatArray], int]
+) -> float:
     """|x - v'| - |x - v| changes by at most the length of a cell within it."""
     scale, moved = here.public[0], _moved(here, there)
     away = sum((-part for part in parts_of(here.values["values"])), here.answer)
-    spacing = np.maximum(grid_spacing(scale), np.spacing(np.abs(here.answer)))
+    least = np.spacing(np.abs(here.answer))
+    spacing = np.maximum(roundings(here.answer) * grid_spacing(scale), least)
     gained = np.abs(away + moved) - np.abs(away) - spacing * (moved != 0)
     return float(np.sum(gained) / scale)
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -252,6 +252,129 @@ def _together(law: str, n_numbers: int, n_releases: int, steps: int, scale: floa
     """All releases, each moving by 1."""
     total: PrivacyLoss = n_releases * loss_of(law, 1.0 / scale, n_numbers, steps)
     return total
+
+
+# -- whole numbers --------------------------------------------------------------------------------
+
+# Beyond this scale noise on whole numbers is like noise on real ones, to 1e-15 and better.
+_LIKE_REAL = 50.0
+# Steps of a grid in a standard deviation; and how many numbers' noise adds up to a normal one.
+_FINE, _MANY = 200.0, 64
+# Below this one any other number than the right one has a chance of e^-100.
+_SURE = 0.01
+
+
+def whole_chances(scale: float, n_numbers: int = 1) -> FloatArray:
+    """How likely it is that a whole number is off by 0, by 1, by -1 too, by 2, ...
+
+    Of discrete Laplace noise, or of three numbers that add up to a whole one and have Laplace noise
+    that keeps that (`add_counted_laplace_noise`): P(k) ~ (k^2 + 3 k s + 3 s^2) e^{-k/s}.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.laws import whole_chances
+    >>> [f"{chance:.4f}" for chance in whole_chances(0.2, 3)[:3]]
+    ['0.8353', '0.0807', '0.0017']
+    """
+    scale = max(scale, _SURE)
+    k = np.arange(60.0 * max(scale, 0.1))
+    found = np.exp(-k / scale)
+    if n_numbers == 3:
+        found *= k * (k / scale + 3.0) / (3.0 * scale) + 1.0
+    return np.asarray(found / (2.0 * found.sum() - found[0]))
+
+
+def counted_variance(scale: float) -> float:
+    """The variance of what these add up to; it may be as small as e^-100."""
+    if scale > _LIKE_REAL:
+        return 6.0 * scale**2
+    chances = whole_chances(scale, 3)
+    return 2.0 * float(chances @ np.arange(float(len(chances))) ** 2)
+
+
+def counted_covariance(scale: float) -> FloatArray:
+    """The covariance of three numbers' Laplace noise that keeps whole what they add up to.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.laws import counted_covariance
+    >>> found = counted_covariance(0.1)
+    >>> f"{found[0, 0]:.5f}, {found[0, 1]:.5f}; of the count {found.sum():.5f}"
+    '0.00906, -0.00386; of the count 0.00401'
+    """
+    if scale > _LIKE_REAL:
+        return 2.0 * scale**2 * np.eye(3)
+    chances = whole_chances(scale, 3)
+    k, h = np.arange(float(len(chances))), 0.5 * scale
+    count = counted_variance(scale)
+    # The mean of all three squares, by how many numbers have the other sign: none, one, two.
+    squares = (
+        0.25 * k**4
+        + 2.0 * h * (k**3 + 3.0 * h * k**2 + 6.0 * h**2 * k + 6.0 * h**3)
+        + 6.0 * h**3 * (k + 3.0 * h)
+        + 3.0 * h**2 * (k**2 + 4.0 * h * k + 10.0 * h**2)
+    ) / (0.5 * (k**2 + 3.0 * scale * k + 3.0 * scale**2))
+    each = (2.0 * float(chances @ squares) - float(chances[0] * squares[0])) / 3.0
+    between = (count / 3.0 - each) / 2.0
+    return np.asarray(np.full((3, 3), between) + (each - between) * np.eye(3))
+
+
+def all_beyond(scale: float) -> float:
+    """How likely three such numbers' noise is nowhere negative, a lower bound to 1e-12.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.laws import all_beyond
+    >>> f"{all_beyond(1.0):.4f} {all_beyond(100.0):.4f}"
+    '0.1256 0.1250'
+    """
+    k, s = np.arange(60.0 * max(scale, 0.1)), max(scale, _SURE)
+    inside = k**2 / (k**2 + 3.0 * k * s + 3.0 * s**2)
+    return float(whole_chances(scale, 3) @ inside) * (1.0 - 1e-12)
+
+
+def whole_reach(parts: Sequence[tuple[FloatArray, float, int]], level: float) -> float:
+    """How far a weighted sum of whole numbers' noise goes with at least this probability.
+
+    Parameters
+    ----------
+    parts : sequence of (ndarray, float, int)
+        The chances of a whole number's noise, what it is multiplied with, and how many independent
+        ones there are.
+    level : float
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.laws import whole_chances, whole_reach
+    >>> chances = whole_chances(0.2, 3)
+    >>> [whole_reach([(chances, 1.0, n)], 0.95) for n in (1, 2, 20)]
+    [1.0, 1.0, 4.0]
+    """
+    if math.fsum(times * (1.0 - chances[0]) for chances, _, times in parts) <= 1.0 - level:
+        return 0.0  # all of them are likely enough to be right
+    squares = [
+        times * (weight * np.arange(float(len(chances)))) ** 2 @ (2.0 * chances)
+        for chances, weight, times in parts
+    ]
+    deviation = math.sqrt(math.fsum(squares))
+    largest = float(parts[int(np.argmax(squares))][1])
+    # On a grid that the largest part lies on; sums of many small ones are as good as normal.
+    step = largest / max(math.ceil(_FINE * largest / deviation), 1)
+    size = 1 << math.ceil(math.log2(40.0 * deviation / step + 64.0))
+    frequencies = np.arange(size // 2 + 1) * (2.0 * math.pi / size)
+    total = np.ones(len(frequencies))
+    for square, (chances, weight, times) in zip(squares, parts, strict=True):
+        if times > _MANY and len(parts) > 1:
+            total *= np.exp(-0.5 * square / step**2 * frequencies**2)
+            continue
+        places = np.rint(weight / step * np.arange(len(chances))).astype(np.int64)
+        one = np.bincount(places % size, 2.0 * chances, size)
+        one[0] -= chances[0]
+        total *= np.fft.rfft(one).real ** times
+    law = np.fft.irfft(total, size)
+    held = np.cumsum(law[: size // 2]) * 2.0 - law[0]
+    off = 0.5 * (len(parts) - 1)  # of other parts, which lie between places of the grid
+    return float(step * (np.searchsorted(held, level - 1e-9) + off))
 
 
 # -- groups ---------------------------------------------------------------------------------------

@@ -56,10 +56,16 @@ from ndis.mechanisms.summary_answers import (
     unit_of,
     unlisted_name,
     whole_numbers,
+    whole_with_sum,
 )
 from ndis.mechanisms.tabular import TableEstimator
 from ndis.mechanisms.target import LIMITS, PEOPLE, Part, Target, chosen_noise, mean_shift
-from ndis.randomness import add_laplace_noise, add_noise
+from ndis.randomness import (
+    add_counted_laplace_noise,
+    add_discrete_laplace_noise,
+    add_laplace_noise,
+    add_noise,
+)
 from ndis.tables import (
     PRIVATE,
     Block,
@@ -99,13 +105,20 @@ _NARROW = 0.04
 # Values further out are kept as long as the noise of a mean stays below this share of its sampling
 # error.
 _BESIDE_SAMPLING = 0.4
+# Laplace noise that keeps whole what is counted.
+WHOLE = "discrete laplace"
+_COUNTED = ("means", "quantiles", "places", "shares", "count")
+# Noise of a larger scale is smooth beside whole numbers; a smaller one is none, for what follows.
+_JUMPS, _SMALLEST = 50.0, 0.01
 # Coordinates of (1, t, t^2) in units of 1/_UNITS: Bernstein's add up to one and are not negative,
 # the squares of Lagrange's add up to at most one.
+_BERNSTEIN = np.array([[1, -2, 1], [2, 0, -2], [1, 2, 1]])
 _COORDINATES = {
-    "laplace": np.array([[1, -2, 1], [2, 0, -2], [1, 2, 1]]),
+    WHOLE: _BERNSTEIN,
+    "laplace": _BERNSTEIN,
     "gaussian": np.array([[0, -1, 1], [2, 0, -2], [0, 1, 1]]),
 }
-_UNITS = {"laplace": 4, "gaussian": 2}
+_UNITS = {WHOLE: 4, "laplace": 4, "gaussian": 2}
 # What finding the levels of a column gets, and what stands for whole numbers until they are found.
 _LEVELS_SHARE = 0.25
 _UNKNOWN_NUMBER = -(2**62)
@@ -156,8 +169,9 @@ class PrivateSummary(TableEstimator):
         Whether a part of the budget finds where the values of each group lie, and values far from
         there are clipped, so that noise follows their spread and not the limits. It pays if limits
         are much wider than that and values have one hump; rows beyond it would be lost.
-    method : {"auto", "laplace", "gaussian"}
-        The law of the noise; "auto" takes the one with the smaller variance.
+    method : {"auto", "discrete laplace", "laplace", "gaussian"}
+        The law of the noise; "auto" takes the one with the smallest variance. The first keeps
+        counts whole: for rows that count once, one grouping, and no series.
     relation : {"add-remove", "replace"}
         Who is protected: the presence of a row, or what it says.
     continual : int, optional
@@ -201,7 +215,7 @@ class PrivateSummary(TableEstimator):
 
     needs = ("limits|levels|private_levels|all",)
     weighs = True
-    methods = ("laplace", "gaussian")
+    methods = (WHOLE, "laplace", "gaussian")
 
     by: Sequence[str | Sequence[str]] = ()
     quantiles: Sequence[float] = ()
@@ -289,7 +303,7 @@ class PrivateSummary(TableEstimator):
                 "together with continual, whose parameters stay the same for all periods, got "
                 "another; find limits and levels by a release of its own."
             )
-        if law == "laplace":
+        if law != "gaussian":
             return Series(n, 0.0)
         return best_series(n, workload, self.person is not None)
 
@@ -459,6 +473,12 @@ class PrivateSummary(TableEstimator):
         return found
 
     @property
+    def _counts_whole(self) -> bool:
+        """Whether noise may keep whole what is counted: every row counts once, in one table."""
+        once = self.person is None and self.sample_weight is None
+        return once and len(self._tables) == 1 and self.continual is None
+
+    @property
     def _refines(self) -> bool:
         if not isinstance(self.refine, bool | np.bool_):
             raise TypeError(f"Expected refine to be True or False, got {self.refine!r}.")
@@ -495,10 +515,15 @@ class PrivateSummary(TableEstimator):
                 "Expected refine=False with several groupings, whose sums are of the same values, "
                 "got True; leave it out."
             )
-        plans = {
-            each: self._plan_with(each, target, questions, rows)
-            for each in (self.methods if law == "auto" else [law])
-        }
+        if law == WHOLE and not self._counts_whole:
+            raise ValueError(
+                "Expected rows that count once, one grouping and no series with "
+                f"method={WHOLE!r}, got others; leave method out."
+            )
+        # Discrete Laplace noise is Laplace noise on whole numbers, and less of it.
+        other = "laplace" if self._counts_whole else WHOLE
+        compared = [each for each in self.methods if each != other] if law == "auto" else [law]
+        plans = {each: self._plan_with(each, target, questions, rows) for each in compared}
 
         def size(plan: Plan) -> float:
             if target.epsilon is None:  # the noise is given
@@ -513,7 +538,8 @@ class PrivateSummary(TableEstimator):
                 )
                 for q in questions
             }
-            return sum(q.weight * math.log(spread * mean[q.name]) for q in questions)
+            own = {name: _deviation(name, plan.method, each) for name, each in mean.items()}
+            return sum(q.weight * math.log(spread * own[q.name]) for q in questions)
 
         best, *rest = sorted(plans.values(), key=size)
         reason = _reason(best, rest, self._asked(questions, best.method, rows), target)
@@ -545,7 +571,7 @@ class PrivateSummary(TableEstimator):
         else:
             moved = {q.name: q.blocks * twice * self._moved(law) for q in questions}
             rest = self._rest(target)
-            bought, loss = _laplace(rest, moved, shares, self.noise_scale, questions)
+            bought, loss = _laplace(law, rest, moved, shares, self.noise_scale, questions)
         if self._private:
             loss = levels.failing(loss, target)
         return Plan(law, bought, target.promise(loss, self.relation), shapes, "")
@@ -655,9 +681,10 @@ class PrivateSummary(TableEstimator):
                     rank = min(math.sqrt(float(spread.prefixes.max())) / group, 1.0)
                     errors[f"ranks of quantiles of {name}{where} off by"] = (0.5 * rank, rank)
             if self._others(rows):
-                wide = math.hypot(noise["shares"], spread.count) / group
+                share = _deviation("shares", plan.method, noise["shares"])
+                wide = math.hypot(share, spread.count) / group
                 errors[f"standard error of a share{where} by noise"] = (
-                    min(noise["shares"] / group, 1.0),
+                    min(share / group, 1.0),
                     min(wide, 1.0),
                 )
         shown = " and in ".join(f"{size:,} groups" for size in sizes)
@@ -702,7 +729,7 @@ class PrivateSummary(TableEstimator):
         self, counts: Mapping[str, LevelCounts], plan: Plan, table: Table, rng: np.random.Generator
     ) -> tuple[FloatArray, Table]:
         """The names of levels that many rows have, and the table with these."""
-        law, noise = plan.method, plan.noise_scale["levels"]
+        law, noise = _family(plan.method), plan.noise_scale["levels"]
         above = self._threshold(law, noise)
         most = plan.shapes["levels"][1]
         found = [draw_levels(counts[name], law, noise, above, most, rng) for name in self._private]
@@ -756,12 +783,18 @@ class PrivateSummary(TableEstimator):
                 again = self._counted(table, again=True)
                 if not all(counts[name].same(again[name]) for name in counts):
                     raise changed()
-        scale = {k: laws.scale_of(law, noise, 1) for k, noise in plan.noise_scale.items()}
-        add = {"laplace": add_laplace_noise, "gaussian": add_noise}[law]
-        steps = 1.0 if self.continual is None else float(UNIT)
+        noise = plan.noise_scale
+        scale = {k: laws.scale_of(_family(law), each, 1) for k, each in noise.items()}
+        steps = 1 if self.continual is None else UNIT
 
-        def noisy(sums: ExactSum, scale: float, unit: float = 1.0) -> FloatArray:
-            return add(sums, scale * (unit * steps), rng) / (unit * steps)
+        def noisy(sums: ExactSum, scale: float, unit: int = 1) -> FloatArray:
+            whole = unit * steps
+            if law == WHOLE and unit == 1:
+                return add_discrete_laplace_noise(sums, scale, rng)
+            if law == WHOLE:
+                return add_counted_laplace_noise(sums, scale * whole, unit, rng) / whole
+            add = {"laplace": add_laplace_noise, "gaussian": add_noise}[law]
+            return add(sums, scale * whole, rng) / whole
 
         c, bins = len(_numbers(table.rows)), self._n_bins(table.rows)
         for suffix, cells in zip(self._suffixes, self._cells(table.rows), strict=True):
@@ -773,7 +806,8 @@ class PrivateSummary(TableEstimator):
                     counted = _each(sums["bins"], lambda limb, by=parts: _counted(limb, by))
                     told.append(noisy(counted, own["quantiles"]))
                     made[f"quantiles{suffix}_{level}"] = told[-1]
-                    parts = tree.partitions(told, plan.noise_scale[f"quantiles{suffix}"], bins)
+                    spread = _deviation("quantiles", law, noise[f"quantiles{suffix}"])
+                    parts = tree.partitions(told, spread, bins)
             if "places" in own:
                 placed = _each(sums["bins"], lambda limb, n=n: limb.reshape(n, c, _N_PLACES))
                 made["places"] = noisy(placed, own["places"])
@@ -783,9 +817,9 @@ class PrivateSummary(TableEstimator):
                 made[f"count{suffix}"] = noisy(sums["count"], own["count"])
             if "means" in own:
                 if self._refines:
-                    ends = self._ends(table.rows, {**arrays, **made}, plan.noise_scale)
+                    ends = self._ends(table.rows, {**arrays, **made}, noise, law)
                     sums = table.sum(GroupMoments(cells, _numbers(table.rows), *ends))
-                unit = float(_UNITS[law] * STEPS**2)
+                unit = _UNITS[law] * STEPS**2
                 made[f"means{suffix}"] = noisy(_blocks(sums, law), own["means"], unit)
             arrays |= made
         return arrays
@@ -800,10 +834,10 @@ class PrivateSummary(TableEstimator):
         return tree.n_bins(len(self._cells(rows)[0]) * len(_numbers(rows)))
 
     def _ends(
-        self, rows: Rows, arrays: Mapping[str, Any], noise: Mapping[str, float]
+        self, rows: Rows, arrays: Mapping[str, Any], noise: Mapping[str, float], law: str
     ) -> tuple[FloatArray, FloatArray]:
         """Where the values of each cell are clipped: whole numbers, from what was released."""
-        units, seen = rows.features.units, _seen(arrays, noise, self._n_bins(rows))
+        units, seen = rows.features.units, _seen(arrays, noise, law, self._n_bins(rows))
         assert seen is not None
         # So far out noise is small beside sampling; no row is clipped closer than five spreads.
         far = _BESIDE_SAMPLING * np.sqrt(seen.count) / (math.sqrt(2.0) * noise["means"])
@@ -838,21 +872,23 @@ class PrivateSummary(TableEstimator):
                 sums = _put_together(own, of_cells, law, others, sizes, self._n_bins(rows))
                 # Rows are counted in whole numbers where each counts once.
                 once = self.person is None and self.sample_weight is None
-                whole = once and sums.count_variance < MOST_OF_WHOLE**2
+                near = once and sums.count_variance < MOST_OF_WHOLE**2
                 n, alive = len(sums.count), found[-1].member < len(found[-1].labels)
                 if len(self._tables) > 1:
                     alive = np.ones(n, dtype=bool)
-                positive, tell = np.zeros(n), whole_numbers if whole else not_negative
+                positive, tell = np.zeros(n), whole_numbers if near else not_negative
                 positive[alive] = tell(sums.count[alive])
+                if sums.whole:
+                    positive[alive] = whole_with_sum(positive[alive])
                 centre = half = np.zeros((n, c))
                 if c:
                     units = np.full((n, c), rows.features.units)
                     low, high = -units, units
                     if self._refines:
-                        low, high = self._ends(rows, arrays, noise)
+                        low, high = self._ends(rows, arrays, noise, law)
                     scale, middle = rows.features.scale, rows.features.middle
                     centre, half = middle + 0.5 * (low + high) / scale, 0.5 * (high - low) / scale
-                sums = replace(sums, centre=centre, half=half, whole=whole)
+                sums = replace(sums, centre=centre, half=half, whole=near or sums.whole)
                 self._views[name] += [(each, sums, positive) for each in found]
 
     def _together(
@@ -1147,6 +1183,7 @@ def _blocks(sums: Mapping[str, ExactSum], law: str) -> ExactSum:
 
 
 def _laplace(
+    law: str,
     target: Target,
     moved: Mapping[str, float],
     shares: Mapping[str, float],
@@ -1156,7 +1193,9 @@ def _laplace(
     """Laplace noise for each part: the sums of moves over scales add up to one epsilon."""
     # A count that moves by one has a loss of its own. Where several numbers move by as much in sum,
     # as those of a mean do, or of a person's groups, it is not proven to be the worst.
-    numbers = 1 if moved == {"count": 1.0} and target.person is None else 2
+    # Of whole numbers that move by one it is the worst.
+    alone = moved == {"count": 1.0} and target.person is None
+    numbers = 1 if alone and law != WHOLE else 2
     ratio = laws.deviation_of("laplace", 1.0, 1)
     parts = [Part(q.name, math.sqrt(q.blocks), shares[q.name]) for q in questions]
     first = {LIMITS: target.limits} if target.limits else {}  # what is found with normal noise
@@ -1185,6 +1224,30 @@ def _laplace(
     return tuple(known), found(distance, noise)
 
 
+def _family(law: str) -> str:
+    """Laplace's or the normal law, whatever numbers are kept whole."""
+    return "laplace" if law == WHOLE else law
+
+
+def _covariance(law: str, noise: float) -> FloatArray:
+    """Of the noise on the coordinates of (1, t, t^2)."""
+    if law == WHOLE:
+        return laws.counted_covariance(laws.scale_of("laplace", noise, 1))
+    return noise**2 * np.eye(3)
+
+
+def _deviation(question: str, law: str, noise: float) -> float:
+    """The standard deviation of the noise on each number of a question.
+
+    Where numbers are kept whole it is less than that of Laplace noise, which the scale is told by.
+    """
+    if law != WHOLE or question not in _COUNTED:
+        return noise
+    if question == "means":
+        return math.sqrt(_covariance(law, noise)[0, 0])
+    return laws.deviation_of(WHOLE, max(laws.scale_of("laplace", noise, 1), _SMALLEST), 1)
+
+
 def _reason(best: Plan, rest: list[Plan], questions: list[Asked], target: Target) -> str:
     if target.epsilon is None:
         return "The noise was given."
@@ -1192,7 +1255,7 @@ def _reason(best: Plan, rest: list[Plan], questions: list[Asked], target: Target
     many = sum(question.blocks for question in questions)
     blocks = "one block" if many == 1 else f"{many} blocks"
     of = f"A record moves {blocks} of numbers"
-    noise = {plan.method: plan.noise_scale[name] for plan in (best, *rest)}
+    noise = {p.method: _deviation(name, p.method, p.noise_scale[name]) for p in (best, *rest)}
     if not rest:
         return f"{of}; {best.method} noise was asked for."
     told = ", ".join(f"{law} {deviation:.3g}" for law, deviation in noise.items())
@@ -1219,14 +1282,18 @@ def _counted(bins: Any, parts: Sequence[tree.Parts]) -> Any:
     return np.stack([tree.counted(by_column[:, k], each) for k, each in enumerate(parts)], axis=1)
 
 
-def _seen(arrays: Mapping[str, Any], noise: Mapping[str, float], bins: int) -> _Seen | None:
+def _seen(
+    arrays: Mapping[str, Any], noise: Mapping[str, float], law: str, bins: int
+) -> _Seen | None:
     """What histograms say, where there are any."""
     if "places" in arrays:
         counts, spread = arrays["places"], noise["places"]
         places = np.linspace(0.0, 1.0, counts.shape[-1] + 1)[None, :]
     elif "quantiles_128" in arrays:
         counts, spread = arrays["quantiles_128"], noise["quantiles"]
-        parts = tree.partitions([arrays["quantiles_16"]], spread, bins)
+        parts = tree.partitions(
+            [arrays["quantiles_16"]], _deviation("quantiles", law, spread), bins
+        )
         places = np.stack([each.places for each in parts])
     else:
         return None
@@ -1263,35 +1330,54 @@ def _put_together(
     bins: int,
 ) -> CellSums:
     """The count of each cell from all blocks, and every block made to agree with it."""
+    spreads = {name: _deviation(name, law, each) for name, each in noise.items()}
     shares, start = {}, 0
     for name, known in others.items():
         at = [*range(start, start + len(known)), start + sizes[name]]
         shares[name] = arrays["shares"][:, at]
         start += sizes[name] + 1
-    told = [(each.sum(axis=-1), each.shape[-1] * noise["shares"] ** 2) for each in shares.values()]
+    told = [(each.sum(axis=-1), "shares", each.shape[-1]) for each in shares.values()]
     if "count" in arrays:
-        told.append((arrays["count"], noise["count"] ** 2))
+        told.append((arrays["count"], "count", 1))
     for name in arrays:
         if name in ("means", "places") or name.startswith("quantiles_"):
-            each, v = arrays[name], noise[name.partition("_")[0]] ** 2
+            each, question = arrays[name], name.partition("_")[0]
             sums = each.sum(axis=-1)
-            told += [(sums[:, index], each.shape[-1] * v) for index in range(sums.shape[1])]
-    variance = 1.0 / math.fsum(1.0 / v for _, v in told)
-    count = np.asarray(sum(variance / v * each for each, v in told))
+            told += [(sums[:, index], question, each.shape[-1]) for index in range(sums.shape[1])]
+    variances = [p * spreads[name] ** 2 for _, name, p in told]
+    if law == WHOLE and "means" in noise:
+        own_count = laws.counted_variance(laws.scale_of("laplace", noise["means"], 1))
+        pairs = zip(variances, told, strict=True)
+        variances = [own_count if name == "means" else v for v, (_, name, _) in pairs]
+    variance = 1.0 / math.fsum(1.0 / v for v in variances)
+    weights = [variance / v for v in variances]
+    count = np.asarray(sum(w * each for w, (each, _, _) in zip(weights, told, strict=True)))
+    jumps: list[tuple[FloatArray, float, int]] = []
+    alone = law == WHOLE and len(told) == 1  # noise that is whole
+    if law == WHOLE:
+        count = np.rint(count) if alone else count
+        own = {name: laws.scale_of("laplace", noise[name], 1) for _, name, _ in told}
+        if min(own.values()) < _JUMPS:
+            jumps = [
+                (laws.whole_chances(own[name], 3 if name == "means" else 1), w, times)
+                for w, (_, name, p) in zip(weights, told, strict=True)
+                for times in [1 if name == "means" else p]
+            ]
     moments, covariance = np.zeros((len(count), 0, 3)), np.zeros((3, 3))
     leaves: FloatArray | None = None
     prefixes = places = np.zeros((0, 0))
     kurtosis = np.zeros(0)
     if "means" in arrays:
-        moments, covariance = _moments(arrays["means"], noise["means"], law, count, variance)
+        own_noise = _covariance(law, noise["means"])
+        moments, covariance = _moments(arrays["means"], own_noise, law, count, variance)
         kurtosis = np.zeros(moments.shape[1])
-        seen = _seen(arrays, noise, bins)
+        seen = _seen(arrays, noise, law, bins)
         if seen is not None:
             some = np.maximum(seen.count.sum(axis=0), 1.0)
             kurtosis = (seen.count * seen.kurtosis).sum(axis=0) / some
     if "quantiles_1024" in arrays:
         levels = [arrays[f"quantiles_{level}"] for level in tree.LEVELS]
-        parts, v = tree.partitions(levels, noise["quantiles"], bins), noise["quantiles"] ** 2
+        parts, v = tree.partitions(levels, spreads["quantiles"], bins), spreads["quantiles"] ** 2
         by_column = [[level[:, k] for level in levels] for k in range(len(parts))]
         fitted = [
             tree.fitted(own, v, count, 0.0, each)
@@ -1305,7 +1391,7 @@ def _put_together(
         for name, each in shares.items()
     }
     spread = {
-        name: (noise["shares"] ** 2 * (1.0 - 1.0 / p) + variance / p**2, variance / p)
+        name: (spreads["shares"] ** 2 * (1.0 - 1.0 / p) + variance / p**2, variance / p)
         for name, each in shares.items()
         for p in [each.shape[-1]]
     }
@@ -1323,17 +1409,20 @@ def _put_together(
         agreed,
         spread,
         kurtosis,
-        law,
+        _family(law),
+        alone,
+        jumps,
     )
 
 
 def _moments(
-    blocks: FloatArray, noise: float, law: str, count: FloatArray, variance: float
+    blocks: FloatArray, noise: FloatArray, law: str, count: FloatArray, variance: float
 ) -> tuple[FloatArray, FloatArray]:
     """(N, S1, S2) of each cell and column, given its count; and the covariance of their noise."""
     back = np.linalg.inv(_COORDINATES[law] / _UNITS[law])
-    raw, own = blocks @ back.T, noise**2 * back @ back.T
-    slope = own[:, 0] / own[0, 0]
+    raw, own = blocks @ back.T, back @ noise @ back.T
+    alike = back @ back.T
+    slope = alike[:, 0] / alike[0, 0]  # also where all keep their sum whole
     moments = raw + (count[:, None] - raw[..., 0])[..., None] * slope
     return moments, own + (variance - own[0, 0]) * np.outer(slope, slope)
 

@@ -23,7 +23,7 @@ from ndis._validate import FloatArray
 from ndis.answer import DATE, DAYS, Answer, headings
 from ndis.mechanisms import tree
 from ndis.mechanisms.intervals import COVERED
-from ndis.mechanisms.laws import reach_of
+from ndis.mechanisms.laws import reach_of, whole_reach
 
 # A group is told nothing about if its count is below so many standard errors of it.
 _SEEN = 4.0
@@ -39,6 +39,17 @@ FIELDS = ("estimate", "standard_error", "lower", "upper")
 WORDS = ("column", "statistic", "level")
 FIXED = (*WORDS, *FIELDS)
 OTHER = "other"
+
+
+# What the sum of a few doubles can be off by.
+_ROUNDING = 1e-6
+Jumps = Sequence[tuple[FloatArray, float, int]]
+
+
+def _reach_of_cells(jumps: Jumps, n_cells: int, level: float) -> float:
+    if not n_cells:
+        return 0.0
+    return whole_reach([(chances, w, times * n_cells) for chances, w, times in jumps], level)
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,11 @@ class Lines:
         What is told instead, made consistent; intervals stay those of the estimate, and hold it.
     whole : bool
         Whether all are whole numbers; intervals end with the outermost that they hold.
+    jumps : sequence of (ndarray, float, int)
+        The noise of each cell where it is that of whole numbers, as `whole_reach` has it; empty
+        where it is not, or is so large that it does not matter.
+    n_cells : ndarray, optional
+        How many cells there are in each group, where there are jumps.
     """
 
     column: str
@@ -74,6 +90,8 @@ class Lines:
     law: str
     told: FloatArray | None = None
     whole: bool = False
+    jumps: Jumps = ()
+    n_cells: FloatArray | None = None
 
     def intervals(self, level: float, of: str) -> dict[str, FloatArray]:
         """Estimates with standard errors and intervals; those of noise that hides all are NaN."""
@@ -83,10 +101,14 @@ class Lines:
         few = -stdtrit(np.maximum(self.freedom - 1.0, 1.0), tail)
         far = reach_of(self.law, level, 1.0, 1)  # of several numbers' noise it is less
         reach = np.sqrt(self.noise * far**2 + sampling * few**2)
+        if self.jumps and self.n_cells is not None:
+            sizes, which = np.unique(self.n_cells, return_inverse=True)
+            steps = [_reach_of_cells(self.jumps, int(n), level) for n in sizes]
+            reach = np.array(steps)[which]
         low, high = (np.clip(self.estimate + side * reach, *self.ends) for side in (-1.0, 1.0))
         told = self.estimate if self.told is None else self.told
         if self.whole:
-            low, high = np.ceil(low), np.floor(high)
+            low, high = np.ceil(low - _ROUNDING), np.floor(high + _ROUNDING)
         if self.told is not None:
             low, high = np.minimum(low, told), np.maximum(high, told)
         return dict(zip(FIELDS, (told, error, low, high), strict=True))
@@ -282,6 +304,22 @@ def whole_numbers(counts: FloatArray) -> FloatArray:
     return found
 
 
+def whole_with_sum(counts: FloatArray) -> FloatArray:
+    """Whole numbers next to these, with their sum, which is whole.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.mechanisms.summary_answers import whole_with_sum
+    >>> whole_with_sum(np.array([6.5, 0.0, 3.25, 9.25])).tolist()
+    [7.0, 0.0, 3.0, 9.0]
+    """
+    found = np.floor(counts + _ROUNDING)
+    more = round(float(counts.sum() - found.sum()))
+    found[np.argsort(found - counts, kind="stable")[:more]] += 1.0
+    return found
+
+
 def likely_variance(found: FloatArray, noise: FloatArray, most: FloatArray) -> FloatArray:
     """The mean of what a variance between 0 and `most` may be, given a noisy one.
 
@@ -345,7 +383,9 @@ class CellSums:
     law : str
         Of the noise.
     whole : bool
-        Whether counts are told as whole numbers.
+        Whether counts are whole numbers.
+    jumps : sequence of (ndarray, float, int)
+        As `Lines` has them.
     """
 
     count: FloatArray
@@ -362,6 +402,7 @@ class CellSums:
     kurtosis: FloatArray
     law: str
     whole: bool = False
+    jumps: Jumps = ()
 
 
 def lines(
@@ -395,7 +436,21 @@ def lines(
     many = np.full_like(count, np.inf)
     # Being made consistent shifts groups, by more than noise where many are empty.
     near, most = np.maximum(count, 0.0), (0.0, np.inf)
-    yield Lines("", "count", "", near, noise, zero, most, many, sums.law, shown, sums.whole)
+    yield Lines(
+        "",
+        "count",
+        "",
+        near,
+        noise,
+        zero,
+        most,
+        many,
+        sums.law,
+        shown,
+        sums.whole,
+        sums.jumps,
+        n_cells,
+    )
     for index, (column, ends) in enumerate(limits.items()):
         yield from _moments(grouping, sums, index, column, ends, rows, seen)
         if sums.leaves is not None:

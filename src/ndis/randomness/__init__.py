@@ -30,6 +30,7 @@ from ndis.randomness.generators import (
 )
 from ndis.randomness.noise import (
     GRID_BITS,
+    add_counted_laplace_noise,
     add_discrete_laplace_noise,
     add_laplace_noise,
     add_noise,
@@ -48,6 +49,7 @@ from ndis.randomness.signs import sign_product, signs
 __all__ = [
     "GRID_BITS",
     "RandomState",
+    "add_counted_laplace_noise",
     "add_discrete_laplace_noise",
     "add_laplace_noise",
     "add_noise",

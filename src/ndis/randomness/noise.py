@@ -29,6 +29,8 @@ Rounding adds at most 2**-16/12 = 1.3e-6 of the noise variance.
 # A step of the grid at least so far from a tie is decided by doubles; they are off by less than
 # 2^-30 steps (scale < 2^9 steps, |Z| < 2^11, and three roundings of relative size 2^-53).
 _MARGIN = 2.0**-29
+# Doubles of draws are off by 2^-52 + 2^-53 |Z|, and a product, or a sum of a few, by little more.
+_FLOOR_MARGIN = 2.0**-48
 
 
 class Integers(Protocol):
@@ -163,11 +165,138 @@ def add_discrete_laplace_noise(values: Exact, scale: float, rng: np.random.Gener
     parts, scale = parts_of(values), _validate.positive("scale", scale)
     if any(np.any(part != np.rint(part)) for part in parts):
         raise ValueError("Expected integers, got other numbers; use add_laplace_noise.")
-    size = parts[0].size
-    draws = LAPLACE.draw(2 * size, rng)
-    wholes = np.array([_whole(draws, i, scale) for i in range(2 * size)], dtype=np.float64)
-    steps = (wholes[:size] - wholes[size:]).reshape(parts[0].shape)
-    return joined(parts, steps, 1.0)
+    steps = np.empty(parts[0].size)
+    for start in range(0, steps.size, BLOCK):
+        size = min(BLOCK, steps.size - start)
+        wholes = _wholes(LAPLACE.draw(2 * size, rng), scale)
+        steps[start : start + size] = wholes[:size] - wholes[size:]
+    return joined(parts, steps.reshape(parts[0].shape), 1.0)
+
+
+def _wholes(draws: Reals, scale: float) -> FloatArray:
+    """The integer parts of scale |x|; doubles decide where no integer is near."""
+    near = np.abs(draws.doubles()) * scale
+    found = np.floor(near)
+    unsure = _FLOOR_MARGIN * (scale + near)
+    for i in np.flatnonzero(np.abs(near - np.rint(near)) <= unsure).tolist():
+        found[i] = _whole(draws, i, scale)
+    return found
+
+
+@audible
+def add_counted_laplace_noise(
+    values: Exact, scale: float, step: int, rng: np.random.Generator
+) -> FloatArray:
+    """Return numbers that add up to a whole number of steps, with Laplace noise that keeps that.
+
+    Along the last axis the exact values add up to a multiple of `step`, such as the number of rows
+    where each row adds numbers that add up to one step. The noise has the density of independent
+    Laplace noise, given that it adds up to a multiple of `step`: a shift that does so too changes
+    it by at most e^{sum |shift| / scale}, as without that condition, and there is less of it.
+    docs/proofs/laws.md has the proof.
+
+    Parameters
+    ----------
+    values : array_like of integers of shape (..., p), p >= 2, or pairs of integers
+        What to hide, exact.
+    scale : float
+        The public scale.
+    step : int
+        A power of two.
+    rng : numpy.random.Generator
+        From `generator`.
+
+    Returns
+    -------
+    ndarray of float64, of the shape of `values`
+        All but the last of each row is rounded as in `add_laplace_noise`, and the last is what is
+        left of the noisy whole number of steps.
+
+    Examples
+    --------
+    >>> from ndis.randomness import add_counted_laplace_noise, generator
+    >>> noisy = add_counted_laplace_noise([[1, 3, 4], [8, 0, 0]], 2.0, 8, generator())
+    >>> (noisy.sum(axis=1) % 8).tolist()
+    [0.0, 0.0]
+    """
+    scale, high, low = _validate.positive("scale", scale), *_limbs(values)
+    p = high.shape[-1]
+    bits = int(step).bit_length() - 1
+    if step != 1 << bits or p < 2:
+        raise ValueError(f"Expected two or more numbers and a power of two, got step={step}.")
+    wholes, rest = _shifted(high.sum(axis=-1).ravel(), low.sum(axis=-1).ravel(), bits)
+    if rest.any():
+        raise ValueError("Expected values that add up to whole steps, got others.")
+    parts = [part.reshape(-1, p) for part in parts_of(values)]
+    result, spacing = np.empty((len(wholes), p)), grid_spacing(scale)
+    left = np.arange(len(wholes))
+    while left.size:
+        rows = left[: BLOCK // p + 1]
+        draws = LAPLACE.draw(rows.size * p, rng)
+        before, after, down = _passed(draws, p, scale, step)
+        kept = np.flatnonzero(before != after)
+        at = (kept[:, None] * p + np.arange(p - 1)).ravel()
+        block = [part[rows[kept], :-1].ravel() for part in parts]
+        noisy = _rounded(block, scale, spacing, draws, at).reshape(-1, p - 1)
+        count = wholes[rows[kept]] + after[kept] + down[kept]
+        result[rows[kept], :-1] = noisy
+        result[rows[kept], -1] = count * float(step) - noisy.sum(axis=1)
+        left = np.concatenate([np.delete(rows, kept), left[rows.size :]])
+    return result.reshape(high.shape)
+
+
+def _passed(
+    draws: Reals, p: int, scale: float, step: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Of p draws each: whole steps below the sum of the first p - 1, and below the sum of all.
+
+    And whether the last is negative.
+    """
+    each = draws.doubles().reshape(-1, p)
+    ratio = scale / step
+    sums = np.cumsum(each, axis=1)[:, -2:] * ratio
+    floors = np.floor(sums).astype(np.int64)
+    size = np.abs(each).sum(axis=1, keepdims=True) * ratio
+    unsure = np.abs(sums - np.rint(sums)) <= p * _FLOOR_MARGIN * (ratio + size)
+    for row, end in np.argwhere(unsure).tolist():
+        first = row * p
+        floors[row, end] = _floor_of_sum(draws, first, first + p - 1 + end, Fraction(scale) / step)
+    return floors[:, 0], floors[:, 1], draws.floors.reshape(-1, p)[:, -1] < 0
+
+
+def _floor_of_sum(draws: Reals, start: int, end: int, ratio: Fraction) -> int:
+    """The integer part of ratio times a sum of draws, by as many digits as it takes."""
+    bits = draws.bits
+    while True:
+        low = sum(draws.floor(i, bits) for i in range(start, end))
+        ends = (math.floor(ratio * each / (1 << bits)) for each in (low, low + end - start))
+        first, last = ends
+        if first == last:
+            return first
+        bits += 64
+
+
+def _limbs(values: Exact) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Integers as high 2^26 + low."""
+    if hasattr(values, "high"):
+        pairs = cast(Integers, values)
+        if pairs.part is not None:
+            raise ValueError("Expected integers, got other numbers; use add_laplace_noise.")
+        return pairs.high, pairs.low
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise ValueError("Expected integers, got other numbers; use add_laplace_noise.")
+    return array >> 26, array & (2**26 - 1)
+
+
+def _shifted(
+    high: NDArray[np.int64], low: NDArray[np.int64], bits: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How often 2^bits goes into high 2^26 + low, and the rest of it."""
+    high, low = high + (low >> 26), low & (2**26 - 1)
+    if bits >= 26:
+        return high >> bits - 26, (high & ((1 << bits - 26) - 1)) | low
+    return (high << 26 - bits) + (low >> bits), low & ((1 << bits) - 1)
 
 
 def _whole(draws: Reals, index: int, scale: float) -> int:
@@ -243,17 +372,31 @@ def _added(law: Law, parts: list[FloatArray], scale: float, rng: np.random.Gener
     flat = [part.reshape(-1) for part in parts]
     for start in range(0, result.size, BLOCK):
         block = [part[start : start + BLOCK] for part in flat]
-        bases, rest = split(block, spacing)
-        draws = law.draw(rest.size, rng)
-        steps = draws.doubles()
-        steps *= scale / spacing
-        steps += rest
-        nearest = np.rint(steps)
-        steps -= nearest
-        for i in np.flatnonzero(np.abs(steps) > 0.5 - _MARGIN).tolist():
-            nearest[i] = _nearest(exact_rest(block, bases, i, spacing), scale / spacing, draws, i)
-        result[start : start + BLOCK] = joined(bases, nearest, spacing)
+        draws = law.draw(block[0].size, rng)
+        result[start : start + BLOCK] = _rounded(block, scale, spacing, draws)
     return result.reshape(parts[0].shape)
+
+
+def _rounded(
+    block: list[FloatArray],
+    scale: float,
+    spacing: float,
+    draws: Reals,
+    at: NDArray[np.int64] | None = None,
+) -> FloatArray:
+    """Values plus draws, or those at some places, as multiples of the spacing."""
+    bases, rest = split(block, spacing)
+    steps = draws.doubles()
+    if at is not None:
+        steps = steps[at]
+    steps *= scale / spacing
+    steps += rest
+    nearest = np.rint(steps)
+    steps -= nearest
+    for i in np.flatnonzero(np.abs(steps) > 0.5 - _MARGIN).tolist():
+        place = i if at is None else int(at[i])
+        nearest[i] = _nearest(exact_rest(block, bases, i, spacing), scale / spacing, draws, place)
+    return joined(bases, nearest, spacing)
 
 
 def _nearest(rest: Fraction, ratio: float, draws: Reals, index: int) -> int:

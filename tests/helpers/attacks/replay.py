@@ -22,8 +22,16 @@ from typing import Any
 
 import numpy as np
 
-from ndis import Gaussian, QuadraticLoss, SphericalLoss, privacy_loss, randomness
+from ndis import (
+    DiscreteLaplaceLoss,
+    Gaussian,
+    QuadraticLoss,
+    SphericalLoss,
+    privacy_loss,
+    randomness,
+)
 from ndis.mechanisms import levels
+from ndis.mechanisms.laws import pure_loss
 from ndis.tables import Table
 from ndis.tables import table as table_module
 from ndis_papers.methods import classification, covariance, processes, projection, regression
@@ -32,6 +40,7 @@ from ndis_papers.methods import classification, covariance, processes, projectio
 HOMES = ("ndis.mechanisms", "ndis_papers.methods")
 LOADED = (classification, covariance, processes, projection, regression)
 FUNCTIONS = (
+    "add_counted_laplace_noise",
     "add_discrete_laplace_noise",
     "add_laplace_noise",
     "add_noise",
@@ -216,7 +225,7 @@ def exactly(values: Any) -> Any:
 def pair_delta(first: Run, second: Run, epsilon: float) -> float:
     """Delta(epsilon) of the two laws, given the same answers, in the worse direction."""
     shift = Fraction(0)
-    pure, each = Fraction(0), list[Any]()
+    pure, bounded, each = Fraction(0), Fraction(0), list[Any]()
     losses: list[Any] = []
     for here, there in zip(first.questions, second.questions, strict=True):
         if here.function in ("add_noise", "add_symmetric_noise"):
@@ -226,7 +235,14 @@ def pair_delta(first: Run, second: Run, epsilon: float) -> float:
             moved = _flat(here.values - there.values)
             length = float(sum((x * x for x in moved), Fraction(0))) ** 0.5
             losses.append(SphericalLoss(length / float(here.others[0]), dimension=len(moved)))
-        elif here.function in ("add_laplace_noise", "add_discrete_laplace_noise"):
+        elif here.function == "add_discrete_laplace_noise":
+            moved = _flat(here.values - there.values)
+            sizes = [(abs(x) / Fraction(here.others[0]), int(abs(x))) for x in moved if x]
+            pure += sum((size for size, _ in sizes), Fraction(0))
+            each += [DiscreteLaplaceLoss(float(size), steps) for size, steps in sizes]
+        elif here.function == "add_counted_laplace_noise":  # no more than its largest loss
+            bounded += sum(map(abs, _flat(here.values - there.values))) / Fraction(here.others[0])
+        elif here.function == "add_laplace_noise":
             moved = _flat(here.values - there.values)
             sizes = [abs(x) / Fraction(here.others[0]) for x in moved if x]
             pure += sum(sizes, Fraction(0))
@@ -236,11 +252,14 @@ def pair_delta(first: Run, second: Run, epsilon: float) -> float:
     left = epsilon - float(pure)
     if shift:
         losses.append(QuadraticLoss.from_shift(float(shift) ** 0.5))
+    if bounded:
+        losses.append(pure_loss(float(bounded)))
     if not losses and len(each) == 1:
         return float(each[0].delta(epsilon))
     if not losses:
         # L > epsilon only where each draw's loss is within -left of its end, at most this likely.
-        near = 1.0 - 0.5 * math.exp(0.5 * min(left, 0.0))
+        far = isinstance(each[0], SphericalLoss) if each else False
+        near = 1.0 - 0.5 * math.exp(0.5 * min(left, 0.0)) if far else 1.0
         return max(-math.expm1(left), 0.0) * near ** len(each)
     if 0 < len(each) <= FEW:  # the law of each draw, beside others
         losses, left = losses + each, epsilon
