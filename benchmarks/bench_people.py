@@ -317,8 +317,8 @@ def intervals(n_runs: int, folder: Path | None) -> None:
                     lengths += (np.sqrt(noise + one**2) / now)[told].tolist()
                 print(
                     f"{name}, {n_people} people, rows_per_person {k}, epsilon {epsilon}: by "
-                    f"person {np.mean(shares):.2f} of the bound, intervals {np.mean(lengths):.2f} as "
-                    f"long; now {np.mean(held):.3f} of {len(held)} hold",
+                    f"person {np.mean(shares):.2f} of the bound, intervals {np.mean(lengths):.2f} "
+                    f"as long; now {np.mean(held):.3f} of {len(held)} hold",
                     flush=True,
                 )
 

@@ -106,6 +106,13 @@ def test_it_is_no_larger_than_noise_allows() -> None:
     assert numbers == [8, 4, 2, 1]
 
 
+def test_who_does_not_stand_out_may_have_one_row() -> None:
+    """Where one bin is seen of many its people must not be taken for all."""
+    counts = {1: 180.0, 2: 200.0, 3: 200.0, 4: 250.0, 5: 170.0}
+    assert bought(counts, 60.0) == 1
+    assert bought({4: 250.0}, 60.0) > 1
+
+
 def test_what_takes_no_signal_costs_nothing() -> None:
     """Everybody has nine rows or more: each sum is the same with any number up to eight."""
     for noise in (1.0, 200.0):

@@ -84,6 +84,8 @@ def rows_per_person(arrays: Mapping[str, Any], noise: Mapping[str, float]) -> in
     4
     """
     counts = np.where(arrays[PEOPLE] > _SEEN * noise[PEOPLE], arrays[PEOPLE], 0.0)
+    # Who does not stand out in a bin is taken to have one row, who loses most with larger numbers.
+    counts[0] += max(float(np.sum(arrays[PEOPLE]) - np.sum(counts)), 0.0)
     numbers = 2.0 ** np.arange(len(counts))  # those to choose from: the ends of bins
     m = np.where(numbers > 2, 0.75 * numbers, numbers)  # about the middle of each
     rows = np.minimum(m, numbers[:, None]) @ counts
