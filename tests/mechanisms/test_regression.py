@@ -387,6 +387,36 @@ def test_rows_that_stand_out_nowhere_are_counted() -> None:
     assert np.all(rows + 2 * error > truth / 2)
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("away", [0.0, 0.05, 0.2, 1.0])
+def test_without_an_intercept_it_is_least_squares_through_zero(method: str, away: float) -> None:
+    """Columns stand in for a constant that is not asked for, as well as they can."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, 3)) / 8 + away / 4 * np.array([1, 0.5, 0])
+    Y = 0.4 + X @ [[0.3, 0.1], [0, 0.2], [0, 0]] + 0.05 * rng.standard_normal((5000, 2))
+    own = {"data_norm": 2.0, "label_bound": 2.0, "limits": None, "label_limits": None}
+    fitted = model(method, **own, epsilon=1e6, fit_intercept=False).fit(X, Y)
+    best = np.linalg.lstsq(X, Y, rcond=None)[0].T
+    assert np.abs(fitted.coef_ - best).max() < 2e-3 * np.abs(best).max()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("away", [0.0, 0.05, 0.1])
+def test_intervals_through_zero_hold_for_the_population(away: float) -> None:
+    z, mean = [], away * np.array([1, 0.5, 0])
+    second = np.eye(3) / 36 + np.outer(mean, mean)
+    truth = np.linalg.solve(second, 0.3 * second[:, 0] + 0.3 * mean)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = np.clip(rng.standard_normal((5000, 3)) / 6 + mean, -1, 1)
+        y = 0.3 + 0.3 * X[:, 0] + 0.05 * rng.standard_normal(5000)
+        own = {"data_norm": 1.8, "label_bound": 1.0, "limits": None, "label_limits": None}
+        fitted = model(**own, fit_intercept=False, random_state=seed).fit(X, y)
+        found = fitted.intervals()
+        z.extend((found.estimate - truth) / found.standard_error)
+    assert np.mean(np.abs(z) < 1.96) > 0.85
+
+
 def test_what_stands_out_in_one_look_of_many_is_noise() -> None:
     """Four bins far above the residuals, 3.6 deviations together, in the last of alike looks."""
     rng = np.random.default_rng([1, 1000])

@@ -227,7 +227,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
             released = {"moments": noisy_moments.draw(studied, plan.noise_scale["moments"], rng)}
             found = self._found(released, plan.noise_scale, table.rows)
         units = Units(table.rows.features.scale, table.rows.features.middle)
-        slopes = found.curvature.slopes(found.theta)
+        slopes = found.curvature.coefficients(found.theta)
         coefficients = _in_units(slopes, units, table.rows.labels, self.fit_intercept)
         return Arrays({**coefficients, **released}, found)
 
@@ -409,7 +409,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         )
         model._known = None
         bend, theta = model._solution.curvature, model._solution.theta
-        placed = _in_units(bend.slopes(theta), model._units_, rows.labels, self.fit_intercept)
+        placed = _in_units(bend.coefficients(theta), model._units_, rows.labels, self.fit_intercept)
         model.coef_, model.intercept_ = placed["coef"], placed["intercept"]
         return model
 
@@ -432,7 +432,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         _validate.one_of("of", of, list(COVERED))
         bend, found, labels = self._solved.curvature, self._errors, self._recipe_.labels
         units, d, K = self._units_, len(self.feature_names_), len(labels.names)
-        placed = _in_units(bend.slopes(found.theta), units, labels, self.fit_intercept)
+        placed = _in_units(bend.coefficients(found.theta), units, labels, self.fit_intercept)
         estimate = np.reshape(placed["coef"], (K, d))
         weights, names = in_columns(bend, units), self.feature_names_
         if self.fit_intercept:

@@ -8,7 +8,7 @@ does not somewhere, nothing is told. Everything follows from the release.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,7 +85,9 @@ def in_columns(bend: Curvature, units: Units) -> FloatArray:
     weights = np.column_stack([bend.vectors, np.zeros(d)]) * units.scale[:, None]
     # The intercept is where the fitted line meets zero in the table's units.
     zero = bend.mean + units.middle * units.scale / GRID_NORM
-    return np.vstack([np.append(-bend.vectors.T @ zero, 1.0) * GRID_NORM, weights])
+    constant = np.append(-bend.vectors.T @ zero, 1.0)
+    weights += np.outer(bend.stand_in * units.scale, constant)
+    return np.vstack([constant * GRID_NORM, weights])
 
 
 @dataclass(frozen=True)
@@ -144,9 +146,17 @@ def fit_of(found: Any, told: Known) -> Fit:
 
 def known(found: Any) -> Known:
     """By second moments in the metric where they were bought, else by the Hessian alone."""
-    if isinstance(found, Descent) and found.spreads:
-        return _by_moments(found)
-    return _by_hessian(found)
+    bought = isinstance(found, Descent) and found.spreads
+    told, bend = _by_moments(found) if bought else _by_hessian(found), found.curvature
+    if not bend.stand_in_errors.any():
+        return told
+    # Columns that stand in for a constant know its share as badly as their own sums.
+    squares = (
+        bend.slopes(told.theta)[1][:, None] ** 2
+        * np.append(bend.stand_in_errors, [[0], [0]], 1)[:, None]
+    )
+    noise, sampling = (np.stack([np.diag(each) for each in part]) for part in squares)
+    return replace(told, noise=told.noise + noise, sampling=told.sampling + sampling)
 
 
 def _explained(found: Any) -> float:

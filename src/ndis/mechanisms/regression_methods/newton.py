@@ -77,6 +77,8 @@ _MISSED = 8.0
 # A step for the constant counts as many rows as there may be, so many errors more: were there twice
 # as many as it counts, steps would swing ever wider.
 _MISCOUNTED = 2.0
+# Columns stand in for a constant along directions where their sums stand out by so many deviations.
+_STANDS_OUT = 3.0
 # So many rows are none.
 _NOBODY = 0.1
 # Second moments in the metric are of rows cut to this many times their mean square, or to more if
@@ -364,6 +366,10 @@ class Curvature:
         leaning = 2.0 * lost * np.abs(self.vectors.T @ mean) * sums_scale
         values = np.maximum(values, leaning / 2)
         self.rho = np.hypot(hidden, leaning)
+        self._stand_in, self.stand_in_errors = np.zeros(d), np.zeros((2, d))
+        if self.constant and not intercept:
+            sums = rows * (self.vectors.T @ mean)
+            self._stand_in = self._for_a_constant(values, sums, sums_scale) / lost
         self._square = square
         self._measure(values, _METRIC_RANK)
         # Errors of the Hessian: A t is known but for this variance times |t|^2.
@@ -415,6 +421,30 @@ class Curvature:
         """Coefficients of the rows as they are, and constants, of those along eigenvectors."""
         slopes = self.vectors @ theta[:-1]
         return slopes, theta[-1] - self.mean @ slopes
+
+    def _for_a_constant(self, values: FloatArray, sums: FloatArray, noise: float) -> FloatArray:
+        """What columns along the eigenvectors do best in place of a constant of one; its errors.
+
+        That is (A + n m m^T)^-1 n m, for the sums n m along them as far as these stand out.
+        """
+        share = np.maximum(1.0 - (_STANDS_OUT * noise) ** 2 / np.maximum(sums**2, 1e-300), 0.0)
+        most = values + self.rho
+        known = share * sums / most
+        explained = 1.0 + float(known @ sums) / self.rows
+        # Noise, with what was left out, and how far sums are from those of the population.
+        missed = np.hypot(noise, (1.0 - share) * sums) + np.abs(known) / explained * self.scale
+        self.stand_in_errors = np.stack([missed**2, values]) / (most * explained) ** 2
+        return np.asarray(known / explained)
+
+    def coefficients(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """As `slopes`; where no constant is asked for, columns stand in for it as they can."""
+        slopes, constants = self.slopes(theta)
+        return slopes + np.outer(self.stand_in, constants), constants
+
+    @property
+    def stand_in(self) -> FloatArray:
+        """What the columns take on for each unit of a constant that is not asked for."""
+        return np.asarray(self.vectors @ self._stand_in)
 
     def step(
         self, theta: FloatArray, gradient: FloatArray, variance: FloatArray, unit: float, y2: float
