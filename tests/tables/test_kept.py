@@ -224,7 +224,10 @@ def test_notes_of_kept_rows_are_those_of_the_question_asked(place: str) -> None:
     again.sum(totals, again=True)
     rng = np.random.default_rng(1)
     for pull in [a_pull(rng), a_pull(rng)] * 2:
-        for metric in (pull, replace(pull, weight=3.0), replace(pull, factors=2 * pull.factors)):
+        turned = replace(pull, vectors=pull.vectors.copy())
+        turned.vectors[:, 0] *= -0.5  # one direction of the metric alone
+        scaled = (replace(pull, weight=3.0), replace(pull, factors=2 * pull.factors))
+        for metric in (pull, *scaled, turned):
             for asked in (PullCounts(metric, 8.0), PullSum(metric, (0.5,), 2.0**19)):
                 known, plain = again.sum(asked, again=True), a_table(frame).sum(asked)
                 assert all(known[name] == plain[name] for name in plain)
@@ -232,6 +235,10 @@ def test_notes_of_kept_rows_are_those_of_the_question_asked(place: str) -> None:
     for center in [*centers, None, centers[0]]:
         known = again.sum(CutNorms(center), again=True)
         assert known["norms"] == a_table(frame).sum(CutNorms(center))["norms"]
+    for radius in (0.25, 0.5):
+        for center in centers:
+            moments = WeightedMoments(Weights(center, radius))
+            assert again.sum(moments, again=True)["gram"] == a_table(frame).sum(moments)["gram"]
 
 
 def a_pull(rng: np.random.Generator) -> Pull:
