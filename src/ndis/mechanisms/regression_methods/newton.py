@@ -31,7 +31,7 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -56,15 +56,14 @@ from ndis.tables.sums import (
     totals,
 )
 
-# Shares of D^2, and of what is left for rounds; a histogram of products stands before these rounds.
+# Shares of D^2, and of what is left for rounds.
 CENTER, NORMS, HESSIAN, PRODUCTS, MOMENTS, PULLS = 0.03, 0.03, 0.2, 0.025, 0.06, 0.02
-LOOKS = (0, 1, 3, 7, 15)
 MIN_ROUNDS, MAX_ROUNDS = 3, 20
 
 # In unseen bins sums of squares go on falling, by this factor from bin to bin at least.
 _STEEPEST = 0.8
 # A bin counts if it stands out by so many deviations; or so many bins in a row, in later looks.
-_SEEN, _WINDOWS, _LATER = 3.0, (2, 4, 8), 3
+SEEN, _WINDOWS, _LATER = 3.0, (2, 4, 8), 3
 # So many directions have a scale of their own in the metric; a row's length there is cheap then.
 _METRIC_RANK = 8
 # And so many in the metric of second moments; these may hide so many deviations of their noise.
@@ -113,6 +112,9 @@ _SQUARES = _EDGES[:-1] ** 2 * 0.5 / math.log(2)  # the mean square in a bin, if 
 class Setting:
     """What is public before anything is released."""
 
+    # Before these rounds stands a histogram of products.
+    looks: ClassVar[tuple[int, ...]] = (0, 1, 3, 7, 15)
+
     n_features: int
     n_labels: int
     intercept: bool
@@ -135,7 +137,7 @@ class Setting:
             **({"center": (d,)} if self.intercept else {}),
             "norms": (BINS,),
             "hessian": (d, d),
-            "products": (len(LOOKS), BINS),
+            "products": (len(self.looks), BINS),
             "gradients": (most, d, self.n_labels),
             **({"metric": (d, d), "spread": (1 + self.n_labels, d, d)} if self.spreads else {}),
         }
@@ -167,7 +169,7 @@ class Histogram:
         self.sum = float(noisy.sum())  # no bin is missed, and the noise of all of them added
         # Bins far from where values are expected must stand out by more: they would cost more.
         away = np.arange(BINS) - (0.0 if expected is None else 2 * math.log2(top / expected))
-        least = np.sqrt(_SEEN**2 + np.abs(away)) * scale
+        least = np.sqrt(SEEN**2 + np.abs(away)) * scale
         self.counts = np.where(noisy > least, noisy, 0.0)
         for width in _WINDOWS if thinly else ():
             self._count_together(noisy, least, width)
@@ -176,7 +178,7 @@ class Histogram:
         seen = np.nonzero(self.counts)[0]
         self.empty = len(seen) == 0
         if self.empty:
-            self.total = _SEEN**2 * scale  # about the most that can hide
+            self.total = SEEN**2 * scale  # about the most that can hide
         else:  # bins beside those seen hold rows too
             near = float(noisy[max(seen[0] - 1, 0) : seen[-1] + 4].sum())
             self.total = max(near, float(self.counts.sum()) + self.zeros)
@@ -204,7 +206,7 @@ class Histogram:
     def quantile(self, rows: float) -> float:
         """The same, beyond what is seen too: there logarithms of values follow normal scores."""
         n = float(self.counts.sum())
-        rows, visible = min(rows, n / 2), _SEEN * self.scale
+        rows, visible = min(rows, n / 2), SEEN * self.scale
         if rows >= visible:
             return self.above(rows)
 
@@ -684,7 +686,7 @@ class Descent:
     # slows.
     more_cut = 10.0
     # How much a row counts in the Hessian, and how long a vector of labels is expected to be.
-    weight = expected = 1.0
+    weight = expected = bent = 1.0
     least_rounds = MIN_ROUNDS
     # After so many rounds a short step says that the next gradient may be the last.
     settling: float = 4
@@ -707,7 +709,7 @@ class Descent:
             paying = 0.0 if self._norms.empty else rows * mu / math.sqrt(d)
             n_rounds = int(min(max(paying, self.least_rounds), setting.max_rounds))
         self.n_rounds = n_rounds
-        self.looks = [t for t in LOOKS if t < n_rounds]
+        self.looks = [t for t in setting.looks if t < n_rounds]
         # In the metric a row's mean square is (d + 1)/n, and a curvature of one must not be hidden.
         self._reach = rows / (float(noise.spread()[0]) * (d + 1))
         reach = 0.0 if self._norms.empty else self._reach / math.sqrt(2 * (d + 1))
@@ -794,9 +796,11 @@ class Descent:
         """What predictions may explain of labels of this mean square."""
         return square
 
-    def _blind_clip(self) -> float:
-        """A clip where nothing stands out from noise."""
-        return 0.5 * self._usual
+    def _best_clip(self, seen: Histogram) -> float:
+        """The clip that costs as much bias as noise, if all clipped rows pull the same way."""
+        if seen.empty:
+            return 0.5 * self._usual
+        return seen.quantile(self.gradient_scale * math.sqrt((self._d + 1) * self._K))
 
     def _most_clip(self, seen: Histogram, quiet: float) -> float:
         """The largest clip worth its noise, given one whose noise is negligible.
@@ -840,10 +844,10 @@ class Descent:
             self._unit = (
                 self.label_square / self._square / K
             )  # variance if the columns explain everything
-        wanted = self._blind_clip() if first else self.clip
+        wanted = self._best_clip(seen) if first else self.clip
         if not seen.empty:
             self.residual_variance = seen.mean_square(self.top) / lever
-            found = seen.quantile(self.gradient_scale * math.sqrt((self._d + 1) * K))
+            found = self._best_clip(seen)
             least = math.sqrt(_NEGLIGIBLE * self.dispersion / K)
             wanted = max(found, self._most_clip(seen, least / self.gradient_scale))
         rung = max(int(np.count_nonzero(ladder >= wanted)) - 1, 0)
@@ -897,8 +901,8 @@ class Descent:
         self._done = self.last
         bend = self._sharpened() if self._done and self.spreads else self.curvature
         along = np.vstack([bend.vectors.T @ gradient[:-1], gradient[-1:]])
-        along = along / bend.widths[:, None]
-        self.variances = np.append(self.variances, (self.scale * self.clip) ** 2)
+        along = along / bend.widths[:, None] / self.bent
+        self.variances = np.append(self.variances, (self.scale * self.clip / self.bent) ** 2)
         self.points = np.concatenate([self.points, self.theta[None]])
         self.gradients = np.concatenate([self.gradients, along[None]])
         released = self.points, self.gradients, self.variances
