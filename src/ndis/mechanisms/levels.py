@@ -25,6 +25,7 @@ from ndis.randomness import add_laplace_noise, add_noise, grid_spacing
 from ndis.randomness.listening import audible
 from ndis.tables import ExactSum, Rows, Table, Weighting
 from ndis.tables.exact import ONE
+from ndis.tables.files import Changed
 from ndis.tables.weights import rounded_up
 
 # What stands for levels until they are found.
@@ -72,7 +73,7 @@ def read(table: Table, name: str, rows: Rows, most: int, *, again: bool = False)
     try:
         counted = table.weighed(weighting).with_rows(rows).count_people(again=again).table
     except ValueError as error:
-        if table.once:
+        if table.once or isinstance(error, Changed):
             raise
         raise ValueError(
             f"Expected column {name!r} to hold text or whole numbers without gaps, to find its "

@@ -249,6 +249,10 @@ def _format_of(file: Any) -> str | None:
 # --- opening ----------------------------------------------------------------------------------
 
 
+class Changed(ValueError):
+    """A table is no longer what it was when it was first read."""
+
+
 class _Handle:
     """An open file that can be read again from its beginning, and notices when it changes.
 
@@ -285,7 +289,7 @@ class _Handle:
     def check(self) -> None:
         """Raise if it is no longer what it was when it was first looked at."""
         if _status(self.file, self._stream if self._local else None) != self._seen:
-            raise ValueError(
+            raise Changed(
                 f"File {str(self.file)!r} changed while it was being read; start again with a "
                 "file that nobody writes to."
             )

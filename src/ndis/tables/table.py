@@ -20,7 +20,7 @@ from ndis.tables.batches import Batch, complete
 from ndis.tables.blocks import Block, Stack
 from ndis.tables.device import moved, require_device
 from ndis.tables.exact import MOST_ROWS, Accumulator, ExactSum
-from ndis.tables.files import looks_like_a_value
+from ndis.tables.files import Changed, looks_like_a_value
 from ndis.tables.ids import Counting, PersonCounts
 from ndis.tables.kept import Kept, Packed, Packing
 from ndis.tables.marks import mark, summed
@@ -661,7 +661,7 @@ class Table:
 
 def changed() -> ValueError:
     """The error for a table of which a later pass saw something else."""
-    return ValueError(
+    return Changed(
         "The table changed between two passes over it; hand over one that nobody writes to and "
         "that gives the same rows each time it is read."
     )
