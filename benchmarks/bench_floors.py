@@ -1,6 +1,6 @@
 """Whether what privacy costs falls as tables grow: each default beside its alternatives.
 
-    python benchmarks/bench_floors.py [--runs 10] [--rows 1000 10000 100000]
+    python benchmarks/bench_floors.py [--runs 10] [--rows 1000 10000 100000] [--only NAME]
 
 Rows are drawn from laws whose truth is known; errors are those in the population, as root mean
 squares, in units of the same estimate's without privacy on the same rows. Where the cost of privacy
@@ -171,10 +171,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--only", default="", help="what the name of a case begins with")
     options = parser.parse_args()
     print(f"| what | estimate | {' | '.join(f'{n:,}' for n in options.rows)} |")
     print("| --- " * (2 + len(options.rows)) + "|")
     for name, draw, ways, error in cases():
+        if not name.startswith(options.only):
+            continue
         squares = {way: np.zeros(len(options.rows)) for way in ways}
         for k, n in enumerate(options.rows):
             for seed in range(options.runs):

@@ -368,10 +368,12 @@ class Curvature:
         leaning = 2.0 * lost * np.abs(self.vectors.T @ mean) * sums_scale
         values = np.maximum(values, leaning / 2)
         self.rho = np.hypot(hidden, leaning)
-        self._stand_in, self.stand_in_errors = np.zeros(d), np.zeros((2, d))
+        self.stand_in, self.stand_in_errors = np.zeros(d), np.zeros((2, d))
         if self.constant and not intercept:
             sums = rows * (self.vectors.T @ mean)
-            self._stand_in = self._for_a_constant(values, sums, sums_scale) / lost
+            along = self._for_a_constant(values, sums, sums_scale)
+            # What columns take on for each unit of a constant that is not asked for.
+            self.stand_in = self.vectors @ along / lost
         self._square = square
         self._measure(values, _METRIC_RANK)
         # Errors of the Hessian: A t is known but for this variance times |t|^2.
@@ -442,11 +444,6 @@ class Curvature:
         """As `slopes`; where no constant is asked for, columns stand in for it as they can."""
         slopes, constants = self.slopes(theta)
         return slopes + np.outer(self.stand_in, constants), constants
-
-    @property
-    def stand_in(self) -> FloatArray:
-        """What the columns take on for each unit of a constant that is not asked for."""
-        return np.asarray(self.vectors @ self._stand_in)
 
     def step(
         self, theta: FloatArray, gradient: FloatArray, variance: FloatArray, unit: float, y2: float
