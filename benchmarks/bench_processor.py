@@ -1,10 +1,10 @@
 """Whole fits on a processor beside scikit-learn and bare products, in memory and from files.
 
-    python benchmarks/bench_processor.py [SHARE]
+    python benchmarks/bench_processor.py [SHARE [TURNS]]
 
-Processor time (of all threads) of both sides, which take turns; the least of three. SHARE of the
-rows is used, .1 if not given: times are printed as they are. First stand the figures of
-2026-11-17, ours and beside it, at full size on two cores that did nothing else.
+Processor time (of all threads) of both sides, which take turns; the least of three, or of TURNS.
+SHARE of the rows is used, .1 if not given: times are printed as they are. First stand the figures
+of 2026-11-17, ours and beside it, at full size on two cores that did nothing else.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from timing import best_times
 from ndis import PrivateCovariance, PrivateLeastSquares, PrivateLogisticRegression
 from ndis.tables import Table
 
+SHARE, TURNS = 0.1, 3
 ASKED: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-7, "random_state": 0}
 
 
@@ -38,7 +39,7 @@ def people(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def line(before: str, what: str, ours: Callable[[], Any], beside: Callable[[], Any]) -> None:
-    best = best_times({"ours": ours, "beside": beside}, 3)
+    best = best_times({"ours": ours, "beside": beside}, TURNS)
     ratio = best["ours"] / best["beside"]
     print(
         f"| {what} | {before} | {best['ours']:.2f} | {best['beside']:.2f} | {ratio:.1f} |",
@@ -167,7 +168,9 @@ def of_zeros(share: float) -> None:
 
 
 def main() -> None:
-    share = float(sys.argv[1]) if len(sys.argv) > 1 else 0.1
+    global TURNS
+    share = float(sys.argv[1]) if len(sys.argv) > 1 else SHARE
+    TURNS = int(sys.argv[2]) if len(sys.argv) > 2 else TURNS
     print("| processor seconds | at full size, 2026-11-17 | ours | beside | times |")
     print("| --- | --- | --- | --- | --- |")
     began = time.process_time()

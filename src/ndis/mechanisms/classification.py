@@ -601,14 +601,11 @@ def _pace(
 ) -> tuple[float, float]:
     """How long steps are, and how much of each the next goes on (momentum, Polyak).
 
-    With momentum b steps of length h add up to h (T - b (1 - b^T) / (1 - b)) / (1 - b).
+    With momentum b steps of length h add up to nearly h T / (1 - b).
     """
     stable, mean = _steps(arrays, noise, n_classes)
-    n_rounds, momentum = _ROUNDS["descent"], 0.0
-    for _ in range(50):  # to the fixed point, which is that sum
-        begun = momentum * (1.0 - momentum**n_rounds) / (1.0 - momentum)
-        momentum = max(1.0 - stable * (1.0 - begun / n_rounds) / mean, 0.0)
-    return min(stable, mean), momentum
+    momentum = max(1.0 - stable / mean, 0.0)
+    return mean * (1.0 - momentum), momentum
 
 
 def _steps(

@@ -22,8 +22,6 @@ _PANELS, _PANEL = 4, 256
 PIECE_ENTRIES = 2**26
 # Numbers of a piece of a block, and its fewest rows: what takes more memory is slow to get.
 _CACHED, _LEAST = 2**16, 512
-# Features of a block whose Gram matrix is faster beside a copy.
-_NARROW = 16
 # So few vectors are multiplied one by one.
 _FEW = 3
 
@@ -111,9 +109,7 @@ class Block:
 
     def gram(self) -> Any:
         """Sum of x x^T."""
-        own = self.features
-        # A matrix times its own transpose takes a way of its own, which is slow for few rows.
-        return self.product(own, own.copy() if len(own) < _NARROW else own)
+        return self.product(self.features, self.features)
 
     def whole_gram(self) -> Any:
         """Sum of x x^T in full, also of sparse rows."""

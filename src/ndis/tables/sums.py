@@ -251,7 +251,11 @@ class CutGram:
 
 def _rooted(xp: Any, rows: Any, center: Any) -> Any:
     """Sums of rows less a centre, times sqrt(2), rounded towards zero."""
-    return xp.sum(xp.astype(xp.trunc((rows - center) * _ROOT), xp.int64), axis=-1)
+    away = rows - center
+    away *= _ROOT
+    # Sums of 2^22 numbers of at most 2^22 are exact.
+    away = np.trunc(away, out=away) if xp is np else xp.trunc(away)
+    return xp.astype(xp.sum(away, axis=-1), xp.int64)
 
 
 @dataclass(frozen=True)
