@@ -234,18 +234,23 @@ class CutGram:
         n_short, whole = block.n_rows - part.n_rows, block.beside(origin.astype(np.int64))
         # On the way to what 64 bits hold these may pass beyond, and come back.
         short = xp.astype(block.sums() - part.sums(), xp.int64)
-        gram = xp.astype(block.whole_gram() - part.whole_gram(), xp.int64)
+        gram = xp.astype(block.whole_gram(), xp.int64)
+        if part.n_rows:
+            gram -= xp.astype(part.whole_gram(), xp.int64)
         if self.center is not None:
-            side = short[:, None] * whole
-            gram = gram - side - side.T + n_short * (whole[:, None] * whole)
+            gram -= short[:, None] * whole
+            gram -= whole[:, None] * (short - n_short * whole)
         if j % 2:
             short = block.added(_rooted, center) - part.added(_rooted, center)
         else:
             short = short - n_short * whole
+        gram *= 2**j
+        if part.n_rows:
+            gram += xp.astype(cut.gram(), xp.int64)
         return {
             "count": np.array(float(block.n_rows)),
             "sums": short * 2 ** (j // 2) + xp.astype(block.total(cut.features), xp.int64),
-            "gram": gram * 2**j + xp.astype(cut.gram(), xp.int64),
+            "gram": gram,
         }
 
 
