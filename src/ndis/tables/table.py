@@ -542,7 +542,15 @@ class Table:
     @property
     def n_rows(self) -> int:
         """Number of rows of the last pass. It belongs to the owner of the data."""
-        return int(self._past.seen["rows"])
+        seen = self._past.seen
+        rows = [n for name, n in seen.items() if name[0] == "rows"]
+        return int(seen.get(self._which_rows, rows[-1]))
+
+    @property
+    def _which_rows(self) -> Any:
+        """Which rows are left out depends on the columns that are read."""
+        read = (self.rows.columns, tuple(self.rows.levels)) if self.drop_missing else ()
+        return "rows", read
 
     def measure(self, function: Callable[[Block], FloatArray], n_measures: int) -> FloatArray:
         """What a function makes of every row, in the table's order: shape (n_measures, n_rows).
@@ -642,7 +650,7 @@ class Table:
         n = 0 if n_rows is None else int(n_rows.value)
         if n > MOST_ROWS:
             raise ValueError(f"Expected at most {MOST_ROWS} rows, got more; split the table.")
-        now: dict[Any, Any] = {"rows": n}
+        now: dict[Any, Any] = {self._which_rows: n}
         if seen is not None:  # something was read
             now[self.rows.columns, tuple(self.rows.levels.items())] = seen
         if people is not None:  # whose records were counted before
