@@ -4,7 +4,7 @@
 
 Populations are real tables (CSV files of the folder TABLES, label last, or arrays of a file .npz;
 rows are drawn from them with replacement) and simulated laws: "gauss", "t3" (heavy tails),
-"related" (columns with a common factor), "wide" (limits 50 standard deviations wide of one column),
+"related" (columns with a common factor), "wide" (one column has limits 100 deviations wide),
 "unequal" (skewed errors whose spread depends on a column). Printed are, at epsilon 1 and delta
 1e-6, for 95% intervals of the slopes:
 

@@ -70,7 +70,9 @@ _METRIC_RANK = 8
 _SHARP_RANK, _SHARP = 20, 1.0
 # Noise of this share of the sampling variance is not worth a bias: a share of the residuals' own
 # variance instead would be an error that does not fall with the number of rows.
-_NEGLIGIBLE = 0.1
+_NEGLIGIBLE = 0.3
+# Rounds end early only where it is less.
+_QUIET = 0.2
 # Bins that do not stand out hide about so many deviations of their noise, all together.
 _MISSED = 8.0
 # A step for the constant counts as many rows as there may be, so many errors more: were there twice
@@ -914,7 +916,7 @@ class Descent:
     @property
     def _quiet(self) -> bool:
         """Whether noise of all gradients together is small beside sampling: clips make it so."""
-        return (self.gradient_scale * self.clip) ** 2 * self._K < 2 * _NEGLIGIBLE * self.dispersion
+        return (self.gradient_scale * self.clip) ** 2 * self._K < _QUIET * self.dispersion
 
     @property
     def _step_is_short(self) -> bool:
