@@ -76,6 +76,8 @@ def test_columns_that_may_name_people_are_noticed(capsys, tmp_path: Path) -> Non
     assert "--person patient" in err
     assert not any(f"{name} has" in err for name in ("ward", "row", "cost"))
     assert "p7" not in err
+    _, _, err = call(capsys, "check", str(file))
+    assert "--levels ward=A,B,..." in err  # whose levels can be listed
     asked = (
         "--person",
         "patient",
@@ -88,7 +90,7 @@ def test_columns_that_may_name_people_are_noticed(capsys, tmp_path: Path) -> Non
     )
     _, _, err = call(capsys, "check", str(file), "--limits", "cost=0:1", *asked)
     assert f"patient: 60 people, the busiest with {most} rows" in err
-    assert "60 rows" in err  # of the forecast: everybody counts once
+    assert "60 people who count once each" in err  # of the forecast
     assert "any one patient, with all their rows" in err
     code, _, err = call(capsys, "check", str(file), "--person", "cost")
     assert code != ExitCode.DONE

@@ -80,11 +80,11 @@ def check(
         n_rows, seen = _tell_columns(table, settings)
         _tell_rows(table, settings)
         written = _tell_writing(seen, settings)
-        n_people = _tell_people(table, settings, written)
+        n_people, people = _tell_people(table, settings, written)
     if mechanism is not None:
         _tell_release(mechanism, settings, n_people or n_rows, ledger)  # everybody counts once
     elif not written:
-        _tell_next(source, seen, settings)
+        _tell_next(source, [each for each in seen if each.name not in people], settings)
 
 
 def _require_label(table: Table, label: str) -> None:
@@ -341,13 +341,15 @@ def _tell_rows(table: Table, settings: Settings) -> None:
     tell(f"Scaled down to data_norm: {_share(scaled, total)} of the rows.", err=True)
 
 
-def _tell_people(table: Table, settings: Settings, others: list[str]) -> int | None:
-    """Say what `look_for_people` says; how many people there are, where their column is known."""
+def _tell_people(
+    table: Table, settings: Settings, others: list[str]
+) -> tuple[int | None, dict[str, str]]:
+    """Say what `look_for_people` says, but of some columns, and return it."""
     n_people, told = look_for_people(table, settings)
     for name, sentence in told.items():
         if name not in others:
             tell(sentence, err=True)
-    return n_people
+    return n_people, told
 
 
 def look_for_people(table: Table, settings: Settings) -> tuple[int | None, dict[str, str]]:
