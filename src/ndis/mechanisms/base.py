@@ -147,7 +147,9 @@ class PrivateEstimator(Method, Estimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Read the data, spend the budget, release the answer."""
         run = self.prepare(X, y)
-        return self.finish(run, run.release())
+        release = run.release()
+        run.forget()
+        return self.finish(run, release)
 
     def finish(self, run: Run, release: Release) -> Self:
         """Set the fitted attributes from what a run has released: post-processing, and free."""

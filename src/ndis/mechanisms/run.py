@@ -279,6 +279,10 @@ class Run:
     def _studied(self) -> Any:
         return self.method._study(self.data, self.plan)
 
+    def forget(self) -> None:
+        """Free what was read: nobody draws again."""
+        self.__dict__.pop("_studied", None)
+
     def draw(self, rng: np.random.Generator) -> Mapping[str, Any]:
         """The arrays that a release would hold: for audits and forecasts; publishes nothing."""
         arrays = self.method._draw(self.study(), self.plan, self.data, rng)

@@ -22,6 +22,8 @@ from ndis._validate import FloatArray
 
 # A spread of eigenvalues, in units of their mean squared, that is believed without evidence.
 _PLAUSIBLE = 0.5
+# So many numbers of a matrix are made at once.
+_AT_ONCE = 2**20
 
 
 class Spectrum:
@@ -105,5 +107,8 @@ class Spectrum:
 
 def debiased(noisy: FloatArray, variance: float) -> FloatArray:
     """Estimates of u_i^T A u_i from the eigenvalues of A + E, before anything is enforced."""
-    gaps = noisy[:, None] - noisy
-    return np.asarray(noisy - 2.0 * variance * np.sum(gaps / (gaps**2 + variance), axis=1))
+    leaning, step = np.empty(len(noisy)), max(1, _AT_ONCE // len(noisy))
+    for start in range(0, len(noisy), step):
+        gaps = noisy[start : start + step, None] - noisy
+        leaning[start : start + step] = np.sum(gaps / (gaps**2 + variance), axis=1)
+    return np.asarray(noisy - 2.0 * variance * leaning)

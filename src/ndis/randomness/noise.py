@@ -341,12 +341,15 @@ def add_symmetric_noise(values: Any, scale: float, rng: np.random.Generator) -> 
     True
     """
     parts = parts_of(values)
-    above = np.triu_indices(len(parts[0]), 1)
-    noisy = np.zeros(parts[0].shape)
+    above = np.triu(np.ones(parts[0].shape, np.bool_), 1)
+    upper = [part[above] for part in parts]
+    diagonal = [np.diag(part).copy() for part in parts]
+    del parts  # whole matrices
+    noisy = np.zeros(above.shape)
     off_diagonal = scale * math.sqrt(0.5) * (1.0 + 2.0**-50)
-    noisy[above] = _added(NORMAL, [part[above] for part in parts], off_diagonal, rng)
+    noisy[above] = _added(NORMAL, upper, off_diagonal, rng)
     noisy += noisy.T
-    np.fill_diagonal(noisy, _added(NORMAL, [np.diag(part) for part in parts], scale, rng))
+    np.fill_diagonal(noisy, _added(NORMAL, diagonal, scale, rng))
     return noisy
 
 

@@ -518,8 +518,9 @@ class Table:
         return reduce(self._request(), work, what)
 
     def forget(self) -> None:
-        """Free the rows that were kept for this run, wherever they are: it is over."""
+        """Free what was kept for this run, rows wherever they are, and sums: it is over."""
         self._kept, self._past.records = None, None
+        self.__dict__.pop("moments", None)
         while self._past.there:
             self._past.there.pop().forget()
 
