@@ -265,6 +265,11 @@ class Histogram:
         total = float(self.counts.sum())
         return 1.0 - float(self.counts[values > cap].sum()) / total, float(above @ self.counts)
 
+    def cut_off(self, cap: float) -> float:
+        """The most that is cut off from all values by a cap, in bins that noise hides too."""
+        above = np.maximum(_EDGES[:-1] * self.top - cap, 0.0)
+        return float(above @ self.counts) + SEEN * self.scale * float(np.linalg.norm(above))
+
     def mean(self) -> float:
         """The mean of the values that are seen; `empty` ones have none."""
         values = _EDGES[:-1] * 2.0**-0.25 * self.top
@@ -330,6 +335,8 @@ class Curvature:
         Whether a constant is asked for. Without one it is still fitted beside the columns, unless
         they can stand in for it: residuals without it would be far too long.
     center : ndarray of shape (d,), or 0.0
+    cut_off : float
+        By how much cutting may have moved the sum of the rows.
     """
 
     # How far the Hessian may be wrong, as a share of itself: everywhere, and for predictions that
@@ -347,6 +354,7 @@ class Curvature:
         lost: float,
         intercept: bool,
         center: FloatArray | float = 0.0,
+        cut_off: float = 0.0,
     ) -> None:
         d = len(noisy) - 1
         self.scale, self.rows = scale, rows
@@ -373,7 +381,7 @@ class Curvature:
         self.stand_in, self.stand_in_errors = np.zeros(d), np.zeros((2, d))
         if self.constant and not intercept:
             sums = rows * (self.vectors.T @ mean)
-            along = self._for_a_constant(values, sums, sums_scale)
+            along = self._for_a_constant(values, sums, sums_scale, cut_off)
             # What columns take on for each unit of a constant that is not asked for.
             self.stand_in = self.vectors @ along / lost
         self._square = square
@@ -428,12 +436,16 @@ class Curvature:
         slopes = self.vectors @ theta[:-1]
         return slopes, theta[-1] - self.mean @ slopes
 
-    def _for_a_constant(self, values: FloatArray, sums: FloatArray, noise: float) -> FloatArray:
+    def _for_a_constant(
+        self, values: FloatArray, sums: FloatArray, noise: float, cut_off: float
+    ) -> FloatArray:
         """What columns along the eigenvectors do best in place of a constant of one; its errors.
 
-        That is (A + n m m^T)^-1 n m, for the sums n m along them as far as these stand out.
+        That is (A + n m m^T)^-1 n m, for the sums n m along them as far as these stand out: from
+        noise, and from what cutting may have moved them by.
         """
-        share = np.maximum(1.0 - (_STANDS_OUT * noise) ** 2 / np.maximum(sums**2, 1e-300), 0.0)
+        least = _STANDS_OUT * math.hypot(noise, cut_off)
+        share = np.maximum(1.0 - least**2 / np.maximum(sums**2, 1e-300), 0.0)
         most = values + self.rho
         known = share * sums / most
         explained = 1.0 + float(known @ sums) / self.rows
@@ -746,6 +758,7 @@ class Descent:
             self._norms.lost(self.cut),
             self._intercept,
             self._center / GRID_NORM,
+            self._norms.cut_off(self.cut),
         )
 
     def _rows_with(self, corner: float, scale: float) -> tuple[float, float]:
