@@ -70,7 +70,10 @@ _METRIC_RANK = 8
 _SHARP_RANK, _SHARP = 20, 1.0
 # Noise of this share of the sampling variance is not worth a bias: a share of the residuals' own
 # variance instead would be an error that does not fall with the number of rows.
-_NEGLIGIBLE = 0.3
+_NEGLIGIBLE = 0.1
+# Up to this share it may be where noise hides curvature. There rows are short in the metric, and so
+# is what sampling does, while few rows far out, which no histogram shows, can pull all that way.
+_BEARABLE = 0.5
 # Rounds end early only where it is less.
 _QUIET = 0.2
 # Bins that do not stand out hide about so many deviations of their noise, all together.
@@ -822,6 +825,14 @@ class Descent:
         return min(quiet, seen.quantile(_NOBODY) * (1.0 + self._moving))
 
     @property
+    def _bearable(self) -> float:
+        """The noise of gradients that is not worth a bias, as a share of the sampling variance."""
+        if not self._many:  # noise is what errs most
+            return _NEGLIGIBLE
+        weak = float(np.min((self.curvature.values * self.curvature.metric**2)[: self._d]))
+        return min(_NEGLIGIBLE / max(weak**2, 1e-9), _BEARABLE)
+
+    @property
     def _moving(self) -> float:
         """How far predictions may move on, as a share of residuals: as far as in the last step."""
         return self._moved_since(self.points[-1]) if len(self.points) else 1.0
@@ -860,7 +871,7 @@ class Descent:
         if not seen.empty:
             self.residual_variance = seen.mean_square(self.top) / lever
             found = self._best_clip(seen)
-            least = math.sqrt(_NEGLIGIBLE * self.dispersion / K)
+            least = math.sqrt(self._bearable * self.dispersion / K)
             wanted = max(found, self._most_clip(seen, least / self.gradient_scale))
         rung = max(int(np.count_nonzero(ladder >= wanted)) - 1, 0)
         self.clip = float(ladder[rung])
