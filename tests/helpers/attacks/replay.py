@@ -252,6 +252,11 @@ def pair_delta(first: Run, second: Run, epsilon: float) -> float:
     left = epsilon - float(pure)
     if shift:
         losses.append(QuadraticLoss.from_shift(float(shift) ** 0.5))
+    if bounded and not losses:  # nothing is worse than randomized response of the largest loss
+        largest = float(pure + bounded)
+        return max(math.expm1(largest - epsilon), 0.0) / (
+            math.exp(-epsilon) + math.exp(largest - epsilon)
+        )
     if bounded:
         losses.append(pure_loss(float(bounded)))
     if not losses and len(each) == 1:
