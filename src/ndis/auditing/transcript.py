@@ -610,16 +610,17 @@ def _laplace_ratio(
 
 
 def _levels_ratio(here: Question, there: Question) -> float:
-    """Of which levels were published, where both have the same; else nothing is known."""
+    """Of which levels were published; one that somebody does not have is published by chance 0."""
     law, noise, above, _ = here.public
-    first, second = here.values["values"], there.values["values"]
-    if first.names != second.names:
-        return -math.inf
     published, total = set(decoded(here.answer)), 0.0
-    counts = first.toarray(), second.toarray()
-    for name, a, b in zip(first.names, *counts, strict=True):
-        if a != b:
-            odds = [exceeds(law, float(count), noise, above) for count in (a, b)]
+    known = [
+        dict(zip(each.names, each.toarray().tolist(), strict=True))
+        for each in (here.values["values"], there.values["values"])
+    ]
+    for name in sorted(known[0].keys() | known[1].keys()):
+        counts = [each.get(name) for each in known]
+        if counts[0] != counts[1]:
+            odds = [0.0 if count is None else exceeds(law, count, noise, above) for count in counts]
             if name.decode() not in published:
                 odds = [1.0 - each for each in odds]
             total += math.log(odds[0] / odds[1]) if min(odds) > 0 else -math.inf
