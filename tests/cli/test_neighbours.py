@@ -20,12 +20,15 @@ from ndis.cli.kinds import KINDS
 # What the owner is told and the public is not.
 EXEMPT = ("malformed input", "a broken declaration", "ndis check", "the owner's audit")
 NUMBER = re.compile(r"-?(\d+\.?\d*(e[-+]?\d+)?|inf|nan)")
+# Noisy counts of a summary are whole numbers: with most seeds the noise of a total is so small that
+# it is 3999, 4000 or 4001 by chance. With this one it is -11.
+SEED = "6"
 TABLES = [name for name, kind in KINDS.items() if kind.source == "table"]
 
 
 def seen(capsys, folder: Path, kind: str, *more: str) -> tuple[int, str, dict]:
     """Exit code, what is printed and the certificate, without the released numbers."""
-    words = (kind, *RELEASES[kind], *PROMISE, "--seed", "3", "--out", "r.npz", *more)
+    words = (kind, *RELEASES[kind], *PROMISE, "--seed", SEED, "--out", "r.npz", *more)
     code, out, err = call(capsys, "release", *words)
     assert code == ExitCode.DONE, err
     with zipfile.ZipFile("r.npz") as archive:
