@@ -414,7 +414,9 @@ def test_a_person_with_more_rows_than_were_counted_is_noticed(written: Any) -> N
 
 def test_marks_of_sparse_records_take_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many rows at once as have few entries, not as would have if none were zero."""
-    matrix = sparse.random_array((5000, 4000), density=1e-3, rng=np.random.default_rng(4)).tocsr()
+    matrix = sparse.random_array(
+        (5000, 4000), density=1e-3, random_state=np.random.default_rng(4)
+    ).tocsr()
     steps, sliced = list[int](), marks.rows_between
 
     def counted(*arguments: Any) -> Any:
