@@ -487,3 +487,25 @@ def test_two_fits_of_one_frame_at_once(session: Any) -> None:
     assert len(found) == 2
     assert all(np.array_equal(each, expected) for each in found)
     assert kept_rows(session) == before
+
+
+def test_a_fit_within_another_of_one_frame_keeps_its_own_rows(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark keeps two frames once that are made alike, and forgets them when either is let go."""
+    far = reading(session, make_frame(), tmp_path / "reads")
+    before, check, kept, coefs = kept_rows(session), Table._check, list[int](), list[Any]()
+
+    def fit_within(table: Table, sums: Any) -> None:
+        check(table, sums)
+        kept.append(kept_rows(session) - before)
+        if len(kept) == 1:
+            coefs.append(clone(SHORT).fit(far, "stops").coef_)
+
+    monkeypatch.setattr(Table, "_check", fit_within)
+    coefs.append(clone(SHORT).fit(far, "stops").coef_)
+    n_passes = len(kept) // 2
+    assert kept == [1] + n_passes * [2] + (n_passes - 1) * [1]
+    assert len((tmp_path / "reads").read_text()) == 2
+    np.testing.assert_array_equal(*coefs)
+    assert kept_rows(session) == before

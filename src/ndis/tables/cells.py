@@ -36,9 +36,14 @@ _STEP = BLOCK_ROWS - 8
 
 @dataclass(frozen=True)
 class RowCells:
-    """How the rows of a recipe become cells, and cells rows."""
+    """How the rows of a recipe become cells, and cells rows.
+
+    A name that no others have keeps apart the frames that are made by it: Spark takes two that are
+    made alike of one table for one, and whoever lets go of either lets go of both.
+    """
 
     packing: Packing
+    name: str = ""
 
     @property
     def _shape(self) -> tuple[int, Any]:

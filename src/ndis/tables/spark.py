@@ -20,6 +20,7 @@ import itertools
 import logging
 import os
 import re
+import secrets
 import sys
 import threading
 import time
@@ -128,7 +129,7 @@ class Cluster:
 
     def keep(self, request: Request, work: Pass) -> KeptRows | None:
         """Rows that are made in the next pass and kept, unless the cluster keeps nothing."""
-        cells = RowCells(Packing(work.rows, work.raw))
+        cells = RowCells(Packing(work.rows, work.raw), secrets.token_hex(8))
         with pickled_by_value(work):
             task = _making(request, self.written, work, cells)
             return _kept(self._chosen(request).mapInArrow(task, _CELLS), cells, self._reading)
@@ -186,7 +187,7 @@ class KeptRows:
 
     def keep(self, work: Pass) -> KeptRows | None:
         """Others that are made of these."""
-        cells = RowCells(Packing(work.rows, work.raw))
+        cells = RowCells(Packing(work.rows, work.raw), secrets.token_hex(8))
         with pickled_by_value(work):
             task = _making_again(work.of_kept(), self.cells, cells)
             return _kept(self.frame.mapInArrow(task, _CELLS), cells, self._reading)
