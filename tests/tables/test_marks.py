@@ -325,7 +325,12 @@ def test_a_table_of_spark_that_changed_is_noticed_or_not_read(
     expected = outcome(method, Source("spark", tmp_path, session), None, monkeypatch)
     ways = WAYS if method == "logistic" else [swap_rows]
     for way in ways:
-        assert outcome(method, Source("spark", tmp_path, session), way, monkeypatch) is None
+        found = outcome(method, Source("spark", tmp_path, session), way, monkeypatch)
+        if way is turn_round:  # sums of the same rows are the same, and so is all that is released
+            assert found.keys() == expected.keys()
+            assert all(np.array_equal(found[name], expected[name]) for name in expected)
+        else:
+            assert found is None
     kept = Source("spark", tmp_path, session, lost=False)
     found = outcome(method, kept, change_value, monkeypatch)
     if method == "components":  # whose second pass reads the table
