@@ -26,8 +26,9 @@ def test_a_fit_on_a_card_is_the_one_on_the_processor(kept: bool, monkeypatch) ->
     expected = model.fit(X, y).coef_
     read.clear()
     assert np.array_equal(model.fit(strict.asarray(X), strict.asarray(y)).coef_, expected)
-    # Center, norms and Hessian; the rounds, two of which look at products first.
-    assert len(read) == (3 if kept else 3 * (3 + facts["n_rounds"] + 2))
+    # Center, norms and Hessian; the rounds, two of which look at products first, and the last at
+    # second moments.
+    assert len(read) == (3 if kept else 3 * (3 + facts["n_rounds"] + 2 + 1))
 
 
 def test_a_card_refuses_or_drops_what_is_not_finite() -> None:
