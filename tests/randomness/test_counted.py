@@ -62,6 +62,16 @@ def test_covariance_reach_and_signs_are_those_of_the_draws(scale: float) -> None
     assert (found > 0).all(axis=1).mean() == pytest.approx(chance, abs=5 * math.sqrt(chance / n))
 
 
+@pytest.mark.parametrize("power", [39, 41, 60, 64, 80])
+def test_no_scale_is_too_large_for_integers(power: int) -> None:
+    """Beyond 2^60 tails do not fit into 64 bits, and from 2^63 on hardly anything does."""
+    scale = 2.0**power
+    found = drawn(scale, 4000, 5) / scale
+    for law in (found[:, 0], found[:, 2]):
+        assert stats.kstest(law, stats.laplace.cdf).pvalue > LEVEL
+        assert stats.kstest(law, stats.laplace(scale=1.3).cdf).pvalue < LEVEL
+
+
 def test_draws_are_those_of_the_density_on_the_plane() -> None:
     """Given a count of 0, the density is e^{-sum |n|/s} on a plane: by importance."""
     scale = 0.2

@@ -302,6 +302,7 @@ class LogDescent(Descent):
         if not seen.empty:
             kept, lost = np.array([seen.kept(clip) for clip in clips]).T
             hidden = lost + newton.SEEN * seen.scale * clips
+            # Of released numbers: no more can lean one way than may have been cut off.
             leaning = np.clip(leaning, -hidden, hidden)
         return kept, leaning
 

@@ -31,6 +31,8 @@ Rounding adds at most 2**-16/12 = 1.3e-6 of the noise variance.
 _MARGIN = 2.0**-29
 # Doubles of draws are off by 2^-52 + 2^-53 |Z|, and a product, or a sum of a few, by little more.
 _FLOOR_MARGIN = 2.0**-48
+# Multiples of draws by less than this are far from the end of 64-bit integers.
+_FAR = 2.0**40
 
 
 class Integers(Protocol):
@@ -255,13 +257,18 @@ def _passed(
     each = draws.doubles().reshape(-1, p)
     ratio = scale / step
     sums = np.cumsum(each, axis=1)[:, -2:] * ratio
-    floors = np.floor(sums).astype(np.int64)
+    floors: Any = np.floor(sums)
+    # Of a very large scale they are Python's integers, which have no end.
+    floors = floors.astype(np.int64) if ratio < _FAR else _integers(floors)
     size = np.abs(each).sum(axis=1, keepdims=True) * ratio
     unsure = np.abs(sums - np.rint(sums)) <= p * _FLOOR_MARGIN * (ratio + size)
     for row, end in np.argwhere(unsure).tolist():
         first = row * p
         floors[row, end] = _floor_of_sum(draws, first, first + p - 1 + end, Fraction(scale) / step)
     return floors[:, 0], floors[:, 1], draws.floors.reshape(-1, p)[:, -1] < 0
+
+
+_integers = np.frompyfunc(int, 1, 1)
 
 
 def _floor_of_sum(draws: Reals, start: int, end: int, ratio: Fraction) -> int:
