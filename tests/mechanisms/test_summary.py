@@ -12,8 +12,7 @@ from scipy import stats
 
 from ndis import PrivateSummary, Release
 from ndis.auditing.transcript import Difference, Recorder
-from ndis.mechanisms import laws, summary
-from ndis.mechanisms.summary import _COORDINATES, _UNITS
+from ndis.mechanisms import summary
 from ndis.mechanisms.summary_answers import FIELDS, FIXED, MOST_OF_WHOLE, whole_numbers
 from ndis.tables import Table
 
@@ -45,29 +44,6 @@ EVERYTHING: dict[str, Any] = {
     "limits": {"cost": (0, 10_000), "age": (0, 100)},
     "quantiles": (0.25, 0.5, 0.75),
 }
-
-
-# -- coordinates -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
-def test_coordinates_of_a_record_are_bounded_in_whole_numbers(law: str) -> None:
-    """With t = q/F, in units of 1/(u F^2): exact for every whole q, here for a coarse F."""
-    F = 64
-    points = [[int(v) for v in _COORDINATES[law] @ [F * F, F * q, q * q]] for q in range(-F, F + 1)]
-    whole = _UNITS[law] * F * F
-    for point in points:
-        assert sum(point) == whole  # each block counts the rows
-        if law == "laplace":
-            assert min(point) >= 0
-        assert sum(v * v for v in point) <= whole**2
-    farthest = max(
-        sum((v - w) ** 2 for v, w in zip(a, b, strict=True))
-        for a, b in itertools.combinations(points, 2)
-    )
-    assert math.sqrt(farthest) <= laws.apart(3) * whole
-    if law == "gaussian":
-        assert math.sqrt(farthest) > 0.999 * laws.apart(3) * whole
 
 
 # -- what a record moves ---------------------------------------------------------------------------

@@ -19,16 +19,15 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from ndis import _validate
 from ndis._validate import FloatArray, wrong
 from ndis.answer import Answer, as_words
-from ndis.calibration import ROUND_UP, shift_profile
+from ndis.calibration import ROUND_UP
 from ndis.guarantee import NeighbourRelation
-from ndis.loss import PrivacyLoss
 from ndis.mechanisms import crossings, laws, levels, tree
 from ndis.mechanisms.continual import UNIT, WORKLOADS, Series, SeriesRun, best_series, n_periods
 from ndis.mechanisms.continual import planned as planned_for
@@ -58,8 +57,19 @@ from ndis.mechanisms.summary_answers import (
     whole_numbers,
     whole_with_sum,
 )
+from ndis.mechanisms.summary_blocks import (
+    UNITS,
+    WHOLE,
+    Asked,
+    coordinates,
+    deviation_of,
+    family,
+    planned_laplace,
+    reason_for,
+)
+from ndis.mechanisms.summary_estimates import Spread, counted_in, own_arrays, put_together, seen_in
 from ndis.mechanisms.tabular import TableEstimator
-from ndis.mechanisms.target import LIMITS, PEOPLE, Part, Target, chosen_noise, mean_shift
+from ndis.mechanisms.target import Part, Target, mean_shift
 from ndis.randomness import (
     add_counted_laplace_noise,
     add_discrete_laplace_noise,
@@ -96,41 +106,17 @@ _QUARTILES = (0.25, 0.5, 0.75)
 _MOST_QUANTILES = 1_000
 _MOST_GROUPINGS = 12
 _N_PLACES = 64
-# Bins are looked at alone and together with neighbours, and taken to hold rows if they would not
-# without any but with this probability, in any window of a cell. No value is clipped that is closer
-# to the centre than so many spreads of a group.
-_MISTAKE, _WINDOWS, _REACH = 0.01, (1, 2, 4, 8), 5.0
+# No value is clipped that is closer to the centre than so many spreads of a group.
+_REACH = 5.0
 # What a forecast assumes: the spread of a column, in half-widths of its limits.
 _NARROW = 0.04
 # Values further out are kept as long as the noise of a mean stays below this share of its sampling
 # error.
 _BESIDE_SAMPLING = 0.4
-# Laplace noise that keeps whole what is counted.
-WHOLE = "discrete laplace"
-_COUNTED = ("means", "quantiles", "places", "shares", "count")
-# Noise of a larger scale is smooth beside whole numbers; a smaller one is none, for what follows.
-_JUMPS, _SMALLEST = 50.0, 0.01
-# Coordinates of (1, t, t^2) in units of 1/_UNITS: Bernstein's add up to one and are not negative,
-# the squares of Lagrange's add up to at most one.
-_BERNSTEIN = np.array([[1, -2, 1], [2, 0, -2], [1, 2, 1]])
-_COORDINATES = {
-    WHOLE: _BERNSTEIN,
-    "laplace": _BERNSTEIN,
-    "gaussian": np.array([[0, -1, 1], [2, 0, -2], [0, 1, 1]]),
-}
-_UNITS = {WHOLE: 4, "laplace": 4, "gaussian": 2}
 # What finding the levels of a column gets, and what stands for whole numbers until they are found.
 _LEVELS_SHARE = 0.25
 _UNKNOWN_NUMBER = -(2**62)
 _REPLACE = str(NeighbourRelation.REPLACE)
-
-
-class Asked(NamedTuple):
-    """One part of what is bought: so many blocks, and how much of the budget it deserves."""
-
-    name: str
-    blocks: int
-    weight: float
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -466,7 +452,7 @@ class PrivateSummary(TableEstimator):
         if len(suffixes) == 1:
             return {crossing.bought[0]: dict(noise)}
         found: dict[tuple[int, ...], dict[str, float]] = {t: {} for t in crossing.told}
-        for name in _plain(noise, suffixes[0]):
+        for name in own_arrays(noise, suffixes[0]):
             variances = [noise[f"{name}{suffix}"] ** 2 for suffix in suffixes]
             for told, variance in crossing.variances(variances).items():
                 found[told][name] = math.sqrt(variance)
@@ -538,11 +524,11 @@ class PrivateSummary(TableEstimator):
                 )
                 for q in questions
             }
-            own = {name: _deviation(name, plan.method, each) for name, each in mean.items()}
+            own = {name: deviation_of(name, plan.method, each) for name, each in mean.items()}
             return sum(q.weight * math.log(spread * own[q.name]) for q in questions)
 
         best, *rest = sorted(plans.values(), key=size)
-        reason = _reason(best, rest, self._asked(questions, best.method, rows), target)
+        reason = reason_for(best, rest, self._asked(questions, best.method, rows), target)
         if len(asked_for) > 1:
             reason = f"{reason} {self._costs(best, crossing)}"
         if self.continual is None:
@@ -571,7 +557,7 @@ class PrivateSummary(TableEstimator):
         else:
             moved = {q.name: q.blocks * twice * self._moved(law) for q in questions}
             rest = self._rest(target)
-            bought, loss = _laplace(law, rest, moved, shares, self.noise_scale, questions)
+            bought, loss = planned_laplace(law, rest, moved, shares, self.noise_scale, questions)
         if self._private:
             loss = levels.failing(loss, target)
         return Plan(law, bought, target.promise(loss, self.relation), shapes, "")
@@ -594,7 +580,7 @@ class PrivateSummary(TableEstimator):
     def _noise_beside(self, plan: Plan, crossing: Crossing) -> list[tuple[float, float]]:
         """The noise of a part of each grouping, beside the others and alone."""
         noise = plan.noise_scale
-        name = next(iter(_plain(noise, self._suffixes[0])))
+        name = next(iter(own_arrays(noise, self._suffixes[0])))
         beside = self._noise_of(noise, crossing)
         parts = crossings.shares(crossing, plan.method)
         return [
@@ -664,7 +650,7 @@ class PrivateSummary(TableEstimator):
             sizes.append(math.prod(max(crossing.shape[i] - 1, 1) for i in columns))
             group, noise = max(n / sizes[-1], 1.0), told[columns]
             where = f" by {' and '.join(names)}" if several else ""
-            spread = _Spread(noise, plan, self._suffixes[0])
+            spread = Spread(noise, plan, self._suffixes[0])
             count = f"standard error of a count{where}"
             errors[count] = (spread.count, spread.count)
             if several:
@@ -681,7 +667,7 @@ class PrivateSummary(TableEstimator):
                     rank = min(math.sqrt(float(spread.prefixes.max())) / group, 1.0)
                     errors[f"ranks of quantiles of {name}{where} off by"] = (0.5 * rank, rank)
             if self._others(rows):
-                share = _deviation("shares", plan.method, noise["shares"])
+                share = deviation_of("shares", plan.method, noise["shares"])
                 wide = math.hypot(share, spread.count) / group
                 errors[f"standard error of a share{where} by noise"] = (
                     min(share / group, 1.0),
@@ -729,7 +715,7 @@ class PrivateSummary(TableEstimator):
         self, counts: Mapping[str, LevelCounts], plan: Plan, table: Table, rng: np.random.Generator
     ) -> tuple[FloatArray, Table]:
         """The names of levels that many rows have, and the table with these."""
-        law, noise = _family(plan.method), plan.noise_scale["levels"]
+        law, noise = family(plan.method), plan.noise_scale["levels"]
         above = self._threshold(law, noise)
         most = plan.shapes["levels"][1]
         found = [draw_levels(counts[name], law, noise, above, most, rng) for name in self._private]
@@ -784,7 +770,7 @@ class PrivateSummary(TableEstimator):
                 if not all(counts[name].same(again[name]) for name in counts):
                     raise changed()
         noise = plan.noise_scale
-        scale = {k: laws.scale_of(_family(law), each, 1) for k, each in noise.items()}
+        scale = {k: laws.scale_of(family(law), each, 1) for k, each in noise.items()}
         steps = 1 if self.continual is None else UNIT
 
         def noisy(sums: ExactSum, scale: float, unit: int = 1) -> FloatArray:
@@ -798,15 +784,15 @@ class PrivateSummary(TableEstimator):
 
         c, bins = len(_numbers(table.rows)), self._n_bins(table.rows)
         for suffix, cells in zip(self._suffixes, self._cells(table.rows), strict=True):
-            n, own, made = len(cells), _plain(scale, suffix), dict[str, FloatArray]()
-            sums = _plain(studied, suffix)
+            n, own, made = len(cells), own_arrays(scale, suffix), dict[str, FloatArray]()
+            sums = own_arrays(studied, suffix)
             if "quantiles" in own:
                 told, parts = list[FloatArray](), [tree.Parts.coarse(bins)] * c
                 for level in tree.LEVELS:
-                    counted = _each(sums["bins"], lambda limb, by=parts: _counted(limb, by))
+                    counted = _each(sums["bins"], lambda limb, by=parts: counted_in(limb, by))
                     told.append(noisy(counted, own["quantiles"]))
                     made[f"quantiles{suffix}_{level}"] = told[-1]
-                    spread = _deviation("quantiles", law, noise[f"quantiles{suffix}"])
+                    spread = deviation_of("quantiles", law, noise[f"quantiles{suffix}"])
                     parts = tree.partitions(told, spread, bins)
             if "places" in own:
                 placed = _each(sums["bins"], lambda limb, n=n: limb.reshape(n, c, _N_PLACES))
@@ -819,8 +805,8 @@ class PrivateSummary(TableEstimator):
                 if self._refines:
                     ends = self._ends(table.rows, {**arrays, **made}, noise, law)
                     sums = table.sum(GroupMoments(cells, _numbers(table.rows), *ends))
-                unit = _UNITS[law] * STEPS**2
-                made[f"means{suffix}"] = noisy(_blocks(sums, law), own["means"], unit)
+                unit = UNITS[law] * STEPS**2
+                made[f"means{suffix}"] = noisy(coordinates(sums, law), own["means"], unit)
             arrays |= made
         return arrays
 
@@ -837,7 +823,7 @@ class PrivateSummary(TableEstimator):
         self, rows: Rows, arrays: Mapping[str, Any], noise: Mapping[str, float], law: str
     ) -> tuple[FloatArray, FloatArray]:
         """Where the values of each cell are clipped: whole numbers, from what was released."""
-        units, seen = rows.features.units, _seen(arrays, noise, law, self._n_bins(rows))
+        units, seen = rows.features.units, seen_in(arrays, noise, law, self._n_bins(rows))
         assert seen is not None
         # So far out noise is small beside sampling; no row is clipped closer than five spreads.
         far = _BESIDE_SAMPLING * np.sqrt(seen.count) / (math.sqrt(2.0) * noise["means"])
@@ -869,7 +855,7 @@ class PrivateSummary(TableEstimator):
         for name, (told, spread) in self._told(arrays, noise).items():
             self._views[name] = []
             for own, of_cells, found in self._together(told, spread, places):
-                sums = _put_together(own, of_cells, law, others, sizes, self._n_bins(rows))
+                sums = put_together(own, of_cells, law, others, sizes, self._n_bins(rows))
                 # Rows are counted in whole numbers where each counts once.
                 once = self.person is None and self.sample_weight is None
                 near = once and sums.count_variance < MOST_OF_WHOLE**2
@@ -906,7 +892,7 @@ class PrivateSummary(TableEstimator):
         crossing = self._crossing([len(each) for each in alive])
         told = self._noise_of(noise, crossing)
         fitted: dict[tuple[int, ...], dict[str, Any]] = {t: {} for t in crossing.told}
-        for name in _plain(arrays, suffixes[0]):
+        for name in own_arrays(arrays, suffixes[0]):
             base, mark, level = name.partition("_")
             names = [f"{base}{suffix}{mark}{level}" for suffix in suffixes]
             tables = [
@@ -1169,264 +1155,6 @@ def _each(sums: ExactSum, function: Any) -> ExactSum:
     return ExactSum(function(sums.high), function(sums.low), part)
 
 
-def _blocks(sums: Mapping[str, ExactSum], law: str) -> ExactSum:
-    """Coordinates of a law, summed over the rows of each cell, in whole numbers."""
-    steps = np.array([STEPS])
-    rows = sums["count"].times(steps)[..., 0].times(steps)  # a column, to be added to all
-    moments = (rows, sums["sums"].times(steps)[..., 0], sums["squares"])
-    each = []
-    for weights in _COORDINATES[law]:
-        terms = [m.times(np.array([k]))[..., 0] for k, m in zip(weights, moments, strict=True)]
-        each.append(terms[0] + terms[1] + terms[2])
-    limbs = ("high", "low") if each[0].part is None else ("high", "low", "part")
-    return ExactSum(*(np.stack([getattr(e, name) for e in each], axis=-1) for name in limbs))
-
-
-def _laplace(
-    law: str,
-    target: Target,
-    moved: Mapping[str, float],
-    shares: Mapping[str, float],
-    given: Any,
-    questions: Sequence[Asked],
-) -> tuple[tuple[Part, ...], PrivacyLoss]:
-    """Laplace noise for each part: the sums of moves over scales add up to one epsilon."""
-    # A count that moves by one has a loss of its own. Where several numbers move by as much in sum,
-    # as those of a mean do, or of a person's groups, it is not proven to be the worst.
-    # Of whole numbers that move by one it is the worst.
-    alone = moved == {"count": 1.0} and target.person is None
-    numbers = 1 if alone and law != WHOLE else 2
-    ratio = laws.deviation_of("laplace", 1.0, 1)
-    parts = [Part(q.name, math.sqrt(q.blocks), shares[q.name]) for q in questions]
-    first = {LIMITS: target.limits} if target.limits else {}  # what is found with normal noise
-    first |= {PEOPLE: 1.0} if target.counts else {}
-    parts += [Part(name, moves, 0.0) for name, moves in first.items()]
-
-    def found(distance: float, normal: Mapping[str, float]) -> PrivacyLoss:
-        loss = laws.loss_of("laplace", distance, numbers)
-        spent = math.hypot(*(moves / normal[name] for name, moves in first.items()))
-        return loss + shift_profile(spent) if spent else loss
-
-    if given is None:
-        normal = {LIMITS: target.limits_noise} if target.limits else {}
-        normal |= {PEOPLE: target.people_noise} if target.counts else {}
-        start = 1.0 / (target.epsilon or 1e-3)
-        unit, _ = target.least_noise(lambda u: found(1.0 / u, normal), start=start)
-        given = {
-            name: ratio * unit * move / shares[name] * ROUND_UP * ROUND_UP
-            for name, move in moved.items()
-        }
-        given |= normal
-    known = chosen_noise(given, parts)
-    noise = {str(part.name): part.noise for part in known}
-    # From the noise alone, so that whoever has only that finds the same loss.
-    distance = math.fsum(move * ratio / noise[name] for name, move in moved.items())
-    return tuple(known), found(distance, noise)
-
-
-def _family(law: str) -> str:
-    """Laplace's or the normal law, whatever numbers are kept whole."""
-    return "laplace" if law == WHOLE else law
-
-
-def _covariance(law: str, noise: float) -> FloatArray:
-    """Of the noise on the coordinates of (1, t, t^2)."""
-    if law == WHOLE:
-        return laws.counted_covariance(laws.scale_of("laplace", noise, 1))
-    return noise**2 * np.eye(3)
-
-
-def _deviation(question: str, law: str, noise: float) -> float:
-    """The standard deviation of the noise on each number of a question.
-
-    Where numbers are kept whole it is less than that of Laplace noise, which the scale is told by.
-    """
-    if law != WHOLE or question not in _COUNTED:
-        return noise
-    if question == "means":
-        return math.sqrt(_covariance(law, noise)[0, 0])
-    return laws.deviation_of(WHOLE, max(laws.scale_of("laplace", noise, 1), _SMALLEST), 1)
-
-
-def _reason(best: Plan, rest: list[Plan], questions: list[Asked], target: Target) -> str:
-    if target.epsilon is None:
-        return "The noise was given."
-    name = questions[0].name
-    many = sum(question.blocks for question in questions)
-    blocks = "one block" if many == 1 else f"{many} blocks"
-    of = f"A record moves {blocks} of numbers"
-    noise = {p.method: _deviation(name, p.method, p.noise_scale[name]) for p in (best, *rest)}
-    if not rest:
-        return f"{of}; {best.method} noise was asked for."
-    told = ", ".join(f"{law} {deviation:.3g}" for law, deviation in noise.items())
-    return f"{of}; standard deviation of the noise on each of {name}: {told}."
-
-
-# -- what the noisy sums say ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """Rows that are certainly there, by cell and column, and where they lie between -1 and 1."""
-
-    count: FloatArray
-    mean: FloatArray
-    variance: FloatArray
-    kurtosis: FloatArray
-    n_bins: int
-
-
-def _counted(bins: Any, parts: Sequence[tree.Parts]) -> Any:
-    """Counts of bins, a row for each cell and column, in the parts of every column."""
-    by_column = bins.reshape(-1, len(parts), bins.shape[-1])
-    return np.stack([tree.counted(by_column[:, k], each) for k, each in enumerate(parts)], axis=1)
-
-
-def _seen(
-    arrays: Mapping[str, Any], noise: Mapping[str, float], law: str, bins: int
-) -> _Seen | None:
-    """What histograms say, where there are any."""
-    if "places" in arrays:
-        counts, spread = arrays["places"], noise["places"]
-        places = np.linspace(0.0, 1.0, counts.shape[-1] + 1)[None, :]
-    elif "quantiles_128" in arrays:
-        counts, spread = arrays["quantiles_128"], noise["quantiles"]
-        parts = tree.partitions(
-            [arrays["quantiles_16"]], _deviation("quantiles", law, spread), bins
-        )
-        places = np.stack([each.places for each in parts])
-    else:
-        return None
-    n_bins = counts.shape[-1]
-    # Far enough out for either law that no empty window of a cell is taken for a full one.
-    least = -math.log(2.0 * _MISTAKE / (n_bins * len(_WINDOWS))) / math.sqrt(2.0) * spread
-    sums = np.concatenate([np.zeros((*counts.shape[:-1], 1)), np.cumsum(counts, axis=-1)], axis=-1)
-    holds = np.zeros(counts.shape, dtype=bool)
-    for width in _WINDOWS:
-        full = sums[..., width:] - sums[..., :-width] > least * math.sqrt(width)
-        for offset in range(width):
-            holds[..., offset : offset + full.shape[-1]] |= full
-    weights = np.where(holds, np.maximum(counts, 0.0), 0.0)
-    middle = places[:, :-1] + places[:, 1:] - 1.0
-    inside = np.diff(places) ** 2 / 3.0  # the variance within a bin
-    count = weights.sum(axis=-1)
-    some = np.maximum(count, 1.0)
-    mean = (weights * middle).sum(axis=-1) / some
-    away = (middle - mean[..., None]) ** 2
-    variance = (weights * (away + inside)).sum(axis=-1) / some
-    # Of a uniform law of variance v the fourth moment is 9/5 v^2.
-    each = away**2 + 6.0 * away * inside + 1.8 * inside**2
-    fourth = (weights * each).sum(axis=-1) / some
-    variance = np.where(count > 0, variance, inside.mean(axis=-1))
-    return _Seen(count, mean, variance, fourth / variance**2, n_bins)
-
-
-def _put_together(
-    arrays: Mapping[str, Any],
-    noise: Mapping[str, float],
-    law: str,
-    others: Mapping[str, Sequence[Any]],
-    sizes: Mapping[str, int],
-    bins: int,
-) -> CellSums:
-    """The count of each cell from all blocks, and every block made to agree with it."""
-    spreads = {name: _deviation(name, law, each) for name, each in noise.items()}
-    shares, start = {}, 0
-    for name, known in others.items():
-        at = [*range(start, start + len(known)), start + sizes[name]]
-        shares[name] = arrays["shares"][:, at]
-        start += sizes[name] + 1
-    told = [(each.sum(axis=-1), "shares", each.shape[-1]) for each in shares.values()]
-    if "count" in arrays:
-        told.append((arrays["count"], "count", 1))
-    for name in arrays:
-        if name in ("means", "places") or name.startswith("quantiles_"):
-            each, question = arrays[name], name.partition("_")[0]
-            sums = each.sum(axis=-1)
-            told += [(sums[:, index], question, each.shape[-1]) for index in range(sums.shape[1])]
-    variances = [p * spreads[name] ** 2 for _, name, p in told]
-    if law == WHOLE and "means" in noise:
-        own_count = laws.counted_variance(laws.scale_of("laplace", noise["means"], 1))
-        pairs = zip(variances, told, strict=True)
-        variances = [own_count if name == "means" else v for v, (_, name, _) in pairs]
-    variance = 1.0 / math.fsum(1.0 / v for v in variances)
-    weights = [variance / v for v in variances]
-    count = np.asarray(sum(w * each for w, (each, _, _) in zip(weights, told, strict=True)))
-    jumps: list[tuple[FloatArray, float, int]] = []
-    alone = law == WHOLE and len(told) == 1  # noise that is whole
-    if law == WHOLE:
-        count = np.rint(count) if alone else count
-        own = {name: laws.scale_of("laplace", noise[name], 1) for _, name, _ in told}
-        if min(own.values()) < _JUMPS:
-            jumps = [
-                (laws.whole_chances(own[name], 3 if name == "means" else 1), w, times)
-                for w, (_, name, p) in zip(weights, told, strict=True)
-                for times in [1 if name == "means" else p]
-            ]
-    moments, covariance = np.zeros((len(count), 0, 3)), np.zeros((3, 3))
-    leaves: FloatArray | None = None
-    prefixes = places = np.zeros((0, 0))
-    kurtosis = np.zeros(0)
-    if "means" in arrays:
-        own_noise = _covariance(law, noise["means"])
-        moments, covariance = _moments(arrays["means"], own_noise, law, count, variance)
-        kurtosis = np.zeros(moments.shape[1])
-        seen = _seen(arrays, noise, law, bins)
-        if seen is not None:
-            some = np.maximum(seen.count.sum(axis=0), 1.0)
-            kurtosis = (seen.count * seen.kurtosis).sum(axis=0) / some
-    if "quantiles_1024" in arrays:
-        levels = [arrays[f"quantiles_{level}"] for level in tree.LEVELS]
-        parts, v = tree.partitions(levels, spreads["quantiles"], bins), spreads["quantiles"] ** 2
-        by_column = [[level[:, k] for level in levels] for k in range(len(parts))]
-        fitted = [
-            tree.fitted(own, v, count, 0.0, each)
-            for own, each in zip(by_column, parts, strict=True)
-        ]
-        leaves = np.stack(fitted, axis=1)
-        prefixes = np.stack([tree.prefix_variances(each, v) for each in parts])
-        places = np.stack([each.places for each in parts])
-    agreed = {
-        name: each + ((count - each.sum(axis=-1)) / each.shape[-1])[:, None]
-        for name, each in shares.items()
-    }
-    spread = {
-        name: (spreads["shares"] ** 2 * (1.0 - 1.0 / p) + variance / p**2, variance / p)
-        for name, each in shares.items()
-        for p in [each.shape[-1]]
-    }
-    nothing = np.zeros(moments.shape[:2])
-    return CellSums(
-        count,
-        variance,
-        moments,
-        covariance,
-        nothing,
-        nothing,
-        leaves,
-        prefixes,
-        places,
-        agreed,
-        spread,
-        kurtosis,
-        _family(law),
-        alone,
-        jumps,
-    )
-
-
-def _moments(
-    blocks: FloatArray, noise: FloatArray, law: str, count: FloatArray, variance: float
-) -> tuple[FloatArray, FloatArray]:
-    """(N, S1, S2) of each cell and column, given its count; and the covariance of their noise."""
-    back = np.linalg.inv(_COORDINATES[law] / _UNITS[law])
-    raw, own = blocks @ back.T, back @ noise @ back.T
-    alike = back @ back.T
-    slope = alike[:, 0] / alike[0, 0]  # also where all keep their sum whole
-    moments = raw + (count[:, None] - raw[..., 0])[..., None] * slope
-    return moments, own + (variance - own[0, 0]) * np.outer(slope, slope)
-
-
 def _of_places(
     table: Any, columns: Sequence[int], places: Sequence[Sequence[Any]], kept: Sequence[list[int]]
 ) -> FloatArray:
@@ -1434,33 +1162,3 @@ def _of_places(
     shape, rest = [len(places[i]) for i in columns], table.shape[1:]
     chosen = np.asarray(table).reshape(*shape, *rest)[np.ix_(*(kept[i] for i in columns))]
     return np.asarray(chosen.reshape(-1, *rest))
-
-
-def _plain(arrays: Mapping[str, Any], suffix: str) -> dict[str, Any]:
-    """What belongs to one grouping of several, by its names without the word behind them."""
-    if not suffix:
-        return dict(arrays)
-    found = {}
-    for name, array in arrays.items():
-        base, mark, level = name.partition("_")
-        if base.endswith(suffix):
-            found[f"{base.removesuffix(suffix)}{mark}{level}"] = array
-    return found
-
-
-class _Spread:
-    """Standard deviations that a plan implies for a group: of its count, of a sum; of ranks."""
-
-    def __init__(self, noise: Mapping[str, float], plan: Plan, suffix: str) -> None:
-        told = {
-            name: np.zeros((1, *shape[1:])) for name, shape in _plain(plan.shapes, suffix).items()
-        }
-        others: dict[str, tuple[Any, ...]] = {}
-        if "shares" in told:
-            others = {"": (0,) * (told["shares"].shape[1] - 1)}
-        sizes = {name: len(each) for name, each in others.items()}
-        known = {name: each for name, each in told.items() if not name.startswith("limit_")}
-        sums = _put_together(known, noise, plan.method, others, sizes, tree.LEAVES)
-        self.count = math.sqrt(sums.count_variance)
-        self.sum = math.sqrt(sums.covariance[1, 1])
-        self.prefixes = sums.prefix_variances
