@@ -11,7 +11,14 @@ from ndis import PrivatePoissonRegression
 from ndis.mechanisms import counts_newton as log_link
 from ndis.mechanisms.regression_methods import newton
 from ndis.tables import GRID_NORM, Together
-from ndis.tables.sums import BINS, CutHessian, tally_labels, total_exposure
+from ndis.tables.sums import (
+    BINS,
+    CutHessian,
+    CutHessians,
+    HessianNorms,
+    tally_labels,
+    total_exposure,
+)
 
 # Coefficients that nobody would fit, beside those that a release has led to.
 ABSURD = (0.0, 1.0, -40.0, 1e6)
@@ -31,7 +38,7 @@ def test_a_row_moves_every_part_by_no_more_than_is_paid_for(make, data, factor) 
     setting = model._setting(model._recipe_)
     center = newton.center_of(model.release_.arrays["center"], model.noise_scale_["center"])
     pulls = newton.gradients_of(path, looking=True)
-    hessian = CutHessian(24, center, float(setting.last), weighted=True)
+    hessian = CutHessians(center, float(setting.last), True, 24)
     more = (total_exposure,) if setting.link.exposure else ()
     whitener, unit_z = path.curvature.whitener
     for index in range(0, 400, 40):
@@ -151,3 +158,14 @@ def test_the_path_is_found_again_from_what_is_released() -> None:
     again = log_link.LogDescent.again(setting, noise, model.release_.arrays)
     np.testing.assert_allclose(again.theta, model._solution.theta, rtol=1e-9)
     assert again.link == replace(again.link)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_further_pass_gives_the_matrix_that_the_ladder_has(weighted) -> None:
+    table = poisson(epsilon=1.0, delta=1e-6).prepare(*counted()).data
+    center = np.full(len(table.rows.features.names), 2.0**15)
+    rows = center, 2.0**18, weighted
+    ladder = table.sum(CutHessians(*rows, 24))
+    assert table.sum(HessianNorms(*rows))["norms"] == ladder["norms"]
+    for rung in (0, 3, 4, 23):
+        assert table.sum(CutHessian(*rows, rung))["gram"] == ladder["grams"][rung]

@@ -124,8 +124,16 @@ CASES: dict[str, Callable[[int], list[tuple[SumFunction, int]]]] = {
         *((pull_grams(d, n), n) for n in {1, 3}),
         *((replace(pull_grams(d, 1), pull=replace(a_pull(d, 1), link=link)), 2) for link in LINKS),
     ],
+    "HessianNorms": lambda d: [
+        (sums.HessianNorms(np.full(d, 2.0**12), 2.0**18, weighted), 1) for weighted in (True, False)
+    ],
     "CutHessian": lambda d: [
-        (sums.CutHessian(n, np.full(d, 2.0**12), 2.0**18, weighted), 1)
+        (sums.CutHessian(np.full(d, 2.0**12), 2.0**18, weighted, rung), 1)
+        for rung in (0, 5)
+        for weighted in (True, False)
+    ],
+    "CutHessians": lambda d: [
+        (sums.CutHessians(np.full(d, 2.0**12), 2.0**18, weighted, n), 1)
         for n in {4, min(d + 1, 24)}
         for weighted in (True, False)
     ],

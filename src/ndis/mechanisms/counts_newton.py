@@ -35,7 +35,16 @@ from ndis.mechanisms.regression_methods import newton
 from ndis.mechanisms.regression_methods.newton import Curvature, Descent, Histogram
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import GRID_NORM, ExactSum, Table, Together
-from ndis.tables.sums import BINS, CutHessian, LogLink, Pull, tally_labels, total_exposure
+from ndis.tables.sums import (
+    BINS,
+    CutHessian,
+    CutHessians,
+    HessianNorms,
+    LogLink,
+    Pull,
+    tally_labels,
+    total_exposure,
+)
 
 # Shares of D^2.
 LABELS, EXPOSURE = 0.1, 0.01
@@ -368,10 +377,12 @@ def draw(
     released = {name: np.zeros(shape) for name, shape in setting.shapes.items()}
     released["center"] = draw_center(studied, noise.center, rng)
     center, link = center_of(released["center"], noise.center), setting.link
-    n_cuts = newton.n_cuts(setting.n_features)
-    rows = CutHessian(n_cuts, center, float(setting.last), not link.least)
+    rows = center, float(setting.last), not link.least
+    # Where a pass is cheap, one matrix in a further pass costs less than all of them in this one.
+    ladder = CutHessians(*rows, newton.n_cuts(setting.n_features))
+    norms = HessianNorms(*rows) if table.here else ladder
     more = (tally_labels, total_exposure) if link.exposure else (tally_labels,)
-    read = table.sum(Together((rows, *more)), what="Reading norms")
+    read = table.sum(Together((norms, *more)), what="Reading norms")
     released["norms"] = add_noise(read["norms"], noise.norms, rng)
     released["labels"] = add_noise(read["labels"], noise.labels, rng)
     if link.exposure:
@@ -379,7 +390,11 @@ def draw(
         released["exposure"] = add_noise(read["exposure"], noise.exposure * unit, rng) / unit
     descent = LogDescent(setting, noise, released)
     most = float(GRID_NORM) ** 2  # which a cut row moves the matrix by, at most
-    noisy = add_symmetric_noise(read["grams"][descent.rung], noise.hessian * most * ROUND_UP, rng)
+    if table.here:
+        gram = table.sum(CutHessian(*rows, descent.rung), what="Reading moments")["gram"]
+    else:
+        gram = read["grams"][descent.rung]
+    noisy = add_symmetric_noise(gram, noise.hessian * most * ROUND_UP, rng)
     released["hessian"] = np.asarray(noisy * (descent.cut**2 / most))
     descent.bend(released["hessian"])
     while not descent.done:

@@ -515,16 +515,14 @@ def _rounded(xp: Any, rows: Any, factor: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class CutHessian:
-    """Norms and moments as `CutMoments` has them, of rows times the root of their label.
+class Rooted:
+    """Rows times the root of their label, and a constant.
 
     A row is (x - m, c), x - m of norm 2^20 at most, times the root of the label in units of its
-    bound, or times one; as a whole it is scaled to 2^20 if it is longer. The last column of the
-    matrices belongs to the constant.
+    bound, or times one; as a whole it is scaled to 2^20 if it is longer.
 
     Parameters
     ----------
-    n_cuts : int
     center : ndarray of shape (n_features,)
         m, whole numbers.
     constant : float
@@ -533,20 +531,50 @@ class CutHessian:
         Whether rows are weighted by labels, which are not negative.
     """
 
-    n_cuts: int
     center: FloatArray
     constant: float
     weighted: bool
 
-    def __call__(self, block: Block) -> Mapping[str, Any]:
-        """Terms: "norms" and "grams", a matrix for each cut."""
+    def rows(self, block: Block) -> Block:
+        """A block of them."""
         xp = block.xp
         away, _ = shortened(xp, block.dense - block.beside(self.center[:, None]))
         rows = xp.concat([away, block.ones() * self.constant], axis=0)
         if self.weighted:
             labels = xp.clip(block.labels[:1, :], 0.0, None)
             rows = xp.trunc(rows * xp.sqrt(labels * (1.0 / GRID_NORM)))
-        cut = CutMoments(self.n_cuts)(block.like(shortened(xp, rows)[0]))
+        return block.like(shortened(xp, rows)[0])
+
+
+@dataclass(frozen=True)
+class HessianNorms(Rooted):
+    """The norms of `CutHessians` alone."""
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """Terms: "norms"."""
+        return CutNorms()(self.rows(block))
+
+
+@dataclass(frozen=True)
+class CutHessian(Rooted):
+    """The matrix of `CutHessians` for one norm, 2^20 2^(-rung/2)."""
+
+    rung: int
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """Terms: "gram"."""
+        return {"gram": CutGram(self.rung)(self.rows(block))["gram"]}
+
+
+@dataclass(frozen=True)
+class CutHessians(Rooted):
+    """Norms and matrices as `CutMoments` has them; their last column belongs to the constant."""
+
+    n_cuts: int
+
+    def __call__(self, block: Block) -> Mapping[str, Any]:
+        """Terms: "norms" and "grams", a matrix for each cut."""
+        cut = CutMoments(self.n_cuts)(self.rows(block))
         return {"norms": cut["norms"], "grams": cut["grams"]}
 
 
