@@ -17,7 +17,7 @@ from scipy.stats import binom
 
 from commands import example_estimator
 from estimators import Case, all_cases
-from ndis import GaussianMechanism, PrivateCovariance, PrivateLimits, audit
+from ndis import GaussianMechanism, PrivateCovariance, PrivateLeastSquares, PrivateLimits, audit
 from ndis.auditing import estimators, neighbours
 from ndis.auditing.estimators import audit_estimator
 from ndis.auditing.transcript import Difference, Recorder, UnlikeQuestions, log_ratio
@@ -188,6 +188,29 @@ def stays(text: bool = True) -> pa.Table:
             "b": rng.uniform(-1, 1, len(who)),
         }
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["formula", "levels", "label beside"])
+def test_text_and_formulas_can_be_audited(form: str) -> None:
+    rng = np.random.default_rng(0)
+    sector = pa.array(rng.choice(["Pédiatrie", "Urgences"], 30)).cast(pa.large_string())  # pandas'
+    columns = {"age": pa.array(rng.uniform(18, 80, 30)), "sector": sector}
+    pay = rng.uniform(0, 8000, 30)
+    limits, levels = {"age": (18, 80), "pay": (0, 8000)}, {"sector": ["Pédiatrie", "Urgences"]}
+    asked: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "limits": limits, "levels": levels}
+    data: tuple[Any, ...] = (pa.table(columns | {"pay": pay}), "pay")
+    if form == "levels":
+        asked |= {"levels": {"sector": ["Urgences"]}, "columns": ["age", "sector", "pay"]}
+    else:
+        pytest.importorskip("formulaic")
+        asked["formula"] = "pay ~ age + C(sector) + age:C(sector)"
+        data = (pa.table(columns), pa.table({"pay": pay})) if form == "label beside" else data[:1]
+    model = PrivateLeastSquares(**asked)
+    verdict = audit_estimator(model, data)
+    assert verdict.outcome == "consistent"
+    assert verdict.log_delta > math.log(0.99e-6)  # the bound is reached
+    assert audit_estimator(model, data, claim=(0.3, 1e-6)).outcome == "refuted"
 
 
 def of_people(**more: Any) -> PrivateCovariance:

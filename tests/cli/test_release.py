@@ -48,6 +48,23 @@ def test_one_regression_is_opened_planned_and_solved_once(
     assert len(solved) == 2  # from the file
 
 
+def test_a_formula_names_the_label(capsys, folder: Path) -> None:
+    pytest.importorskip("formulaic")
+    words = ("--formula", "y ~ a + a:b", "--limits", "a=-1:1", "--limits", "b=-1:1", *PROMISE)
+    limits = ("--limits", "y=-2:2")
+    source = ("regression", "people.csv", *words)
+    code, out, _ = call(capsys, "release", *source, *limits, "--out", "f.npz")
+    assert code == ExitCode.DONE
+    assert "Linear regression of y" in out
+    assert "a:b" in out
+    code, out, _ = call(capsys, "forecast", "regression", *words, *limits, "--n-rows", "4000")
+    assert (code, "explained variance lost" in out) == (ExitCode.DONE, True)
+    code, out, _ = call(capsys, "audit", *source, *limits)
+    assert (code, "Consistent" in out) == (ExitCode.DONE, True)
+    code, _, err = call(capsys, "release", "regression", "people.csv", *words[2:], "--out", "g.npz")
+    assert "Expected --label or --formula, got none" in err
+
+
 # -- after the payment --------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from ndis.mechanisms.additive import GaussianMechanism
 from ndis.mechanisms.graph import PrivateGraph
 from ndis.mechanisms.levels import UNKNOWN
 from ndis.tables import Columns, Rows, Table
+from ndis.tables.formulas import Design
 
 # Rows of the table that are left out or changed, pairs of nodes, random corners of the limits.
 _ROWS, _PAIRS, _CORNERS = 18, 20, 2
@@ -162,14 +163,17 @@ class _Form:
         more = () if table.weighting is None else table.weighting.columns
         more = tuple(dict.fromkeys((*more, *filter(None, [person]))))
         unknown = [name for name, known in table.rows.levels.items() if set(known) == {UNKNOWN}]
-        opened = Table.open(table, [*table.rows.columns, *more])
+        rows = table.rows
+        if table.formula is not None:  # neighbours differ in records, not in terms
+            table, rows = table.formula[0], _records_of(table.formula[1], rows)
+        opened = Table.open(table, [*rows.columns, *more])
         batches = list(opened.records(*filter(None, [person]), *unknown))  # as they are compared
         frame = pa.Table.from_batches(batches)
         if not len(frame):
             raise ValueError("The table has no rows; hand over at least one.")
-        if table.rows.labels is not None:  # labels that were handed over beside it are in it now
-            label = table.rows.labels.columns[0]
-        form = cls._known(frame, label, table.rows, table.drop_missing)
+        if rows.labels is not None:  # labels that were handed over beside it are in it now
+            label = rows.labels.columns[0]
+        form = cls._known(frame, label, rows, run.data.drop_missing)
         for name in unknown:
             form = form._with_levels(name)
         # A record in the middle or at the ends weighs as much as any may.
@@ -285,6 +289,11 @@ class _Form:
         return (table, *([] if self.labels is None else [self.labels]))
 
 
+def _records_of(design: Design, rows: Rows) -> Rows:
+    """The public bounds on the records of a formula, where those on its terms are known."""
+    return Rows(Columns(design.columns, design.levels, design.raw, centered=False), rows.labels)
+
+
 def _recipe(run: Run, array: Any) -> Rows | None:
     """The public bounds on the rows of an array, as far as there are any."""
     estimator = run.model
@@ -368,7 +377,7 @@ def _distances(form: _Form) -> Any:
         values = form.given.reshape(form.n_rows, -1)
     else:
         named = zip(form.given.column_names, form.given.columns, strict=True)
-        numbers = [c for n, c in named if n != form.person and not pa.types.is_string(c.type)]
+        numbers = [c for n, c in named if n != form.person and pa.types.is_primitive(c.type)]
         if numbers:
             values = np.column_stack([c.cast(pa.float64(), safe=False).to_numpy() for c in numbers])
     with np.errstate(all="ignore"):

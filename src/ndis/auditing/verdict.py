@@ -54,7 +54,8 @@ class Claim:
             epsilon, delta = claim
         except (TypeError, ValueError):
             raise TypeError(
-                f"Expected claim=(epsilon, delta), got {claim!r}; pass the two numbers claimed."
+                f"Expected claim=(epsilon, delta), got {type(claim).__name__}; pass the two "
+                "numbers claimed, and a table and its label as one tuple."
             ) from None
         _validate.floats_within("delta", delta, 0.0, 1.0)
         return cls(_validate.non_negative("epsilon", epsilon), float(delta))

@@ -161,7 +161,10 @@ class Kind:
         """The estimator for a plan and, where the plan wants to know it, the label."""
         label = settings.get("label")
         told = "label" in inspect.signature(self.estimator.plan).parameters
-        if told and label is None and isinstance(settings.get("limits"), Mapping):
+        formula = (
+            "formula" in settings
+        )  # which names the label, or else is refused where it is read
+        if told and label is None and not formula and isinstance(settings.get("limits"), Mapping):
             raise ValueError("Expected --label, got none; name the column to explain.")
         if label is None or told:
             return self.make(settings), {} if label is None else {"label": label}
@@ -177,7 +180,7 @@ class Kind:
         """What `fit` is given."""
         if self.source == "answers":
             return (_answers(table, self.size(settings)),)
-        return (table, settings["label"]) if self.label else (table,)
+        return (table, settings.get("label")) if self.label else (table,)
 
     @cached_property
     def reading(self) -> dict[str, Option]:
@@ -189,7 +192,10 @@ class Kind:
 
     def needed(self, *more: str, data: bool = False) -> tuple[str, ...]:
         """All that has to be said, before data are read if they are to be."""
-        asked = (*self.asks, *(("label",) if self.label else ())) if data else ()
+        label = (
+            ("label|formula" if "formula" in self.parameters else "label",) if self.label else ()
+        )
+        asked = (*self.asks, *label) if data else ()
         return (*more, "epsilon|target", "delta", *self.needs, *asked)
 
 

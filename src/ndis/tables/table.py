@@ -171,6 +171,8 @@ class Table:
         How records become rows of integers, once that is known (see `with_rows`).
     once : bool
         Whether the source can be read only once.
+    formula : (Table, Design) or None
+        Of a design matrix, the table with the columns of the formula, and what it makes of them.
 
     Examples
     --------
@@ -191,6 +193,7 @@ class Table:
         self.drop_missing = False
         self.device: str | None = None
         self.weighting: Weighting | None = None
+        self.formula: tuple[Table, Design] | None = None
         self._people: dict[Any, PersonCounts] = {}
         self._kept: Kept | KeptThere | None = None
         self._past = Past()
@@ -366,7 +369,11 @@ class Table:
                 )
         others = (name for name in self.columns if name not in design.columns)
         view = Table(design.source(self._source), (*design.names, *others))
-        view.drop_missing, view.device = self.drop_missing, self.device
+        view.drop_missing, view.device, view.formula = (
+            self.drop_missing,
+            self.device,
+            (self, design),
+        )
         return view
 
     def _select(self, columns: tuple[str, ...], drop_missing: bool) -> Table:
@@ -376,6 +383,7 @@ class Table:
         view = Table(self._source, columns)
         view.drop_missing = self.drop_missing if drop_missing is None else drop_missing
         view.device, view.weighting, view._people = self.device, self.weighting, self._people
+        view.formula = self.formula
         return view
 
     # -- sums --------------------------------------------------------------------------------
