@@ -164,8 +164,8 @@ class _Form:
         more = tuple(dict.fromkeys((*more, *filter(None, [person]))))
         unknown = [name for name, known in table.rows.levels.items() if set(known) == {UNKNOWN}]
         rows = table.rows
-        if table.formula is not None:  # neighbours differ in records, not in terms
-            table, rows = table.formula[0], _records_of(table.formula[1], rows)
+        if (made := table.formula) is not None:  # neighbours differ in records, not in terms
+            table, rows = made[0], _records_of(made[1], rows)
         opened = Table.open(table, [*rows.columns, *more])
         batches = list(opened.records(*filter(None, [person]), *unknown))  # as they are compared
         frame = pa.Table.from_batches(batches)
