@@ -230,6 +230,19 @@ def test_people_with_many_rows_are_tried(text: bool) -> None:
     assert capped.outcome == "consistent"
 
 
+@pytest.mark.parametrize("declared", ["own", "refuse"])
+def test_rows_without_a_person_are_tried_where_they_count(declared: str) -> None:
+    table = stays(True)
+    who = [None if k % 4 == 0 else each for k, each in enumerate(table["who"].to_pylist())]
+    table = table.set_column(0, "who", [who])
+    model = of_people(missing_person=declared, drop_missing=declared == "refuse")
+    for rows in (table, table.set_column(0, "who", [[None] * len(who)])):
+        verdict = audit_estimator(model, (rows,))
+        assert verdict.outcome == "consistent"
+        n = len({*rows["who"].to_pylist()} - {None}) + (declared == "own") * rows["who"].null_count
+        assert any(f" of {n} people of the table" in each for each in verdict.searched)
+
+
 def test_a_promise_for_rows_is_refuted_for_people() -> None:
     verdict = audit_estimator(of_people(person=None), (stays(),), relation="person:who")
     assert verdict.outcome == "refuted"
@@ -255,6 +268,8 @@ def test_wrong_weights_are_refuted(wrong: Any, monkeypatch: pytest.MonkeyPatch) 
 def test_ids_that_are_taken_for_one_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who leaves changes the weights of those who are taken for them."""
     whole = weights.ids
-    monkeypatch.setattr(weights, "ids", lambda *given: pc.utf8_slice_codeunits(whole(*given), 0, 1))
+    monkeypatch.setattr(
+        weights, "ids", lambda *given, **more: pc.utf8_slice_codeunits(whole(*given, **more), 0, 1)
+    )
     rows = {"who": ["x1"] * 500 + ["x2", "y"], "a": [1.0] * 502, "b": [1.0] * 500 + [-1.0, 0.0]}
     assert audit_estimator(of_people(), (pa.table(rows),)).outcome == "refuted"

@@ -97,6 +97,26 @@ def test_columns_that_may_name_people_are_noticed(capsys, tmp_path: Path) -> Non
     assert "write ids as text" in err
 
 
+def test_rows_without_a_person_are_told_of_and_released(capsys, tmp_path: Path) -> None:
+    file, out = tmp_path / "stays.csv", tmp_path / "out.npz"
+    rows = "".join(f"{'' if k % 4 == 0 else k // 8},{k % 9}\n" for k in range(80))
+    file.write_text("patient,days\n" + rows)
+    asked = (str(file), "--limits", "days=0:9", "--person", "patient")
+    _, _, err = call(capsys, "check", *asked)
+    assert "patient: 10 people, the busiest with 6 rows." in err
+    own = (*asked, "--missing-person", "own")
+    _, _, err = call(capsys, "check", *own)
+    assert "patient: 30 people, the busiest with 6 rows. 20 of them are rows without a" in err
+    promised = ("--epsilon", "1", "--delta", "1e-6", "--out", str(out))
+    code, _, err = call(capsys, "release", "covariance", *asked, *promised)
+    assert code != ExitCode.DONE
+    assert "--missing-person own" in err
+    code, said, err = call(capsys, "release", "covariance", *own, *promised)
+    assert code == ExitCode.DONE
+    _, said, _ = call(capsys, "verify", str(out))
+    assert "A row without a patient counts as a patient of its own." in said
+
+
 def test_ids_with_a_letter_are_no_amounts(capsys, tmp_path: Path) -> None:
     """p12 is somebody, and was taken for a number with a unit."""
     rows = "".join(f"p{k},{1 + k % 9}\n" for k in range(40) for _ in range(1 + k % 3))

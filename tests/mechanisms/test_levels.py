@@ -206,6 +206,25 @@ def test_a_person_moves_counts_of_levels_by_one_and_adds_few(rows_per_person: in
         assert sum(move > 0 for move in moved) <= most
 
 
+@pytest.mark.parametrize("rows_per_person", [1, 5])
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_rows_without_a_person_count_levels_as_people_of_their_own(
+    rows_per_person: int, all_of_them: bool
+) -> None:
+    table = people(np.random.default_rng(5), 30, 2)
+    alone = np.random.default_rng(6).random(len(table)) < (2.0 if all_of_them else 0.5)
+    who = [None if own else each for own, each in zip(alone, table["who"].to_pylist(), strict=True)]
+    named = [1000 + k if each is None else each for k, each in enumerate(who)]
+    found = []
+    for ids, declared in ((named, "refuse"), (who, "own")):
+        ids = pa.nulls(len(ids)) if all_of_them and declared == "own" else pa.array(ids, pa.int64())
+        asked = {"person": "who", "rows_per_person": rows_per_person, "missing_person": declared}
+        parts = table.set_column(0, "who", ids).to_batches(max_chunksize=20)
+        found.append(made(**asked).prepare(parts).study()["ward"])
+    assert found[0].names == found[1].names
+    assert found[0].counts == found[1].counts
+
+
 def test_levels_of_people_are_found_and_audited() -> None:
     table = people(np.random.default_rng(1), 2000, 2)
     model = made(person="who").fit(table)

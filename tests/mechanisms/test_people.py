@@ -1,6 +1,7 @@
 """How many rows of a person count alike, where that is bought."""
 
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from ndis.mechanisms.base import PrivateEstimator
 from ndis.mechanisms.people import N_BINS, rows_per_person
 from ndis.mechanisms.plugins import methods_of
 from ndis.mechanisms.target import PEOPLE, PEOPLE_SHARE
+from ndis.release import Release
 from ndis.report.summary_page import write_summary
 
 PAGE = Path(__file__).parents[2] / "docs/people.md"
@@ -137,6 +139,78 @@ def test_rows_weigh_by_the_number_that_was_found(limits: Any) -> None:
     wanted = np.minimum(m / model.rows_per_person_, 1.0).sum()
     assert wanted < 0.6 * len(m)
     assert float(model.release_.arrays["count"]) == pytest.approx(wanted, abs=2.0)
+
+
+# -- rows that do not say whose they are -------------------------------------------------------
+
+DECLARED = "A row without a who counts as a who of its own."
+
+
+def some_alone() -> pa.Table:
+    table = stays(300, seed=3)
+    who = [None if k % 3 == 0 else each for k, each in enumerate(table["who"].to_pylist())]
+    return table.set_column(0, "who", pa.array(who, pa.int64()))
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_what_is_declared_of_rows_without_a_person_is_in_the_promise(make: Any) -> None:
+    label = ["y"] if make.func is PrivateLeastSquares else []
+    plain, model = make(), make(missing_person="own")
+    promised = model.plan(*[1] * (make.keywords.get("limits") == "private")).guarantee
+    assert (promised.basis, promised.note) == ("declared", DECLARED)
+    assert DECLARED in str(promised)
+    model.fit(some_alone(), *label)
+    assert model.guarantee_.note == DECLARED
+    assert model.noise_scale_ == plain.fit(stays(300), *label).noise_scale_
+    assert verify(model.release_).outcome == "checked"
+    again = type(model).from_release(model.release_)
+    assert (again.missing_person, again.guarantee_) == ("own", model.guarantee_)
+
+
+@pytest.mark.parametrize("more", [{}, {"note": ""}, {"basis": "proven"}])
+def test_a_certificate_that_hides_it_is_refuted(more: dict[str, str]) -> None:
+    honest = MODELS[0](missing_person="own").fit(some_alone()).release_
+    hiding = replace(honest.guarantee, **more)
+    forged = Release(honest.arrays, hiding, honest.mechanism, honest.parameters)
+    assert verify(forged).outcome == ("refuted" if more else "checked")
+
+
+def test_a_ledger_counts_it_where_that_is_accepted(tmp_path: Path) -> None:
+    model = MODELS[0](missing_person="own")
+    for accept in ([], ["declared"]):
+        place = tmp_path / f"{len(accept)}.ndis"
+        with ndis.Ledger.create(place, 2.0, 1e-5, "person:who", accept=accept) as ledger:
+            model.set_params(ledger=ledger)
+            if accept:
+                model.fit(some_alone())
+                break
+            with pytest.raises(ValueError, match=r"accept=\['declared'\]"):
+                model.fit(some_alone())
+
+
+@pytest.mark.parametrize("asked", [{"person": None}, {"missing_person": "each"}])
+def test_it_is_declared_beside_a_person_and_in_one_word(asked: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="missing_person"):
+        MODELS[0](**{"missing_person": "own"} | asked).plan()
+
+
+@pytest.mark.parametrize("gap", [False, True])
+@pytest.mark.parametrize("number", [1, "private"])
+def test_a_row_without_a_person_is_not_seen(gap: bool, number: Any) -> None:
+    """Beside others without one, or as the only one of a table."""
+    row = pa.table({"who": pa.array([None], pa.int64()), "a": [None if gap else 1.0], "y": [-2.0]})
+    for make in MODELS[:2]:
+        label = ["y"] if make.func is PrivateLeastSquares else []
+        more = {"missing_person": "own", "rows_per_person": number, "drop_missing": gap}
+        for others in (some_alone(), some_alone()[:0]):
+            done = replay.compare(
+                partial(make, random_state=0, **more),
+                (pa.concat_tables([others, row.cast(others.schema)]), *label),
+                (others, *label),
+            )
+            assert not done.error
+            assert (done.delta > 0) == (not gap)
+            assert done.delta <= 1e-6
 
 
 # -- what is said of people --------------------------------------------------------------------

@@ -270,6 +270,25 @@ def test_people_weigh_the_same_on_a_cluster(session: Any, person: str) -> None:
     assert ours["gram"].part is not None
 
 
+@pytest.mark.parametrize("person", ["carrier", "number"])
+def test_rows_without_a_person_are_people_on_a_cluster(session: Any, person: str) -> None:
+    table = people(600)
+    place, weighting = table.column_names.index(person), replace(PEOPLE, person=person)
+    given = table[person].to_pylist()
+    gone = [None if k % 3 == 0 or k < 200 else each for k, each in enumerate(given)]
+    new = [f"m{k}" if person == "carrier" else 10_000 + k for k in range(len(gone))]
+    named = [new[k] if each is None else each for k, each in enumerate(gone)]
+    kind = table.schema.field(place)
+    gaps, wanted = (table.set_column(place, kind, pa.array(w, kind.type)) for w in (gone, named))
+    rows = Rows(Columns(["speed"], limits={"speed": (-1, 1)}))
+    own = replace(weighting, missing_person="own")
+    ours = Table.open(session.createDataFrame(gaps).repartition(5), ["speed"]).weighed(own)
+    expected = Table.open(wanted, ["speed"]).weighed(weighting).with_rows(rows).moments
+    found = ours.with_rows(rows)
+    assert all(found.moments[name] == expected[name] for name in expected)
+    assert found.count_people().alone == gone.count(None)
+
+
 def test_a_cluster_refuses_rows_of_nobody_and_ids_that_are_none(session: Any) -> None:
     table = people(20)
     gaps = table.set_column(3, "carrier", [[None, *table["carrier"].to_pylist()[1:]]])

@@ -1,5 +1,7 @@
 """How much rows count: everybody once, however many rows they have, wherever these are."""
 
+import datetime as dt
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from attacks import people
 from ndis.tables import Columns, ExactSum, Rows, Table, Weighting, moments
 from ndis.tables.exact import GRID_NORM, ONE
-from ndis.tables.ids import Counting, Ids, PersonCounts, ids
+from ndis.tables.ids import NOBODY, Counting, Ids, PersonCounts, ids
 from ndis.tables.weights import rounded_down, rounded_up
 from reading import fractions
 
@@ -99,6 +101,8 @@ def test_person_and_sample_weights_multiply() -> None:
         ((None, 1, "w", None), "together with max_weight"),
         ((None, 1, None, 2.0), "together with max_weight"),
         (("who", 0), "rows_per_person >= 1"),
+        (("who", 1, None, None, None, None, "each"), "missing_person to be one of"),
+        ((None, 1, None, None, None, None, "own"), "only together with person"),
         ((None, 1, "w", -1.0), "max_weight > 0"),
     ],
 )
@@ -333,6 +337,122 @@ def test_a_person_with_a_million_rows_costs_nobody_anything() -> None:
     # Exactly their own sums, and nobody else's weight has changed.
     alone = summed(pa.table(giant), WHO)
     assert all(after[name] - before[name] == alone[name] for name in before)
+
+
+# -- rows that do not say whose they are -------------------------------------------------------
+
+ALONE = Weighting("who", missing_person="own")
+BOTH_ALONE = Weighting("who", 3, "w", 5.0, missing_person="own")
+# How people are called, among whom those that stand for something inside.
+CALLED: dict[str, list[Any]] = {
+    "text": ["", "\0", "own", "None", "null", "nan", "-1", "p0"],
+    "integers": [0, -1, 1, int(NOBODY), 2**63 - 1, -(2**63)],
+    "bytes": [b"", b"\0", b"None"],
+    "dates": [dt.date(1970, 1, 1), dt.date(1969, 12, 31)],
+}
+
+
+def without_ids(names: list[Any], n: int = 240) -> tuple[pa.Table, pa.Table]:
+    """Two rows in three without an id; and the same with one for each. The first 80 all without."""
+    rng = np.random.default_rng(len(names))
+    who = [names[k] if k < len(names) else None for k in rng.integers(0, 3 * len(names), n)]
+    who[:80] = [None] * 80
+    kind = pa.array(names).type
+    others = {
+        "large_string": lambda k: f"nobody {k}",
+        "string": lambda k: f"nobody {k}",
+        "int64": lambda k: 1000 + k,
+        "binary": lambda k: b"nobody %d" % k,
+        "date32[day]": lambda k: dt.date(2000, 1, 1) + dt.timedelta(days=k),
+    }[str(kind)]
+    more = {
+        "a": rng.uniform(-2, 2, n),
+        "b": rng.uniform(0, 4, n),
+        "w": rng.choice([0.0, 0.3, 7.0], n),
+    }
+    named = [others(k) if each is None else each for k, each in enumerate(who)]
+    return pa.table({"who": pa.array(who, kind), **more}), pa.table({"who": named, **more})
+
+
+@pytest.mark.parametrize("called", CALLED)
+@pytest.mark.parametrize("source", people.SOURCES)
+def test_rows_without_a_person_count_as_people_of_their_own(
+    called: str, source: str, tmp_path: Path
+) -> None:
+    if (called, source) in people.NOT_THERE:
+        return
+    names = CALLED[called]
+    if (called, source) == ("text", "CSV files"):  # which holds no such text
+        names = names[2:]
+    given, named = without_ids(names)
+    parts = [given.slice(start, 80) for start in range(0, len(given), 80)]
+    made = people.SOURCES[source](parts, tmp_path)
+    for weighting in (ALONE, BOTH_ALONE):
+        wanted = summed(named, replace(weighting, missing_person="refuse"))
+        assert same(summed(made, weighting), wanted)
+        assert same(summed(made, weighting, drop_missing=True), wanted)
+    with pytest.raises(ValueError, match="does not say for every row whose it is"):
+        summed(made, WHO)
+
+
+@pytest.mark.parametrize("called", CALLED)
+def test_a_row_without_a_person_moves_nobody_elses(called: str) -> None:
+    """It adds what it would add alone, wherever it is and whatever others are called."""
+    given, _ = without_ids(CALLED[called])
+    row = pa.table({"who": [None], "a": [2.0], "b": [4.0], "w": [9.0]}).cast(given.schema)
+    for weighting in (ALONE, BOTH_ALONE):
+        share = 1.0 / weighting.rows_per_person
+        for place in (0, 100, len(given)):
+            more = pa.concat_tables([given.slice(0, place), row, given.slice(place)])
+            before, after, own = (summed(each, weighting) for each in (given, more, row))
+            assert all(after[name] - before[name] == own[name] for name in before)
+            assert share * 63 / 64 < own["count"].value <= share
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-3, 4)), max_size=40), st.integers(1, 7))
+@settings(max_examples=50, deadline=None)
+def test_they_are_counted_however_rows_are_cut(who: list[int | None], step: int) -> None:
+    parts = [
+        ALONE.count(pa.record_batch({"who": pa.array(who[start : start + step])}))
+        for start in range(0, len(who), step)
+    ]
+    counts = PersonCounts().plus(parts)
+    again = PersonCounts().plus([PersonCounts().plus(parts[::2]), PersonCounts().plus(parts[1::2])])
+    known = {each: who.count(each) for each in who if each is not None}
+    octaves = np.bincount([0] * who.count(None), minlength=8)
+    octaves += np.bincount(np.frexp(np.array([*known.values()]) - 1.0)[1], minlength=8)
+    for each in (counts, again):
+        assert (each.alone, each.n_people) == (who.count(None), len(known) + who.count(None))
+        assert each.most == max([*known.values(), *[1] * who.count(None)], default=0)
+        assert each.octaves(8).tolist() == octaves.tolist()
+        assert each.mark == counts.mark
+        found = {} if each.table is None else each.table.to_pydict()
+        pairs = dict(zip(found.get("id", []), found.get("n", []), strict=True))
+        assert pairs == known | ({None: who.count(None)} if None in who else {})
+
+
+def test_rows_that_lose_their_person_between_two_passes_are_noticed() -> None:
+    """Also where nobody's weight changes by that, and somebody is called 0."""
+    passes: list[int] = []
+
+    def batches() -> Any:
+        passes.append(1)
+        who = [0, 1] if len(passes) < 4 else [None, 1]
+        yield pa.record_batch({"who": who, "a": [0.1, 0.2], "b": [1.0, 2.0]})
+
+    rows = Rows(Columns(NAMES, limits=LIMITS))
+    opened = Table.open(batches, NAMES).weighed(ALONE).with_rows(rows)
+    opened.sum(moments)
+    with pytest.raises(ValueError, match="changed between two passes"):
+        opened.sum(moments)
+
+
+def test_what_is_declared_of_them_holds_for_one_fit_of_a_table() -> None:
+    opened = Table.open(without_ids(CALLED["text"])[0], NAMES)
+    rows = Rows(Columns(NAMES, limits=LIMITS))
+    opened.weighed(ALONE).with_rows(rows).sum(moments)
+    with pytest.raises(ValueError, match="does not say for every row"):
+        opened.weighed(WHO).with_rows(rows).sum(moments)
 
 
 # -- what is refused ---------------------------------------------------------------------------

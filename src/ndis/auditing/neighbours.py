@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ndis._validate import FloatArray
 from ndis.guarantee import NeighbourRelation
@@ -26,6 +27,7 @@ from ndis.mechanisms.graph import PrivateGraph
 from ndis.mechanisms.levels import UNKNOWN
 from ndis.tables import Columns, Rows, Table
 from ndis.tables.formulas import Design
+from ndis.tables.weights import OWN
 
 # Rows of the table that are left out or changed, pairs of nodes, random corners of the limits.
 _ROWS, _PAIRS, _CORNERS = 18, 20, 2
@@ -135,8 +137,8 @@ class _Form:
     """How a data set is handed on: arrays as arrays, other tables as Arrow tables.
 
     Beside the columns that are read there are a record in the middle of public bounds, records at
-    their ends, whether all of these are tried, and columns that hold no doubles: ids, and levels to
-    be found.
+    their ends, whether all of these are tried, the column of ids, whether a row without one is a
+    person's, and columns that hold no doubles: ids, and levels to be found.
     """
 
     given: Any
@@ -148,6 +150,7 @@ class _Form:
     bought: bool = False
     every: bool = False
     person: str | None = None
+    alone: bool = False
     exact: tuple[str, ...] = ()
 
     @classmethod
@@ -184,6 +187,7 @@ class _Form:
             middle=form.middle | weighs,
             far=[record | weighs for record in form.far],
             person=person,
+            alone=getattr(run.model, "missing_person", None) == OWN,
         )
 
     @classmethod
@@ -234,6 +238,24 @@ class _Form:
         whole, used = pa.types.is_integer(ids.type), set(ids.to_pylist())
         names = (each if whole else f"p{each}" for each in range(len(ids) + number + 1))
         return [record | {str(self.person): [n for n in names if n not in used][number]}] * m
+
+    def new_people(self, record: Record) -> Iterator[tuple[str, list[Record]]]:
+        """People with such rows, in words and as records."""
+        for m in _OWN:
+            yield f"a person with {m} rows {_FAR}", self.somebody(record, m)
+        if self.alone:
+            yield f"a row without a person {_FAR}", [record | {str(self.person): None}]
+
+    def people(self) -> tuple[Any, int]:
+        """A number for the person of each row, and how many there are; -1 if a row has none."""
+        ids = self.given[self.person].combine_chunks()
+        coded = (ids.cast(pa.string()) if pa.types.is_null(ids.type) else ids).dictionary_encode()
+        who = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        nobody, n = np.flatnonzero(who < 0), len(coded.dictionary)
+        if self.alone:
+            who[nobody] = n + np.arange(len(nobody))
+            n += len(nobody)
+        return who, n
 
     def own(self, place: int | None = None, *records: Record) -> Data:
         """The data set with records in place of a row, or else after all of them."""
@@ -418,35 +440,33 @@ def _people(form: _Form, some: Sequence[int], said: str) -> list[Place]:
     """People who come or go with all their rows: those of the table, and others beside them."""
     found, few = [], form.far[:: max(1, len(form.far) // _CORNERS)]
     if some:
-        coded = form.given[form.person].combine_chunks().dictionary_encode()
-        who = coded.indices.to_numpy(zero_copy_only=False)
-        busiest = np.argsort(-np.bincount(who), kind="stable")[: _ROWS // 3].tolist()
-        chosen = list(dict.fromkeys([*busiest, *(int(who[row]) for row in some)]))
+        who, n = form.people()
+        rows_of = np.bincount(who[who >= 0], minlength=n)
+        busiest = np.argsort(-rows_of, kind="stable")[: _ROWS // 3].tolist()
+        chosen = list(dict.fromkeys([*busiest, *(int(who[row]) for row in some if who[row] >= 0)]))
         try:
             form.own(None, *(record for far in few[:1] for record in form.somebody(far, 1)))
         except pa.ArrowException:  # a column that is written in another way than numbers
             few = []
 
         def around() -> Neighbours:
-            for each in chosen if len(coded.dictionary) > 1 else []:
+            for each in chosen if n > 1 else []:
                 rows = np.flatnonzero(who == each)
                 yield "a person with all their rows", int(rows[0]), form.without(rows)
             for record in few:
-                for m in _OWN:
-                    data = form.own(None, *form.somebody(record, m))
-                    yield f"a person with {m} rows {_FAR}, added to the table", None, data
+                for said, new in form.new_people(record):
+                    yield f"{said}, added to the table", None, form.own(None, *new)
 
         added = f"; people with 1 to {_OWN[-1]} rows {_FAR}, added" if few else ""
-        said = f"{len(chosen)} of {len(coded.dictionary)} people of the table, left out{added}"
+        said = f"{len(chosen)} of {n} people of the table, left out{added}"
         found.append(Place(form.own(), around(), said))
     if form.far:
         beside = [*form.somebody(form.middle, 1, 1), *form.somebody(form.middle, 3, 2)]
 
         def family() -> Neighbours:
             for record in form.far:
-                for m in _OWN:
-                    data = form.made([*beside, *form.somebody(record, m)])
-                    yield f"a person with {m} rows {_FAR}", None, data
+                for said, new in form.new_people(record):
+                    yield said, None, form.made([*beside, *new])
 
         said = f"people with 1 to {_OWN[-1]} rows {_FAR}, each beside two in the middle"
         found.append(Place(form.made(beside), family(), said))

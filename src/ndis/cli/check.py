@@ -30,6 +30,7 @@ OPTIONS = {
     "label": LABEL,
     "label_limits": RANGE("Public limits of the label, as for a release."),
     "person": WORD("The column that says whose row it is."),
+    "missing_person": WORD("What a row without a person is: own, a person of its own."),
     **EPSILON,
     **tables.OPTIONS,
 }
@@ -366,8 +367,11 @@ def look_for_people(table: Table, settings: Settings) -> tuple[int | None, dict[
     if table.nameless:
         return None, {}
     if person is not None:
-        ((total, _),) = _people(table, [person], strict=True).values()
+        own = settings.get("missing_person", "refuse")
+        ((total, _),) = _people(table, [person], strict=True, missing=own).values()
         told = f"{person}: {total.n_people} people, the busiest with {total.most} rows."
+        if total.alone:
+            told += f" {total.alone} of them are rows without a {person}, each counted as another."
         return total.n_people, {person: told}
     names = [name for name in table.names if name not in used]
     written = TextFormat(**tables.written(settings))
@@ -396,7 +400,11 @@ def _has_decimals(name: str, column: Any, written: TextFormat) -> bool:
 
 
 def _people(
-    table: Table, names: list[str], strict: bool = False, written: TextFormat | None = None
+    table: Table,
+    names: list[str],
+    strict: bool = False,
+    written: TextFormat | None = None,
+    missing: str = "refuse",
 ) -> dict[str, tuple[PersonCounts, int]]:
     """The values of columns that could name people, counted, and how many rows have one.
 
@@ -408,15 +416,17 @@ def _people(
     from ndis.tables.ids import Counting
 
     counted, n_rows = {name: Counting() for name in names}, dict.fromkeys(names, 0)
-    for batch in Table.open(table, names).records() if names else ():
+    as_text = names if strict else ()
+    for batch in Table.open(table, names).records(*as_text) if names else ():
         for name in [*counted]:
-            own = pa.record_batch({name: batch.column(name).drop_null()})
+            column = batch.column(name)
+            own = pa.record_batch({name: column.drop_null() if missing == "refuse" else column})
             if written is not None and _has_decimals(name, own.column(0), written):
                 del counted[name]
                 continue
             n_rows[name] += own.num_rows
             try:
-                counted[name].add(Weighting(name).count(own))
+                counted[name].add(Weighting(name, missing_person=missing).count(own))
             except ValueError:  # numbers with decimals and the like name nobody
                 if strict:
                     raise

@@ -162,7 +162,11 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
         plan = model.plan(d).with_noise(n / n_all)
         # Imagined people have one row each; the plan has the noise for more.
         model = model.set_params(
-            person=None, rows_per_person=1, sample_weight=None, max_weight=None
+            person=None,
+            rows_per_person=1,
+            missing_person="refuse",
+            sample_weight=None,
+            max_weight=None,
         )
         rng, lost = np.random.default_rng(0), []
         for mean, spread in itertools.product(_MEANS, _SPREADS):

@@ -94,8 +94,9 @@ def read(table: Table, name: str, rows: Rows, most: int, *, again: bool = False)
         counts[place] = n
         return LevelCounts(names, counts[:-1], whole)
     names, place = _names(counted["level"])
-    own = counted["id"].combine_chunks().dictionary_encode().indices.to_numpy()
-    chosen, weights = _of_people(own, place, n, len(names), weighting.rows_per_person, most)
+    chosen, weights = _of_people(
+        *_whose(counted["id"], n), place, n, len(names), weighting.rows_per_person, most
+    )
     return LevelCounts(tuple(names[at] for at in chosen), weights, whole)
 
 
@@ -127,15 +128,33 @@ def _names(column: Any) -> tuple[tuple[bytes, ...], Any]:
     return tuple(names), places[coded.indices.to_numpy()]
 
 
+def _whose(column: Any, n: Any) -> tuple[Any, Any]:
+    """A number for the person of each count of a level, and how many rows each person has.
+
+    Rows without a person have a number for each of their levels: one row each, of several people.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ids = column.combine_chunks()
+    coded = ids.cast(pa.large_string()) if pa.types.is_null(ids.type) else ids
+    coded = coded.dictionary_encode()
+    own = pc.fill_null(coded.indices, -1).to_numpy().astype(np.int64)
+    alone = own < 0
+    own[alone] = len(coded.dictionary) + np.arange(alone.sum())
+    rows = np.bincount(own, n).astype(np.int64)  # whatever their level
+    rows[own[alone]] = 1
+    return own, rows
+
+
 def _of_people(
-    own: Any, place: Any, n: Any, n_levels: int, rows_per_person: int, most: int
+    own: Any, rows: Any, place: Any, n: Any, n_levels: int, rows_per_person: int, most: int
 ) -> tuple[Any, ExactSum]:
     """Which levels count, and the weights of each: of a person those that most of their rows have.
 
     Of equals the first by name. A person's weights are whole numbers of 2^-26 and add up to at most
     one. A level that counts for nobody is not there: it could be published.
     """
-    rows = np.bincount(own, n).astype(np.int64)  # of each person, whatever their level
     weight = ONE // rounded_up(np.maximum(rows, rows_per_person))
     order = np.lexsort((place, -n, own, place == n_levels))
     order = order[place[order] < n_levels]

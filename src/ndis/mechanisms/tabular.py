@@ -180,6 +180,10 @@ class TableEstimator(PrivateEstimator):
         With `person`: everybody counts once, by the mean of their rows, if it is 1; if it is K,
         rows count alike up to K of a person, and 1/K each. "private": a 200th of the squared
         budget finds a K that keeps four rows in five, as far as the noise allows.
+    missing_person : {"refuse", "own"}, default "refuse"
+        With `person`: "own" declares that each row that does not say whose it is belongs to a
+        person of its own. The promise then rests on that. Otherwise such rows are an error, or left
+        out with `drop_missing`.
     sample_weight : str, optional
         A column of weights. Counts and sums are then those of weights over `max_weight`.
     max_weight : float, optional
@@ -194,6 +198,7 @@ class TableEstimator(PrivateEstimator):
     drop_missing: bool = False
     person: str | None = None
     rows_per_person: int | str = 1
+    missing_person: str = "refuse"
     sample_weight: str | None = None
     max_weight: float | None = None
     fit_intercept = False
@@ -229,6 +234,7 @@ class TableEstimator(PrivateEstimator):
                     f"Expected rows_per_person only together with person, got "
                     f"{self.rows_per_person!r}; name the column that says whose row it is."
                 )
+            Weighting(missing_person=self.missing_person)
             return None
         if not self._takes_weights():
             method = getattr(self, "method", None)
@@ -245,7 +251,7 @@ class TableEstimator(PrivateEstimator):
             )
         # One that is to be found is one until then.
         number: Any = 1 if self._buys_rows() else self.rows_per_person
-        return Weighting(rows_per_person=number, **given)
+        return Weighting(rows_per_person=number, missing_person=self.missing_person, **given)
 
     def _takes_weights(self) -> bool:
         other = self._other
@@ -283,7 +289,8 @@ class TableEstimator(PrivateEstimator):
         bought, weighting = 0 if rows is None else len(rows.bought), self._weighting()
         person = None if weighting is None else weighting.person
         limits = octaves.sensitivity(bought, relation)
-        return replace(target, limits=limits, person=person, counts=self._buys_rows())
+        alone = weighting is not None and weighting.alone
+        return replace(target, limits=limits, person=person, counts=self._buys_rows(), alone=alone)
 
     def prepare(self, X: Any, y: Any = None, *, plan: Plan | None = None) -> Run:
         """Open the table, and say what will happen to it; reads no row and spends nothing.
@@ -515,7 +522,7 @@ class TableEstimator(PrivateEstimator):
         other = {} if self._other is None else self._other._public(data.rows)
         own = super()._public(data)
         if self.person is None:
-            del own["rows_per_person"]
+            del own["rows_per_person"], own["missing_person"]
         return {**own, **named, **other}
 
     def _counts_said(self) -> str:

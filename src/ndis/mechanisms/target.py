@@ -15,7 +15,7 @@ from typing import Any
 from ndis import _validate
 from ndis._validate import wrong
 from ndis.calibration import ROUND_UP, least_noise, noise_multiplier, shift_profile
-from ndis.guarantee import Guarantee, NeighbourRelation
+from ndis.guarantee import BASES, Guarantee, NeighbourRelation
 from ndis.loss import PrivacyLoss
 from ndis.risk import Risk
 
@@ -53,6 +53,9 @@ class Target:
         is promised for adding or removing a row is then promised for a person.
     counts : bool
         Whether it is bought how many rows of a person count alike.
+    alone : bool
+        Whether a row that does not say whose it is counts as that of a person who has no other, as
+        the caller has declared.
     """
 
     epsilon: float | None
@@ -63,6 +66,7 @@ class Target:
     stated: float | None = None
     person: str | None = None
     counts: bool = False
+    alone: bool = False
 
     @classmethod
     def of(cls, risk: Risk, delta: float) -> Target:
@@ -147,6 +151,10 @@ class Target:
                     "one of them out."
                 )
             kind = NeighbourRelation.of_person(self.person)
+        if self.alone:
+            basis = max(basis, "declared", key=BASES.index)
+            each = f"A row without a {self.person} counts as a {self.person} of its own."
+            note = f"{each} {note}".strip()
         return Guarantee(epsilon, delta, kind, basis, loss, note=note)
 
 

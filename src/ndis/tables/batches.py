@@ -9,7 +9,7 @@ import numpy as np
 
 from ndis.tables.arrays import namespace
 from ndis.tables.exact import ONE
-from ndis.tables.values import level_positions, numbers
+from ndis.tables.values import level_positions, numbers, present
 
 if TYPE_CHECKING:
     from ndis.tables.rows import Rows
@@ -126,7 +126,12 @@ def complete(data: Any, rows: Rows) -> Any:
     weighting = rows.weighting
     if weighting is None:
         return data.drop_null()
-    data = data.select([*rows.columns, *weighting.columns]).drop_null()
+    data = data.select([*rows.columns, *weighting.columns])
+    if weighting.gapless == weighting.columns:
+        data = data.drop_null()
+    else:
+        whole = [present(data.column(name)) for name in (*rows.columns, *weighting.gapless)]
+        data = data.take(np.flatnonzero(np.all(whole, axis=0)))
     kept = np.ones(data.num_rows, dtype=bool)
     for name in (*rows.columns, weighting.sample_weight):
         if name is not None and name not in rows.levels:

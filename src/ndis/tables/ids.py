@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ndis._validate import wrong
 from ndis.tables.exact import Accumulator, ExactSum
 from ndis.tables.marks import summed
+from ndis.tables.values import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 _PENDING = 2**20
 # An odd number that mixes bits well; places are found by the upper bits of 64.
 _MIX, _WORD = np.uint64(0x9E3779B97F4A7C15), 64
+# Stands for a mixture where a record does not say whose it is.
+NOBODY = np.int64(0x4CF5AD432745937F)
+# Of so many records marks add up to what 64 bits hold.
+_AT_ONCE = 2**29
 
 Integers = NDArray[np.int64]
 
@@ -33,18 +38,23 @@ Integers = NDArray[np.int64]
 # --- ids --------------------------------------------------------------------------------------
 
 
-def ids(name: str, column: Any) -> pa.Array:
-    """A column that says whose record it is: 64-bit integers, text or bytes, compared exactly."""
+def ids(name: str, column: Any, *, gaps: bool = False) -> pa.Array:
+    """A column that says whose record it is: 64-bit integers, text or bytes, compared exactly.
+
+    With `gaps` it may say so of some records only, and is null for the others.
+    """
     import pyarrow as pa
 
     if isinstance(column, np.ndarray):
-        column = _typed(name, column)
+        column = _typed(name, column, gaps)
     if pa.types.is_null(column.type) and not len(column):  # which nobody has given a type
         column = pa.array([], pa.large_string())
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if column.null_count:
+    if column.null_count and not gaps:
         raise _nobody(name)
+    if pa.types.is_null(column.type):  # which says nothing of the type of others
+        return column
     kind = _kind(column.type)
     if kind is None:
         raise no_ids(name, str(column.type))
@@ -69,8 +79,8 @@ def _kind(given: pa.DataType) -> pa.DataType | None:
     return pa.large_binary() if binary or types.is_fixed_size_binary(given) else None
 
 
-def _typed(name: str, objects: NDArray[Any]) -> pa.Array:
-    """Objects that are all text, all bytes, all integers or all dates."""
+def _typed(name: str, objects: NDArray[Any], gaps: bool) -> pa.Array:
+    """Objects that are all text, all bytes, all integers or all dates, apart from gaps."""
     import pyarrow as pa
 
     kinds: dict[type, Any] = {str: pa.large_string(), bytes: pa.large_binary(), int: pa.int64()}
@@ -78,10 +88,11 @@ def _typed(name: str, objects: NDArray[Any]) -> pa.Array:
     given = set(map(type, objects))
     found = {next((k for k in kinds if issubclass(t, k)), t) for t in given}
     found = {int if issubclass(t, np.integer) else t for t in found}
-    if type(None) in found:
+    if type(None) in found and not gaps:
         raise _nobody(name)
-    if not len(objects):
-        return pa.array([], pa.large_string())
+    found.discard(type(None))
+    if not found:
+        return pa.nulls(len(objects), pa.null() if len(objects) else pa.large_string())
     moments = any(issubclass(t, dt.datetime) for t in given)  # which are dates, to Python
     if len(found) > 1 or not found <= set(kinds) or bool in given or moments:
         raise no_ids(name, "values of another type or of several")
@@ -92,9 +103,9 @@ def _typed(name: str, objects: NDArray[Any]) -> pa.Array:
 
 
 def _nobody(name: str) -> ValueError:
-    return wrong("drop_missing")(
+    return wrong("drop_missing", "missing_person")(
         f"Column {name!r} does not say for every row whose it is; leave those rows out "
-        "(drop_missing=True), or give each an id of its own if each is another person."
+        "(drop_missing=True), or declare that each is another person's (missing_person='own')."
     )
 
 
@@ -288,11 +299,25 @@ class PersonCounts:
     n : ndarray of int64
     pairs : pyarrow.Table, optional
         In place of these, where records are counted by level: "id", "level" and "n".
+    alone : int
+        Records that do not say whose they are: each a person's who has no other. In tables they
+        are those of a null.
     """
 
     ids: Ids | None = field(default=None, repr=False)
     n: Integers = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
     pairs: pa.Table | None = field(default=None, repr=False)
+    alone: int = 0
+
+    @classmethod
+    def of(cls, column: pa.Array, n: Integers | None = None) -> PersonCounts:
+        """Those of a column that `ids` has read, so many records each; of some, in any order."""
+        n = np.ones(len(column), np.int64) if n is None else n
+        if not column.null_count:
+            return cls(Ids.of(column), n)
+        known = plain(column.is_valid())
+        own = None if known.sum() == 0 else Ids.of(column.drop_null())
+        return cls(own, n[known], alone=int(n[~known].sum()))
 
     def plus(self, parts: Sequence[Any]) -> PersonCounts:
         """With further records, of the same people or of others (see `Counting.add`)."""
@@ -306,9 +331,13 @@ class PersonCounts:
         """Everybody's "id", and "n"."""
         import pyarrow as pa
 
-        if self.ids is None:
+        if self.pairs is not None or (self.ids is None and not self.alone):
             return self.pairs
-        return pa.table({"id": self.ids.column(), "n": self.n})
+        known = pa.nulls(0) if self.ids is None else self.ids.column()
+        if not self.alone:
+            return pa.table({"id": known, "n": self.n})
+        own = pa.concat_arrays([known, pa.nulls(1, known.type)])
+        return pa.table({"id": own, "n": np.append(self.n, self.alone)})
 
     def lookup(self) -> Lookup:
         """Those who have more than one record; it travels to where records are."""
@@ -319,26 +348,31 @@ class PersonCounts:
     def mark(self) -> ExactSum:
         """The sum of the marks of the people of all records that were counted."""
         total = Accumulator()
-        for start in range(0, self.n_people, _PENDING):
+        for start in range(0, len(self.n), _PENDING):
             part = slice(start, start + _PENDING)
             assert self.ids is not None
             total.add({"people": summed(self.ids.mixed[part].view(np.int64), self.n[part])})
+        for start in range(0, self.alone, _AT_ONCE):
+            n = min(self.alone - start, _AT_ONCE)
+            total.add({"people": summed(np.array([NOBODY]), n)})
         return total.sums().get("people", ExactSum.of(np.zeros(2)))
 
     @property
     def n_people(self) -> int:
         """How many people there are."""
-        return len(self.n)
+        return len(self.n) + self.alone
 
     @property
     def most(self) -> int:
         """The records of the busiest person."""
-        return int(np.max(self.n, initial=0))
+        return int(np.max(self.n, initial=min(self.alone, 1)))
 
     def octaves(self, n_bins: int) -> Integers:
         """How many people have 1, 2, 3 to 4, 5 to 8, ... records; the last bin has all the rest."""
         place = np.minimum(np.frexp(self.n - 1.0)[1], n_bins - 1)
-        return np.bincount(place, minlength=n_bins).astype(np.int64)
+        counts = np.bincount(place, minlength=n_bins).astype(np.int64)
+        counts[0] += self.alone
+        return counts
 
 
 class Counting:
@@ -356,10 +390,12 @@ class Counting:
         self._new, self._n_new = list[tuple[Ids, Integers]](), 0
         self._pairs = [] if before.pairs is None else [before.pairs]
         self._nobody: Any = None  # of a table without rows the types
+        self._alone = before.alone
 
     def add(self, part: Any) -> None:
         """Further records: ids, ids and how many records of each, `PersonCounts`, or pairs."""
         if isinstance(part, PersonCounts):
+            self._alone += part.alone
             part = (part.ids, part.n) if part.pairs is None else part.pairs
         if hasattr(part, "group_by"):
             self._add_pairs(part)
@@ -388,7 +424,7 @@ class Counting:
         if self._known.ids is None and hasattr(self._nobody, "group_by"):
             return PersonCounts(pairs=self._nobody)
         ids = self._nobody if self._known.ids is None else self._known.ids
-        return PersonCounts(ids, self._known.n)
+        return PersonCounts(ids, self._known.n, alone=self._alone)
 
     def _settle(self) -> None:
         """Take those who are new among those who are known."""
@@ -414,9 +450,12 @@ class Counting:
         import pyarrow as pa
 
         keys = ["id", "level"]
-        if len({tuple(each.schema.field(key).type for key in keys) for each in self._pairs}) > 1:
-            raise _several_types()
-        total = pa.concat_tables(self._pairs).group_by(keys).aggregate([("n", "sum")])
+        for key in keys:
+            kinds = {each.schema.field(key).type for each in self._pairs} - {pa.null()}
+            if len(kinds) > 1:
+                raise _several_types()
+        whole = pa.concat_tables(self._pairs, promote_options="default")
+        total = whole.group_by(keys).aggregate([("n", "sum")])
         return total.select([*keys, "n_sum"]).rename_columns([*keys, "n"])
 
 

@@ -38,7 +38,7 @@ from ndis._validate import without_secrets
 from ndis.tables.cells import RowCells, packed, problem_cell, seen_cell, unpacked
 from ndis.tables.exact import Accumulator
 from ndis.tables.files import require_once
-from ndis.tables.ids import Counting, Ids, PersonCounts, ids, no_ids
+from ndis.tables.ids import Counting, PersonCounts, ids, no_ids
 from ndis.tables.kept import Packing
 from ndis.tables.sources import Request, Source
 from ndis.tables.text import TextFormat, parsed
@@ -153,7 +153,7 @@ class Cluster:
         total = Counting()
         for batch in found.to_batches():
             n = batch.column("sum(n)").to_numpy().astype(np.int64)
-            total.add((Ids.of(ids(person, batch.column("id"))), n))
+            total.add(PersonCounts.of(ids(person, batch.column("id"), gaps=True), n))
         return total.total()
 
     def _chosen(self, request: Request) -> Any:

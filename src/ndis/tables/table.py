@@ -449,7 +449,7 @@ class Table:
         named = tuple(filter(None, (weighting.person, weighting.level)))
         # Which rows are left out depends on what is read, and on how.
         read = (rows.columns, weighting.columns, tuple(rows.levels)) if self.drop_missing else ()
-        key = named, read
+        key = named, read, weighting.alone
         if again or key not in self._people:
             if self.once:
                 raise ValueError(

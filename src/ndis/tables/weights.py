@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import count, positive
+from ndis._validate import count, one_of, positive
 from ndis.tables.exact import ONE
-from ndis.tables.ids import Ids, Lookup, PersonCounts, ids
-from ndis.tables.values import NUMBER, TEXT, Kind, missing_values, numbers
+from ndis.tables.ids import NOBODY, Ids, Lookup, PersonCounts, ids
+from ndis.tables.values import NUMBER, TEXT, Kind, missing_values, numbers, plain
 
 if TYPE_CHECKING:
     pass
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # exact up to 2^6 and then rounded up to seven binary digits, weights of samples are rounded down to
 # seven.
 _DIGITS = 7
+# What becomes of a record that does not say whose it is.
+REFUSE, OWN = "refuse", "own"
 Integers = NDArray[np.int64]
 
 
@@ -51,6 +53,9 @@ class Weighting:
         How many records everybody has, once they have been counted.
     level : str, optional
         A column by which the records of each person are counted apart (see `count`).
+    missing_person : {"refuse", "own"}
+        What becomes of records that do not say whose they are: each may be a person's who has no
+        other. Missing is what is null, and of a text file what is empty.
 
     Examples
     --------
@@ -68,9 +73,16 @@ class Weighting:
     max_weight: float | None = None
     counts: Lookup | None = field(default=None, repr=False, compare=False)
     level: str | None = None
+    missing_person: str = REFUSE
 
     def __post_init__(self) -> None:
         count("rows_per_person", self.rows_per_person)
+        one_of("missing_person", self.missing_person, [REFUSE, OWN])
+        if self.alone and self.person is None:
+            raise ValueError(
+                f"Expected missing_person={OWN!r} only together with person; name the column that "
+                "says whose row it is."
+            )
         if (self.sample_weight is None) != (self.max_weight is None):
             raise ValueError(
                 f"Expected sample_weight together with max_weight, got sample_weight="
@@ -81,10 +93,20 @@ class Weighting:
             positive("max_weight", self.max_weight)
 
     @property
+    def alone(self) -> bool:
+        """Whether a record that does not say whose it is counts as a person's."""
+        return self.missing_person == OWN
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read for it."""
         named = (self.person, self.sample_weight, self.level)
         return tuple(name for name in named if name is not None)
+
+    @property
+    def gapless(self) -> tuple[str, ...]:
+        """Those without which a record counts for nobody."""
+        return tuple(n for n in self.columns if not (self.alone and n == self.person))
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
@@ -101,12 +123,12 @@ class Weighting:
         import pyarrow as pa
 
         assert self.person is not None
-        own = ids(self.person, batch.column(self.person))
+        own = ids(self.person, batch.column(self.person), gaps=self.alone)
         if self.level is not None:
             pairs = pa.table({"id": own, "level": ids(self.level, batch.column(self.level))})
             counted = pairs.group_by(["id", "level"]).aggregate([([], "count_all")])
             return counted.rename_columns(["id", "level", "n"])
-        return Ids.of(own)
+        return PersonCounts.of(own)
 
     def of(self, batch: Any) -> Integers:
         """The weight of each record of a batch, in units of 2^-26."""
@@ -124,10 +146,22 @@ class Weighting:
                 raise RuntimeError(
                     "Expected people to have been counted, got none; please report this fault."
                 )
-            found = Ids.of(ids(self.person, batch.column(self.person)))
-            marks = found.mixed.view(np.int64)
-            weights //= rounded_up(np.maximum(self.counts.of(found), self.rows_per_person))
+            own = ids(self.person, batch.column(self.person), gaps=self.alone)
+            marks, n = self._of_people(own, self.counts)
+            weights //= rounded_up(np.maximum(n, self.rows_per_person))
         return (weights if self.sample_weight is None else rounded_down(weights)), marks
+
+    def _of_people(self, own: Any, counts: Lookup) -> tuple[Integers, Integers]:
+        """The mark of each record's person, and how many records they have."""
+        if not own.null_count:
+            found = Ids.of(own)
+            return found.mixed.view(np.int64), counts.of(found)
+        marks, n = np.full(len(own), NOBODY), np.ones(len(own), np.int64)
+        known = plain(own.is_valid())
+        if known.any():
+            found = Ids.of(own.drop_null())
+            marks[known], n[known] = found.mixed.view(np.int64), counts.of(found)
+        return marks, n
 
     def _sampled(self, column: Any) -> Integers:
         """w / max_weight on the grid, rounded down; a larger one is one."""

@@ -68,12 +68,16 @@ def _duckdb(parts: Parts, folder: Path) -> Any:
 def _dask(parts: Parts, folder: Path) -> Any:
     import dask.dataframe
 
-    frame = pa.concat_tables(parts).to_pandas()
+    frame = _pandas(parts, folder)
     return dask.dataframe.from_pandas(frame, npartitions=len(parts), sort=False)
 
 
+def _pandas(parts: Parts, folder: Path) -> Any:
+    return pa.concat_tables(parts).to_pandas(integer_object_nulls=True)
+
+
 def _objects(parts: Parts, folder: Path) -> Any:
-    frame = pa.concat_tables(parts).to_pandas()
+    frame = _pandas(parts, folder)
     return frame.assign(who=frame.who.astype(object))
 
 
@@ -85,7 +89,7 @@ SOURCES: dict[str, Callable[[Parts, Path], Any]] = {
     "Arrow table": lambda parts, folder: pa.concat_tables(parts),
     "Arrow batches": lambda parts, folder: [b for part in parts for b in part.to_batches()],
     "dictionaries of ids": _dictionaries,
-    "pandas": lambda parts, folder: pa.concat_tables(parts).to_pandas(),
+    "pandas": _pandas,
     "pandas, objects": _objects,
     "polars": _polars,
     "polars, lazy": lambda parts, folder: _polars(parts, folder).lazy(),
@@ -153,6 +157,11 @@ def check(seed: int, source: str, folder: Path, case: Case | None = None, **more
         whole, asked = with_gaps(whole, rng), {**asked, "drop_missing": True}
     if not of_summary:
         asked["columns"] = [name for name in whole.column_names if name not in ("who", "w")]
+    own = np.array(_is(whole, new))
+    if seed % 3 == 2:
+        whole, own = without_ids(whole, own, np.random.default_rng([34, seed]))
+        asked |= {"missing_person": "own"}
+        m = int(own.sum())
     build = partial(make, case, **asked)
     makers = SOURCES if not more else {**SOURCES, "Spark": partial(_spark, **more)}
 
@@ -167,7 +176,7 @@ def check(seed: int, source: str, folder: Path, case: Case | None = None, **more
     first = replay.run(build(), (whole, *label))
     there = replay.run(build(), placed(source, whole), first.questions)
     require_equal(first, there)
-    others = whole.filter(pa.compute.invert(_is(whole, new)))
+    others = whole.filter(pa.array(~own))
     replayed = replay.compare(build, placed(source, whole), placed(source, others))
     return Drawn(
         case.name,
@@ -211,6 +220,19 @@ def drawn(
     ids = pa.array([write(numbers[name]) for name in who])
     whole = whole.drop_columns("who").add_column(0, "who", ids)
     return (whole, *label), write(numbers["new"])
+
+
+def without_ids(table: pa.Table, own: Any, rng: np.random.Generator) -> tuple[pa.Table, Any]:
+    """Some rows say no longer whose they are, each a person of its own; perhaps the new one too."""
+    gone = ~own & (rng.random(len(table)) < rng.choice([0.1, 1.0]))
+    kept = np.ones(len(table), bool)
+    if own.any() and rng.random() < 0.5:  # who has but one row then
+        first = int(np.argmax(own))
+        gone[first] = True
+        kept = ~own | (np.arange(len(table)) == first)
+    ids = pa.compute.if_else(pa.array(gone), None, table["who"])
+    table = table.set_column(table.column_names.index("who"), "who", ids)
+    return table.filter(pa.array(kept)), own[kept]
 
 
 def alike(table: pa.Table, person: Any) -> pa.Table:
