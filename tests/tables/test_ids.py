@@ -44,3 +44,28 @@ def test_integers_stay_apart_to_the_last_bit(who: list[int]) -> None:
     assert counts.lookup().of(Ids.of(pa.array(who, pa.int64()))).tolist() == list(
         map(who.count, who)
     )
+
+
+@pytest.mark.parametrize("least", [0, 1, 7, 8, 9, 16, 17])
+def test_text_of_every_length_becomes_its_bytes(least: int) -> None:
+    who = ["\u00e5\0xyz"[: k % 5] + "q" * k for k in range(least, 40)]
+    column = pa.array(["before", *who], pa.large_string())[1:]
+    words = Ids.of(column).words
+    for place, text in enumerate(who):
+        content = text.encode()
+        expected = content.ljust(8 * (len(words) - 1), b"\0")
+        assert words[0, place] == len(content)
+        assert words[1:, place].astype("<u8").tobytes() == expected
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_what_travels_are_mixtures_where_they_tell_everybody_apart(
+    monkeypatch: pytest.MonkeyPatch, alike: bool
+) -> None:
+    if alike:
+        monkeypatch.setattr("ndis.tables.ids._MIX", np.uint64(0))
+    column = pa.array(["long name a", "long name b", "long name a", "c"], pa.large_string())
+    lookup = PersonCounts().plus([Ids.of(column)]).lookup()
+    assert lookup.ids is not None
+    assert len(lookup.ids.words) == (3 if alike else 0)
+    assert lookup.of(Ids.of(column)).tolist() == [2, 1, 2, 1]

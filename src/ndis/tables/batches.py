@@ -108,10 +108,12 @@ class Batch:
         weights = self.weights[order]
         first = np.flatnonzero(np.diff(weights, prepend=-1))
         weights, ends = weights[first], [*first.tolist(), len(order)][1:]  # none of no records
-        ordered = [None if x is None else _taken(x, order) for x in (self.data, self.labels)]
+        data, labels = _taken(self.data, order), self.labels
+        if labels is not None:  # often the same columns
+            labels = data if labels is self.data else _taken(labels, order)
         for weight, start, stop in zip(weights.tolist(), first.tolist(), ends, strict=True):
             if weight > 0:
-                own = (None if x is None else _part(x, start, stop) for x in ordered)
+                own = (None if x is None else _part(x, start, stop) for x in (data, labels))
                 yield weight, Batch(*own, ready=self.ready)
 
     def part(self, start: int, stop: int) -> list[Any]:

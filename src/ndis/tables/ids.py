@@ -23,8 +23,8 @@ from ndis.tables.values import plain
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# So many ids of nobody known are held before they are sorted in.
-_PENDING = 2**20
+# So many ids of nobody known are held before they are sorted in: as many as are near the processor.
+_PENDING = 2**16
 # An odd number that mixes bits well; places are found by the upper bits of 64.
 _MIX, _WORD = np.uint64(0x9E3779B97F4A7C15), 64
 # Stands for a mixture where a record does not say whose it is.
@@ -156,7 +156,10 @@ class Ids(NamedTuple):
         mixed, factor = np.zeros(words.shape[1], np.uint64), _MIX
         with np.errstate(over="ignore"):
             for word in words:
-                mixed += (word ^ (word >> np.uint64(32))) * factor
+                own = word >> np.uint64(32)
+                own ^= word
+                own *= factor
+                mixed += own
                 factor *= _MIX
         return cls(str(column.type), words, mixed)
 
@@ -206,12 +209,16 @@ def _words_of_text(column: pa.Array) -> Any:
     starts, lengths = ends[:-1] - first, np.diff(ends)
     words = np.zeros((1 + -(-int(lengths.max(initial=0)) // 8), n), np.uint64)
     words[0] = lengths
+    least = int(lengths.min()) if n else 0
     for place in range(1, len(words)):
-        left = lengths - 8 * (place - 1)
-        longer = np.flatnonzero(left > 0)
-        cut = np.uint64(8) * (8 - np.minimum(left[longer], 8)).astype(np.uint64)
-        # The last bytes of eight are the upper ones.
-        words[place, longer] = eight[starts[longer] + 8 * (place - 1)] << cut >> cut
+        before = 8 * (place - 1)
+        longer: Any = slice(None) if least > before else np.flatnonzero(lengths > before)
+        own = eight[starts[longer] + before]
+        if least < before + 8:  # what is behind the text goes; the last bytes are the upper ones
+            cut = (64 - 8 * np.minimum(lengths[longer] - before, 8)).view(np.uint64)
+            own <<= cut
+            own >>= cut
+        words[place, longer] = own
     return words
 
 
@@ -229,7 +236,7 @@ class Lookup:
     Parameters
     ----------
     ids : Ids, optional
-        Each once, in that order.
+        Each once, in that order. Without words, where mixtures tell all of them apart.
     n : ndarray of int64
         How many records each has.
     """
@@ -258,10 +265,10 @@ class Lookup:
             place[behind] += 1
             behind = behind[mixed[place[behind]] < found.mixed[behind]]
         known = mixed[place] == found.mixed
-        if len(self.ids.words) == len(found.words) == 1:
-            return np.asarray(np.where(known, place, -1))
-        left = np.flatnonzero(known)
         place[~known] = -1
+        if not len(self.ids.words) or len(self.ids.words) == len(found.words) == 1:
+            return np.asarray(place)
+        left = np.flatnonzero(known)
         while len(left):  # other ids may have the same mixture
             at = place[left]
             other = ~self._same(at, found, left)
@@ -340,9 +347,18 @@ class PersonCounts:
         return pa.table({"id": own, "n": np.append(self.n, self.alone)})
 
     def lookup(self) -> Lookup:
-        """Those who have more than one record; it travels to where records are."""
+        """Those who have more than one record; it travels to where records are.
+
+        Of everybody who was counted a mixture that nobody else has tells who they are, and is all
+        that has to be compared. Others are there only if the table changed, which marks tell.
+        """
         several = self.n > 1
-        return Lookup(None if self.ids is None else self.ids.chosen(several), self.n[several])
+        if self.ids is None:
+            return Lookup(None, self.n[several])
+        ids, mixed = self.ids.chosen(several), self.ids.mixed
+        if np.all(mixed[1:] != mixed[:-1]):
+            ids = ids._replace(words=ids.words[:0])
+        return Lookup(ids, self.n[several])
 
     @property
     def mark(self) -> ExactSum:

@@ -16,7 +16,7 @@ import os
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,7 +58,7 @@ def memory() -> int:
 class Packed(NamedTuple):
     """A block in little memory: the arrays that it is made of, and how it is made of them."""
 
-    arrays: list[Any]
+    arrays: list[Any]  # or pieces of one, side by side
     make: Callable[[list[Any]], Block]
     ready: bool  # whether its rows are on the grid
     n_noted: int = 0  # bytes that notes of its rows take at most
@@ -68,8 +68,14 @@ class Packed(NamedTuple):
     @property
     def n_bytes(self) -> int:
         """How much memory it takes."""
-        widths = (getattr(array.dtype, "itemsize", 8) for array in self.arrays)
-        return sum(width * math.prod(x.shape) for x, width in zip(self.arrays, widths, strict=True))
+        arrays = [array for each in self.arrays for array in _pieces(each)]
+        widths = (getattr(array.dtype, "itemsize", 8) for array in arrays)
+        return sum(width * math.prod(x.shape) for x, width in zip(arrays, widths, strict=True))
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows."""
+        return sum(int(array.shape[-1]) for array in _pieces(self.arrays[0]))
 
     def block(self) -> Block:
         """The block."""
@@ -136,22 +142,51 @@ def _doubles(values: Any, name: str) -> Any:
 
     Memory that is asked for anew comes empty from the system, which takes longer than a product.
     """
-    if values.dtype == np.float64:
-        return values
-    known = getattr(_room, name, None)
-    if known is None or known.size < values.size:
-        known = np.empty(values.size)
+    pieces = _pieces(values)
+    first = pieces[0]
+    if len(pieces) == 1 and first.dtype == np.float64:
+        return first
+    shape = (*first.shape[:-1], sum(piece.shape[-1] for piece in pieces))
+    known, size = getattr(_room, name, None), math.prod(shape)
+    if known is None or known.size < size:
+        known = np.empty(size)
         setattr(_room, name, known)
-    flat = known[: values.size]
-    by_row = values.ndim == 2 and values.flags.f_contiguous
-    doubles = flat.reshape(values.T.shape).T if by_row else flat.reshape(values.shape)
-    np.copyto(doubles, values)
+    flat = known[:size]
+    by_row = len(shape) == 2 and all(piece.flags.f_contiguous for piece in pieces)
+    doubles = flat.reshape(shape[::-1]).T if by_row else flat.reshape(shape)
+    start = 0
+    for piece in pieces:
+        stop = start + piece.shape[-1]
+        np.copyto(doubles[..., start:stop], piece)
+        start = stop
     return doubles
+
+
+def _pieces(values: Any) -> tuple[Any, ...]:
+    """An array, or what is to be put side by side."""
+    return values if isinstance(values, tuple) else (values,)
 
 
 def _weighing(block: Block, weight: int) -> Block:
     block.weight = weight
     return block
+
+
+def _joined(parts: list[Packed], n_rows: int) -> Iterator[Packed]:
+    """Blocks of so many rows, each of pieces of those that there were."""
+    first, n = parts[0], sum(packed.n_rows for packed in parts)
+    noted = first.n_noted // max(first.n_rows, 1)
+    ahead, left = iter(parts), [array[..., :0] for array in first.arrays]
+    for start in range(0, n, n_rows):
+        pieces, missing = list[list[Any]](), min(n_rows, n - start)
+        n_noted = noted * missing
+        while missing:
+            if not left[0].shape[-1]:
+                left = next(ahead).arrays
+            pieces.append([array[..., :missing] for array in left])
+            left = [array[..., missing:] for array in left]
+            missing -= pieces[-1][0].shape[-1]
+        yield first._replace(arrays=[*zip(*pieces, strict=True)], n_noted=n_noted)
 
 
 class Kept:
@@ -186,7 +221,10 @@ class Kept:
         self._blocks.append(packed)
 
     def join(self, n_rows: int) -> None:
-        """Put rows of one weight side by side, in blocks of so many: few large ones are cheaper."""
+        """Take rows of one weight together, in blocks of so many: few large ones are cheaper.
+
+        They stay where they are: a block is put together when it is made.
+        """
         alike: dict[int, list[Packed]] = {}
         others = []
         for packed in self._blocks:
@@ -196,15 +234,7 @@ class Kept:
                 alike.setdefault(packed.weight, []).append(packed)
         self._blocks = others
         for weight in sorted(alike):
-            parts = alike.pop(weight)
-            groups = zip(*(packed.arrays for packed in parts), strict=True)
-            arrays = [np.concatenate(each, axis=-1) for each in groups]
-            first, n = parts[0], arrays[0].shape[-1]
-            noted = sum(packed.n_noted for packed in parts) // max(n, 1)
-            for start in range(0, n, n_rows):
-                own = [array[..., start : start + n_rows] for array in arrays]
-                more = {"arrays": own, "n_noted": noted * own[0].shape[-1]}
-                self._blocks.append(first._replace(**more))
+            self._blocks += _joined(alike.pop(weight), n_rows)
 
     def blocks(self) -> Generator[tuple[Packed, ...]]:
         """The blocks, some at a time."""

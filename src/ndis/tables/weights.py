@@ -189,6 +189,8 @@ def rounded_up(integers: Integers) -> Integers:
     >>> rounded_up(np.array([1, 100, 129, 1_000_000])).tolist()
     [1, 100, 130, 1007616]
     """
+    if np.max(integers, initial=0) < 2**_DIGITS:
+        return integers
     step = _steps(integers)
     return -(-integers // step) * step
 
