@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ndis.mechanisms.spectrum import Spectrum, debiased
+from ndis.mechanisms.spectrum import Spectrum, debiased, eigenvectors
 
 
 def noisy(matrix, scale: float, seed: int):
@@ -120,3 +120,17 @@ def test_a_known_mean_leaves_alone_what_is_seen_clearly() -> None:
     seen = noisy(np.diag([0.0, 10.0, 500.0]), 1.0, 3)
     told = Spectrum(seen, 1.0, known=(170.0, 50.0))
     assert told.values == pytest.approx(Spectrum(seen, 1.0).values, rel=0.01, abs=1.0)
+
+
+def test_eigenvectors_are_numpys_to_the_last_bit() -> None:
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 7, 60):
+        rows = rng.standard_normal((d, d))
+        matrix = rows @ rows.T
+        matrix[0] += 1e-9  # of both triangles numpy reads the lower one
+        values, vectors = np.linalg.eigh(matrix)
+        own = matrix.copy()
+        found = eigenvectors(own)
+        assert np.array_equal(found[0], values)
+        assert np.array_equal(found[1], vectors)
+        assert found[1] is own

@@ -1,4 +1,5 @@
 import math
+import tracemalloc
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -224,6 +225,27 @@ def test_symmetric_noise_takes_pairs_and_rounds_its_scale_up():
     assert np.array_equal(*both)
     off_diagonal = 2.0 * math.sqrt(0.5) * (1.0 + 2.0**-50)
     assert 2 * Fraction(off_diagonal) ** 2 >= 4
+
+
+def test_symmetric_noise_takes_one_matrix():
+    matrix = np.arange(600**2).reshape(600, 600)
+    pairs = pairs_of(matrix + matrix.T)
+    tracemalloc.start()
+    add_symmetric_noise(pairs, 2.0, generator(1))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Beside it there are some arrays of a block of 2^16 draws.
+    assert most < 8 * (600**2 + 30 * 2**16)
+
+
+def test_symmetric_noise_is_of_the_upper_triangle_row_by_row():
+    above = np.triu_indices(400, 1)
+    values = generator(2).integers(-9, 9, (400, 400))
+    noisy, rng = add_symmetric_noise(values, 2.0, generator(1)), generator(1)
+    off_diagonal = 2.0 * math.sqrt(0.5) * (1.0 + 2.0**-50)
+    assert np.array_equal(noisy[above], add_noise(values[above], off_diagonal, rng))
+    assert np.array_equal(np.diag(noisy), add_noise(np.diag(values), 2.0, rng))
+    assert np.array_equal(noisy, noisy.T)
 
 
 def pairs_of(matrix):

@@ -53,7 +53,7 @@ def spread(columns, scale):
 
 @CASES
 def test_the_residual_is_known_far_beyond_doubles(matrix):
-    root = products._Root([matrix], RIDGE, RIDGE)
+    root = products._Root(matrix, RIDGE, RIDGE)
     d, unit = len(matrix), Fraction(root.unit)
     F = [[Fraction(v) for v in row] for row in root.factor.tolist()]
     X = root._residual()
@@ -68,14 +68,14 @@ def test_the_residual_is_known_far_beyond_doubles(matrix):
 
 
 def test_the_residual_of_a_large_matrix_comes_in_blocks(monkeypatch):
-    whole = products._Root([gram(40, 1e6)], RIDGE, RIDGE)._residual()
+    whole = products._Root(gram(40, 1e6), RIDGE, RIDGE)._residual()
     monkeypatch.setattr(products, "_ROWS", 7)
-    assert np.array_equal(products._Root([gram(40, 1e6)], RIDGE, RIDGE)._residual(), whole)
+    assert np.array_equal(products._Root(gram(40, 1e6), RIDGE, RIDGE)._residual(), whole)
 
 
 @CASES
 def test_the_correction_is_as_close_as_it_says(matrix):
-    root = products._Root([matrix], RIDGE, RIDGE)
+    root = products._Root(matrix, RIDGE, RIDGE)
     d = len(matrix)
     with flint.ctx.workprec(500):
         factor, target = root._balls
@@ -109,7 +109,7 @@ class Exact(Forced):
 def test_doubles_integers_and_balls_agree(matrix):
     spacing = grid_spacing(math.sqrt(RIDGE))
     draws = [
-        kind([matrix], RIDGE, RIDGE).draw(30, spacing, generator(3))
+        kind(matrix, RIDGE, RIDGE).draw(30, spacing, generator(3))
         for kind in (products._Root, Forced, Exact)
     ]
     assert np.array_equal(draws[0], draws[1])
@@ -118,7 +118,7 @@ def test_doubles_integers_and_balls_agree(matrix):
 
 @CASES
 def test_bounds_on_doubles_hold(matrix):
-    root = products._Root([matrix], RIDGE, RIDGE)
+    root = products._Root(matrix, RIDGE, RIDGE)
     d = len(matrix)
     reals = NORMAL.draw(2 * d * 200, generator(4))
     values, errors = root.approximate(reals.doubles().reshape(2 * d, 200))
@@ -135,12 +135,12 @@ def test_bounds_on_doubles_hold(matrix):
 def test_the_correction_may_be_left_out_of_doubles(monkeypatch):
     # Both ways the columns are the same; one leaves more roundings to integers.
     spacing, matrix = grid_spacing(math.sqrt(RIDGE)), GRAMS["ill-conditioned"]
-    assert products._Root([matrix], RIDGE, RIDGE).corrects
-    assert not products._Root([GRAMS["ordinary"]], RIDGE, RIDGE).corrects
+    assert products._Root(matrix, RIDGE, RIDGE).corrects
+    assert not products._Root(GRAMS["ordinary"], RIDGE, RIDGE).corrects
     draws = []
     for share in (0.0, math.inf):
         monkeypatch.setattr(products, "_SHARE", share)
-        draws.append(products._Root([matrix], RIDGE, RIDGE).draw(500, spacing, generator(5)))
+        draws.append(products._Root(matrix, RIDGE, RIDGE).draw(500, spacing, generator(5)))
     assert np.array_equal(*draws)
 
 
@@ -268,7 +268,7 @@ def test_a_public_trace_says_what_can_be_drawn(d, scale):
         matrix = table.T @ table
         matrix *= scale / np.trace(matrix)
         ridge = least_ridge(scale, d)
-        root = products._Root([matrix], ridge, ridge)
+        root = products._Root(matrix, ridge, ridge)
         assert root.theta <= 0.5
         columns = draw_sketch(matrix, ridge, 300, generator(12))
         assert np.isfinite(columns).all()

@@ -51,6 +51,21 @@ def test_any_order_of_adding_and_merging_gives_the_integer_sum(values: list[int]
     assert integers(whole.sums()["s"]) == [sum(values), len(values)]
 
 
+def test_whole_numbers_of_64_bits_add_up_whatever_their_size() -> None:
+    rng, total, expected = np.random.default_rng(0), Accumulator(), 0
+    for most in (2**53, 2**53 + 1, 2**20, 2**62, 2**53, 2**62):
+        term = rng.integers(-most, most, (600, 3))
+        term[0, 0] = most
+        before = term.copy()
+        total.add({"sum": term, "count": np.array(1.0)})
+        expected = expected + term.astype(object)
+        assert np.array_equal(term, before)  # which belongs to others
+    sums = total.sums()
+    found = (sums["sum"].high.astype(object) << 26) + sums["sum"].low.astype(object)
+    assert (found == expected).all()
+    assert float(sums["count"].value) == 6.0
+
+
 def test_sums_beyond_the_doubles() -> None:
     total = ExactSum.of(np.array([2.0**53])) + ExactSum.of(np.array([1.0]))
     assert integers(total) == [2**53 + 1]

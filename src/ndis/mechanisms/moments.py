@@ -164,7 +164,8 @@ class SecondMoments(TableEstimator):
             studied, recipe = table.moments, replace(recipe, norm=radius)
         unit = recipe.norm / GRID_NORM
         noisy = add_symmetric_noise(studied["gram"], grid**2 * noise["matrix"], rng)
-        arrays["matrix"] = unit**2 * noisy
+        noisy *= unit**2
+        arrays["matrix"] = noisy
         if "sums" in noise:
             arrays["sums"] = unit * add_noise(studied["sums"], grid * noise["sums"], rng)
         if "count" in noise:
@@ -205,14 +206,22 @@ class SecondMoments(TableEstimator):
         self._factor = arrays.get("sketch")
         if self._factor is None:
             self._matrix_noise = cut**2 * noise["matrix"]
-            raw = arrays["matrix"]
         else:
             self._matrix_noise = noise["sketch"] ** 2
+
+    def _scatter(self) -> FloatArray:
+        """The matrix of `scatter` in scaled units, made of the release anew: it is large."""
+        if self._factor is None:
+            raw = self.release_.arrays["matrix"].copy()
+        else:
             raw = self._factor @ self._factor.T / self._factor.shape[1]
-            raw = raw - self._matrix_noise * np.eye(len(raw))
+            np.einsum("ii->i", raw)[:] -= self._matrix_noise
+        known = np.outer(self._mean, self._mean)
+        known *= self._n_rows
+        raw -= known
         # The noise of the sums adds its variance to their square: on average this is zero.
-        known = self._n_rows * np.outer(self._mean, self._mean)
-        self._raw = raw - known + self._sum_noise**2 / self._n_rows * np.eye(len(raw))
+        np.einsum("ii->i", raw)[:] += self._sum_noise**2 / self._n_rows
+        return raw
 
     def _error(self, directions: FloatArray) -> FloatArray:
         """Standard errors of the scatter along directions, one a row, in scaled units."""
@@ -334,11 +343,13 @@ class PrivateCovariance(SecondMoments):
     def _finish(self, rows: Rows) -> None:
         super()._finish(rows)
         if self._factor is None:
-            whole = Spectrum(self._raw, self._matrix_noise).matrix
+            whole = Spectrum(self._scatter(), self._matrix_noise, overwrite=True).matrix
         else:
-            values, vectors = np.linalg.eigh(self._raw)
+            values, vectors = np.linalg.eigh(self._scatter())
             whole = (vectors * np.maximum(values, 0.0)) @ vectors.T
-        self.covariance_ = np.outer(self._width, self._width) * whole / self._n_rows
+        whole *= np.outer(self._width, self._width)
+        whole /= self._n_rows
+        self.covariance_ = whole
         self.feature_names_ = rows.features.names
         self._dates = self._dated(rows.features.columns)
         self.mean_ = self._middle + self._width * self._mean
@@ -404,7 +415,7 @@ class PrivateCovariance(SecondMoments):
                 f"shape {given.shape}; give every column its weight."
             )
         rows = rows * self._width
-        value = np.einsum("ki,ij,kj->k", rows, self._raw, rows)
+        value = np.einsum("ki,ij,kj->k", rows, self._scatter(), rows)
         return Estimate(
             value.reshape(given.shape[:-1]), self._error(rows).reshape(given.shape[:-1])
         )
@@ -534,9 +545,9 @@ class PrivatePCA(Transformer, SecondMoments):
 
     def _finish(self, rows: Rows) -> None:
         super()._finish(rows)
-        d, s = len(self._raw), self._matrix_noise
+        d, s = len(rows.features.names), self._matrix_noise
         k = d if self.n_components is None else self.n_components
-        spectrum = Spectrum(self._raw, s)
+        spectrum = Spectrum(self._scatter(), s, overwrite=True)
         vectors, values = spectrum.vectors[:, ::-1].T, spectrum.values[::-1]
         signs = np.sign(vectors[np.arange(d), np.argmax(np.abs(vectors), axis=1)])
         vectors = vectors * signs[:, None]

@@ -255,7 +255,7 @@ class PrivateProjection(TableEstimator):
             rows.features.names,
             ridge / rate * shape,
             self.release_.parameters.get("n_rows"),
-            (1.0 - rate) / rate * rows.features.norm**2 * shape,
+            0.0 if rate == 1.0 else (1.0 - rate) / rate * rows.features.norm**2 * shape,
         )
 
     def intervals(self, level: float = 0.95, of: str = "table") -> Intervals:

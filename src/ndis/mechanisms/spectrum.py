@@ -37,6 +37,8 @@ class Spectrum:
         The standard deviation s of the noise on its diagonal.
     known : (float, float), optional
         The mean of the true eigenvalues and its standard error, where they are known otherwise too.
+    overwrite : bool, default False
+        Whether the matrix may be overwritten.
 
     Attributes
     ----------
@@ -67,11 +69,15 @@ class Spectrum:
     """
 
     def __init__(
-        self, matrix: FloatArray, noise_scale: float, known: tuple[float, float] | None = None
+        self,
+        matrix: FloatArray,
+        noise_scale: float,
+        known: tuple[float, float] | None = None,
+        overwrite: bool = False,
     ) -> None:
         from scipy.optimize import isotonic_regression
 
-        self.noisy_values, self.vectors = np.linalg.eigh(matrix)
+        self.noisy_values, self.vectors = eigenvectors(matrix if overwrite else matrix.copy())
         self.variance = 0.5 * noise_scale**2
         noisy, d = self.noisy_values, len(matrix)
         values = debiased(noisy, self.variance)
@@ -103,6 +109,21 @@ class Spectrum:
         """
         away = (self.values[:, None] - self.values) ** 2
         return np.asarray(self.variance * away / (away + len(away) * self.variance))
+
+
+def eigenvectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """What `numpy.linalg.eigh` says, to the last bit, in the memory of the matrix, which is lost.
+
+    numpy holds two copies more beside what LAPACK takes. The matrix is stored row by row.
+    """
+    from scipy.linalg.lapack import dsyevd
+
+    matrix[...] = matrix.T  # LAPACK stores columns; of both triangles numpy reads the lower one
+    values, vectors, failed = dsyevd(matrix.T, lower=1, overwrite_a=1)
+    if failed:
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+    matrix[...] = vectors
+    return values, matrix
 
 
 def debiased(noisy: FloatArray, variance: float) -> FloatArray:

@@ -9,8 +9,9 @@ proof.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -347,17 +348,40 @@ def add_symmetric_noise(values: Any, scale: float, rng: np.random.Generator) -> 
     >>> bool(np.all(noisy == noisy.T))
     True
     """
-    parts = parts_of(values)
-    above = np.triu(np.ones(parts[0].shape, np.bool_), 1)
-    upper = [part[above] for part in parts]
-    diagonal = [np.diag(part).copy() for part in parts]
-    del parts  # whole matrices
-    noisy = np.zeros(above.shape)
-    off_diagonal = scale * math.sqrt(0.5) * (1.0 + 2.0**-50)
-    noisy[above] = _added(NORMAL, upper, off_diagonal, rng)
-    noisy += noisy.T
-    np.fill_diagonal(noisy, _added(NORMAL, diagonal, scale, rng))
+    whole = values if hasattr(values, "high") else np.asarray(values)
+    d = (whole.high if hasattr(whole, "high") else whole).shape[0]
+    noisy, off_diagonal = np.empty((d, d)), scale * math.sqrt(0.5) * (1.0 + 2.0**-50)
+    for rows, columns in _above(d):  # a block at a time: whole parts would be matrices more
+        block = _added(NORMAL, parts_of(taken(whole, (rows, columns))), off_diagonal, rng)
+        noisy[rows, columns] = noisy[columns, rows] = block
+    diagonal = np.arange(d), np.arange(d)
+    noisy[diagonal] = _added(NORMAL, parts_of(taken(whole, diagonal)), scale, rng)
     return noisy
+
+
+def _above(d: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """The places above a diagonal, row by row, in blocks of draws: their rows and columns."""
+    ends = np.cumsum(np.arange(d - 1, -1, -1))
+    for start in range(0, int(ends[-1]), BLOCK):
+        places = np.arange(start, min(start + BLOCK, int(ends[-1])))
+        rows = np.searchsorted(ends, places, side="right")
+        yield rows, places - ends[rows] + d
+
+
+class _Some(NamedTuple):
+    """Integers that were taken from others."""
+
+    high: NDArray[np.int64]
+    low: NDArray[np.int64]
+    part: NDArray[np.int64] | None
+
+
+def taken(values: Any, index: Any) -> Exact:
+    """Numbers at some places."""
+    if not hasattr(values, "high"):
+        return cast(ArrayLike, values[index])
+    part = None if values.part is None else values.part[index]
+    return _Some(values.high[index], values.low[index], part)
 
 
 def parts_of(values: Exact) -> list[FloatArray]:

@@ -30,7 +30,15 @@ from ndis import _validate
 from ndis._validate import FloatArray
 from ndis.randomness.generators import subsample_mask
 from ndis.randomness.listening import audible
-from ndis.randomness.noise import Exact, exact_rest, grid_spacing, joined, parts_of, split
+from ndis.randomness.noise import (
+    Exact,
+    exact_rest,
+    grid_spacing,
+    joined,
+    parts_of,
+    split,
+    taken,
+)
 from ndis.randomness.reals import NORMAL, Reals, ball
 
 # Columns are drawn in blocks of about this many normals.
@@ -38,8 +46,8 @@ _BLOCK = 2**21
 _EPS = 2.0**-53
 # Integers of 53 bits are cut into three slices of 18, whose products doubles add up exactly.
 _SLICE = 18
-# Rows of a block of the matrix X.
-_ROWS = 512
+# Rows and columns of a block of the matrix X: beside whole matrices it takes little memory.
+_ROWS = 256
 # The series for (I - X)^(1/2) is cut where the rest is at most 2 to minus this.
 _SERIES_BITS = 60
 # If more roundings than this share would be left open, doubles take X into account.
@@ -90,7 +98,7 @@ def draw_sketch(
     """
     ridge = _validate.non_negative("ridge", ridge)
     lowest = _validate.positive("ridge + least", ridge + _validate.non_negative("least", least))
-    columns = _Root(parts_of(gram), ridge, lowest)
+    columns = _Root(gram, ridge, lowest)
     return columns.draw(n_components, grid_spacing(math.sqrt(lowest)), rng)
 
 
@@ -126,7 +134,7 @@ def draw_sampled_sketch(
     (2, 3)
     """
     gram = sampled(lambda n_rows: np.flatnonzero(subsample_mask(n_rows, rate, rng)))
-    columns = _Root(parts_of(gram), _validate.positive("ridge", ridge), ridge)
+    columns = _Root(gram, _validate.positive("ridge", ridge), ridge)
     return columns.draw(n_components, grid_spacing(math.sqrt(ridge)), rng)
 
 
@@ -161,7 +169,7 @@ def draw_gaussian(
     """
     scale = _validate.positive("noise_scale", noise_scale)
     ridge = scale**2 * (1.0 + 2.0**-50)
-    columns = _Root(parts_of(cov), ridge, ridge)
+    columns = _Root(cov, ridge, ridge)
     return columns.draw(n_draws, grid_spacing(scale), rng, _validate.floats("mean", mean)).T
 
 
@@ -236,7 +244,7 @@ class _Columns:
 
     def __init__(self, factor: Any, noise: float, unit: float = 1.0) -> None:
         self.factor, self.noise, self.unit = factor, noise, unit
-        norms = np.sqrt(np.asarray((factor * factor).sum(axis=1)).reshape(-1))
+        norms = np.sqrt(_squares(factor))
         # In doubles an entry is off by at most this, for its row, times the size of its column: as
         # many roundings as the row has terms, and a few more.
         by_row = getattr(factor, "format", None) == "csr"
@@ -304,47 +312,66 @@ class _Root(_Columns):
     No eigenvalue of gram + ridge I is below `lowest`, and c^2 is nearly half of it.
     """
 
-    def __init__(self, gram: list[FloatArray], ridge: float, lowest: float) -> None:
+    def __init__(self, gram: Exact, ridge: float, lowest: float) -> None:
         # A unit between c and 2 c, so that c has 26 bits and its square is a double.
         unit = math.ldexp(1.0, math.frexp(math.sqrt(lowest / 2.0))[1])
         noise = math.floor(math.sqrt(lowest / 2.0) / unit * 2.0**26 - 0.5) * 2.0**-26
         self.square = noise**2
         self.ridge = ridge / unit**2
-        self.gram = [np.tril(part / unit**2) for part in gram]
-        self.gram = [part + np.tril(part, -1).T for part in self.gram]
-        factor = self._factor()
-        super().__init__(factor, noise, unit)
+        self.gram: Any = gram if hasattr(gram, "high") else np.asarray(gram)
+        self.unit = unit
+        super().__init__(self._factor(), noise, unit)
         self._correct()
+
+    def _parts(self, rows: slice, columns: slice) -> list[FloatArray]:
+        """A block of the matrix as exact parts, in units; on the diagonal its lower half counts."""
+        parts = [part / self.unit**2 for part in parts_of(taken(self.gram, (rows, columns)))]
+        if rows != columns:
+            return parts
+        return [np.tril(part) + np.tril(part, -1).T for part in parts]
 
     def _factor(self) -> FloatArray:
         """Factorise nearly gram + (ridge - c^2) I in integers of 53 bits times a power of two."""
-        matrix = np.sum(self.gram, axis=0)
-        matrix[np.diag_indices_from(matrix)] += self.ridge - self.square
+        d = len(self.gram.high if hasattr(self.gram, "high") else self.gram)
+        matrix = np.zeros((d, d))  # of which the lower half counts
+        for rows, columns in _blocks(d):
+            matrix[rows, columns] = sum(self._parts(rows, columns))
+        np.einsum("ii->i", matrix)[:] += self.ridge - self.square
         try:
             factor = np.linalg.cholesky(matrix)
         except np.linalg.LinAlgError:
             raise _too_large() from None
-        self.exponent = math.frexp(float(np.max(np.abs(factor))))[1] - 53
-        return np.asarray(np.ldexp(np.rint(np.ldexp(factor, -self.exponent)), self.exponent))
+        del matrix
+        self.exponent = math.frexp(max(float(factor.max()), -float(factor.min())))[1] - 53
+        np.rint(np.ldexp(factor, -self.exponent, out=factor), out=factor)
+        return np.asarray(np.ldexp(factor, self.exponent, out=factor))
 
     def _correct(self) -> None:
         """Find the correction I - (I - X)^(1/2), by its power series, and how well it is known."""
-        d, X = len(self.factor), self._residual() / self.square
+        d, X = len(self.factor), self._residual()
+        X /= self.square
         size = float(np.linalg.norm(X)) * (1.0 + 2.0**-40)
-        largest = float(np.max(np.sum(self.factor**2, axis=1)))
+        largest = float(np.max(_squares(self.factor)))
         missed = 2.0 * _EPS * size + d * 2.0**-98 * largest / self.square
         self.theta = size + missed
         if not self.theta <= 0.5:
             raise _too_large()
         coefficients = _coefficients(self.theta, _SERIES_BITS)
-        self.correction, power = 0.5 * X, X
-        for coefficient in coefficients[1:]:
-            power = power @ X
-            self.correction += float(coefficient) * power
         self.doubt = missed + 2.0**-_SERIES_BITS
         if len(coefficients) > 1:
+            self.correction = np.empty((d, d))
+            for start in range(0, d, _ROWS):  # powers of X by rows
+                power = X[start : start + _ROWS]
+                total = 0.5 * power
+                for coefficient in coefficients[1:]:
+                    power = power @ X
+                    total += float(coefficient) * power
+                self.correction[start : start + _ROWS] = total
             self.doubt += (d + 4) * _EPS * self.theta**2 + 2.0**-46 * self.theta
-        rows = 1.01 * np.linalg.norm(self.correction, axis=1) + self.doubt
+        else:
+            X *= 0.5
+            self.correction = X
+        rows = 1.01 * np.sqrt(_squares(self.correction)) + self.doubt
         # A step of the grid is at least c/2^9. Leave the correction out if few roundings need it.
         self.corrects = float(np.max(rows)) * 4.0 * math.sqrt(d) * 2.0**9 > _SHARE
         if self.corrects:
@@ -353,36 +380,39 @@ class _Root(_Columns):
 
     def _residual(self) -> FloatArray:
         """F F^T - gram - (ridge - c^2) I, up to 2^-53 of itself and 2^-98 of F F^T."""
-        d, slices, rest = len(self.factor), [], np.ldexp(self.factor, -self.exponent)
-        for shift in (2 * _SLICE, _SLICE, 0):
-            slices.append(np.rint(np.ldexp(rest, -shift)))
-            rest = rest - np.ldexp(slices[-1], shift)
+        d = len(self.factor)
         residual = np.empty((d, d))
-        for start in range(0, d, _ROWS):
-            stop = min(start + _ROWS, d)  # F is lower triangular
-            high, low = np.zeros((2, stop - start, stop))
-            for term in self._terms(slices, start, stop):
+        for rows, columns in _blocks(d):
+            high, low = np.zeros((2, rows.stop - rows.start, columns.stop - columns.start))
+            for term in self._terms(rows, columns):
                 total = high + term
                 moved = total - high
                 low += (high - (total - moved)) + (term - moved)
                 high = total
-            residual[start:stop, :stop] = high + low
-            residual[:stop, start:stop] = residual[start:stop, :stop].T
+            high += low
+            residual[rows, columns], residual[columns, rows] = high, high.T
         return residual
 
-    def _terms(self, slices: list[FloatArray], start: int, stop: int) -> Iterator[FloatArray]:
+    def _slices(self, rows: slice, stop: int) -> list[FloatArray]:
+        """Some rows of the factor as three integers of 18 bits, the leading one first."""
+        slices, rest = [], np.ldexp(self.factor[rows, :stop], -self.exponent)
+        for shift in (2 * _SLICE, _SLICE, 0):
+            slices.append(np.rint(np.ldexp(rest, -shift)))
+            rest = rest - np.ldexp(slices[-1], shift)
+        return slices
+
+    def _terms(self, rows: slice, columns: slice) -> Iterator[FloatArray]:
         """Matrices whose sum is a block of the residual; each is exact."""
+        stop = columns.stop  # F is lower triangular
+        left, right = self._slices(rows, stop), self._slices(columns, stop)
         for weight in range(5):
-            products = sum(
-                slices[k][start:stop, :stop] @ slices[weight - k][:stop, :stop].T
-                for k in range(3)
-                if 0 <= weight - k < 3
-            )
+            products = sum(left[k] @ right[weight - k].T for k in range(3) if 0 <= weight - k < 3)
             yield np.ldexp(products, 2 * self.exponent + _SLICE * (4 - weight))
-        for part in self.gram:
-            yield -part[start:stop, :stop]
-        yield -self.ridge * np.eye(stop - start, stop, start)
-        yield self.square * np.eye(stop - start, stop, start)
+        for part in self._parts(rows, columns):
+            yield -part
+        if rows == columns:
+            yield -self.ridge * np.eye(rows.stop - rows.start)
+            yield self.square * np.eye(rows.stop - rows.start)
 
     def approximate(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         values, errors = super().approximate(z)
@@ -421,7 +451,8 @@ class _Root(_Columns):
     def _balls(self) -> tuple[arb_mat, arb_mat]:
         """F, and gram + (ridge - c^2) I, as exact balls."""
         d = len(self.factor)
-        terms = (self.factor, *self.gram, self.ridge * np.eye(d), -self.square * np.eye(d))
+        gram = self._parts(slice(0, d), slice(0, d))
+        terms = (self.factor, *gram, self.ridge * np.eye(d), -self.square * np.eye(d))
         factor, *parts = (arb_mat(d, d, term.reshape(-1).tolist()) for term in terms)
         with flint.ctx.workprec(4096):
             return factor, sum(parts, arb_mat(d, d))
@@ -440,6 +471,22 @@ class _Column(NamedTuple):
             return list(self.reals.floors[self.start :: self.width].tolist())
         places = range(self.start, self.reals.floors.size, self.width)
         return [self.reals.floor(place, bits) for place in places]
+
+
+def _blocks(d: int) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of the blocks of the lower half of a matrix."""
+    strips = [slice(start, min(start + _ROWS, d)) for start in range(0, d, _ROWS)]
+    for index, rows in enumerate(strips):
+        for columns in strips[: index + 1]:
+            yield rows, columns
+
+
+def _squares(matrix: Any) -> FloatArray:
+    """Sums of squares of the rows of a matrix, dense or sparse."""
+    if not isinstance(matrix, np.ndarray):
+        return np.asarray((matrix * matrix).sum(axis=1)).reshape(-1)
+    strips = (matrix[start : start + _ROWS] for start in range(0, len(matrix), _ROWS))
+    return np.concatenate([np.sum(strip * strip, axis=1) for strip in strips])
 
 
 def _dot(row: Any, floors: list[int], bits: int) -> arb:

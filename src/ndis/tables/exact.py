@@ -117,7 +117,7 @@ class ExactSum:
         """The outer product with small integers (at most 2^21 each), over a new last axis."""
         return ExactSum(*_carried(*(limb[..., None] * integers for limb in self.limbs)))
 
-    def multiplied(self, halves: FloatArray, digits: int) -> ExactSum:
+    def multiplied(self, halves: NDArray[np.int32], digits: int) -> ExactSum:
         """A matrix times this one, without the last digits to the base 2^13: rounded down.
 
         The matrix has whole numbers below 2^53 in magnitude, see `halved`. These are below 2^80.
@@ -127,7 +127,7 @@ class ExactSum:
         own, behind = self._digits()
         return _of_digits(_product(halves, own)[digits + behind :])
 
-    def sandwiched(self, halves: FloatArray, digits: int) -> ExactSum:
+    def sandwiched(self, halves: NDArray[np.int32], digits: int) -> ExactSum:
         """A matrix A of whole numbers below 2^38, and this symmetric one S: A S A^T, as above."""
         own, behind = self._digits()
         rows = list[ExactSum]()
@@ -156,7 +156,7 @@ class ExactSum:
         return f"ExactSum(shape={self.high.shape})"
 
 
-def _product(halves: FloatArray, own: Sequence[IntArray]) -> list[IntArray]:
+def _product(halves: NDArray[np.int32], own: Sequence[IntArray]) -> list[IntArray]:
     """A matrix times numbers of such digits, the first of at most 15 bits: digits again.
 
     Doubles add up 2^11 products of 26 bits with 15 exactly.
@@ -169,13 +169,21 @@ def _product(halves: FloatArray, own: Sequence[IntArray]) -> list[IntArray]:
         for start in range(0, len(side), 2**11):
             part = slice(start, start + 2**11)
             for half, matrix in enumerate(halves):
-                products = (matrix[:, part] @ side[part]).astype(np.int64)
-                for index in range(side.shape[1] // K):
-                    total[2 * half + first + index] += products[:, index * K : (index + 1) * K]
+                for rows in _strips(len(matrix)):
+                    doubles = matrix[rows, part].astype(np.float64)
+                    products = (doubles @ side[part]).astype(np.int64)
+                    for index in range(side.shape[1] // K):
+                        digit = products[:, index * K : (index + 1) * K]
+                        total[2 * half + first + index][rows] += digit
     for index in range(len(total) - 1):
         total[index + 1] += total[index] >> 13
         total[index] &= _DIGIT
     return total
+
+
+def _strips(n_rows: int) -> list[slice]:
+    """Rows of a matrix, so many at a time: a copy of them is no matrix."""
+    return [slice(start, start + _STRIP) for start in range(0, n_rows, _STRIP)]
 
 
 def _of_digits(digits: Sequence[IntArray]) -> ExactSum:
@@ -191,10 +199,13 @@ def _of_digits(digits: Sequence[IntArray]) -> ExactSum:
     return ExactSum(*_carried(high, low + (more << 13)))
 
 
-def halved(matrix: FloatArray) -> FloatArray:
-    """Whole numbers in doubles as low + high 2^26: both halves."""
-    high = np.trunc(matrix * 2.0**-_LOW_BITS)
-    return np.stack([matrix - high * 2.0**_LOW_BITS, high])
+def halved(matrix: FloatArray) -> NDArray[np.int32]:
+    """Whole numbers in doubles, below 2^53, as low + high 2^26: both halves, in as much memory."""
+    halves = np.empty((2, *matrix.shape), np.int32)
+    for rows in _strips(len(matrix)):
+        high = np.trunc(matrix[rows] * 2.0**-_LOW_BITS)
+        halves[0, rows], halves[1, rows] = matrix[rows] - high * 2.0**_LOW_BITS, high
+    return halves
 
 
 def _carried(high: Any, low: Any, part: Any = None) -> tuple[Any, ...]:
@@ -242,17 +253,20 @@ class Accumulator:
                 self._sparse.setdefault(name, []).append(term.tocoo())
                 continue
             xp = namespace(term)
-            if term.dtype == xp.int64:
-                self._merge(name, _split(term))
+            if term.dtype == xp.int64 and not (xp is np and _is_short(term)):
+                self._add_long(name, term)
             else:  # an array even of one number: numpy 2.0 turns no scalar into integers
-                self._add_short(name, xp.astype(xp.asarray(term), xp.int64), 1)
+                self._add_short(name, xp.asarray(term))
 
     def merge(self, other: Accumulator) -> None:
         """Add what another worker has summed."""
         for name, parts in other._parts.items():
             self._merge(name, parts)
         for name, (term, count) in other._short.items():
-            self._add_short(name, term, count)
+            known, before = self._short.get(name, (None, 0))
+            if known is not None:
+                known += term  # without a copy
+            self._count(name, term if known is None else known, before + count)
         for name, terms in other._sparse.items():
             self._scatter(name, terms)
 
@@ -301,12 +315,25 @@ class Accumulator:
             else:
                 known.append(more)
 
-    def _add_short(self, name: str, term: Any, count: int) -> None:
+    def _add_long(self, name: str, term: Any) -> None:
+        """Add 64-bit integers that belong to others, a strip at a time: each copy is a matrix."""
+        if name not in self._parts:
+            self._parts[name] = [term >> _LOW_BITS, term & _LOW]
+            return
+        high, low = self._parts[name][:2]
+        for rows in _strips(term.shape[0]) if term.ndim else [...]:
+            high[rows] += term[rows] >> _LOW_BITS
+            low[rows] += term[rows] & _LOW
+
+    def _add_short(self, name: str, term: Any) -> None:
         """Add while 64 bits are enough: fewer than 2^10 terms of at most 2^53."""
-        known, before = self._short.get(name, (None, 0))
-        if known is not None:
-            known += term  # without a copy
-        self._count(name, term if known is None else known, before + count)
+        xp, (known, before) = namespace(term), self._short.get(name, (None, 0))
+        if known is None:
+            known = xp.astype(term, xp.int64)
+        else:
+            for rows in _strips(term.shape[0]) if term.ndim else [...]:
+                known[rows] += xp.astype(term[rows], xp.int64)
+        self._count(name, known, before + 1)
 
     def _count(self, name: str, known: Any, count: int) -> None:
         self._short[name] = (known, count)
@@ -330,6 +357,13 @@ class Accumulator:
         return self._parts
 
 
+def _is_short(values: IntArray) -> bool:
+    """Whether doubles would hold these 64-bit integers."""
+    return not values.size or -(2**53) <= int(values.min()) <= int(values.max()) <= 2**53
+
+
 def _split(values: Any) -> tuple[Any, Any]:
-    """The two parts of 64-bit integers, wherever they are."""
-    return values >> _LOW_BITS, values & _LOW
+    """The two parts of 64-bit integers, wherever they are; their own memory holds the first."""
+    low = values & _LOW
+    values >>= _LOW_BITS
+    return values, low

@@ -500,6 +500,7 @@ class Table:
         with closing(self._batches(what) if known is None else known.blocks()) as batches:
             for part, blocks in map_in_order(summed, batches, self._n_threads()):
                 total.merge(part)
+                del part  # matrices, while the next are made
                 if keep is not None:
                     keep.extend(blocks)
         if keep is not None and keep.whole:

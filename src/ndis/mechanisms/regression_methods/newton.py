@@ -31,14 +31,16 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
 from ndis.mechanisms.center import center_of, draw_center, shrunk
+from ndis.mechanisms.spectrum import eigenvectors
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import GRID_NORM, ExactSum, Table, few_threads
 from ndis.tables.exact import halved
@@ -96,6 +98,8 @@ _FAR = 64.0
 _SIGNAL = np.geomspace(1e-4, 1e4, 41)
 # Strengths less likely than this change nothing; and so many numbers stay in a processor's cache.
 _UNLIKELY, _CACHED = 1e-15, 2**16
+# So many numbers of a matrix between eigenvectors are made at once.
+_AT_ONCE = 2**20
 # The next round is the last after a step this short: squared, a share of the sampling variance.
 _SETTLED = 0.25
 # Looks are alike if predictions moved by less than this share of residuals between them.
@@ -304,7 +308,7 @@ def _shifted(values: FloatArray, places: int) -> FloatArray:
     return moved
 
 
-def _in_steps(values: FloatArray, step: int) -> list[FloatArray]:
+def _in_steps(values: NDArray[Any], step: int) -> list[NDArray[Any]]:
     return [values[start : start + step] for start in range(0, len(values), step)]
 
 
@@ -313,8 +317,10 @@ def cleaned(values: FloatArray, variances: FloatArray | float) -> FloatArray:
 
     `variances` are those of the noise between each two eigenvectors, twice as large as they are.
     """
-    gap = values[:, None] - values[None, :]
-    leaned = np.sum(variances * gap / (gap**2 + variances), axis=1)
+    d, leaned = len(values), np.empty(len(values))
+    for part in _in_steps(np.arange(d), max(_AT_ONCE // d, 1)):
+        gap, own = values[part, None] - values, np.broadcast_to(variances, (d, d))[part]
+        leaned[part] = np.sum(own * gap / (gap**2 + own), axis=1)
     return np.asarray(np.maximum(values - leaned, 0.0))
 
 
@@ -369,13 +375,15 @@ class Curvature:
             noisy[:-1, :-1], rows * mean, sums_scale, hidden
         )
         mean = mean if self.constant else np.zeros(d)
-        centered = noisy[:-1, :-1] - rows * np.outer(mean, mean)
+        centered = np.outer(mean, mean)
+        centered *= -rows
+        centered += noisy[:-1, :-1]
         # Where many rows are cut their centre is too; coefficients that took it for that of the
         # rows would swing ever wider together with the constant.
         self.mean = center + mean * lost
         self.mean = self.mean / max(1.0, float(np.linalg.norm(self.mean)))
         with few_threads(d):
-            self.noisy_values, self.vectors = np.linalg.eigh(centered)
+            self.noisy_values, self.vectors = eigenvectors(centered)
         values = cleaned(self.noisy_values, scale**2)
         # The centre is noisy too: along it curvature may be hidden by what was subtracted.
         leaning = 2.0 * lost * np.abs(self.vectors.T @ mean) * sums_scale
@@ -420,7 +428,7 @@ class Curvature:
         sharp.__dict__.pop("spreader", None)
         scale = 1.0 / self.metric[:d]
         with few_threads(d):
-            values, turn = np.linalg.eigh(moments * np.outer(scale, scale))
+            values, turn = eigenvectors(moments * np.outer(scale, scale))
         sharp.vectors = self.vectors @ turn
         sharp.rho = _SHARP * noise * (turn**2).T @ scale**2
         sharp._measure(np.maximum(values, 0.0), _SHARP_RANK)
@@ -429,7 +437,7 @@ class Curvature:
     def _explain(self, hessian: FloatArray, sums: FloatArray, noise: float, hidden: float) -> bool:
         """Whether the columns explain more than half of a constant, by more than noise would."""
         with few_threads(len(hessian)):
-            values, vectors = np.linalg.eigh(hessian)
+            values, vectors = eigenvectors(hessian.copy())
         along = np.maximum(np.abs(vectors.T @ sums) - 3.0 * noise, 0.0)
         explained = along**2 / (cleaned(values, self.scale**2) + hidden)
         return float(np.sum(explained)) > self.rows / 2
@@ -596,22 +604,24 @@ class Curvature:
         )
 
     @cached_property
-    def whitener(self) -> tuple[FloatArray, float]:
+    def whitener(self) -> tuple[NDArray[np.int32], float]:
         """Integers that turn sums of (k, 1) w^T, k on the grid, into those of z w^T; their unit.
 
         None exceeds 2^52, `heaviest` in that unit, and they are given in halves. An entry is off by
         less than one, so that for a row the product is off by less than (d + 1) 2^20 units, which
         is heaviest (d + 1) 2^-32: `pull` adds twice as much to its length.
         """
-        unit = 2.0**52 / self.heaviest
-        return halved(np.rint(self._of_grid * unit)), unit
+        whole, unit = self._of_grid, 2.0**52 / self.heaviest
+        whole *= unit
+        return halved(np.rint(whole, out=whole)), unit
 
     @cached_property
-    def spreader(self) -> tuple[FloatArray, float]:
+    def spreader(self) -> tuple[NDArray[np.int32], float]:
         """The same for second moments of (k, 2^20): none exceeds 2^32 in its unit."""
         whole, unit = self._of_grid, 2.0**52 / self.heaviest
         whole[:, -1] /= GRID_NORM
-        return halved(np.rint(whole * unit)), unit
+        whole *= unit
+        return halved(np.rint(whole, out=whole)), unit
 
     @property
     def rounded(self) -> float:
@@ -629,9 +639,11 @@ class Curvature:
         """What turns (k, 1), k on the grid, into z."""
         d, metric, base = len(self.mean), self.metric, self._base
         vectors = self.vectors[:, self.own]
-        M = base * np.eye(d) + (vectors * (metric[:-1][self.own] - base)) @ vectors.T
+        M = (vectors * (metric[:-1][self.own] - base)) @ vectors.T
+        np.einsum("ii->i", M)[:] += base
         whole = np.zeros((d + 1, d + 1))
-        whole[:d, :d], whole[:d, d], whole[d, d] = M / GRID_NORM, -M @ self.mean, metric[-1]
+        np.divide(M, GRID_NORM, out=whole[:d, :d])
+        whole[:d, d], whole[d, d] = -(M @ self.mean), metric[-1]
         return whole
 
 
@@ -1049,8 +1061,11 @@ def cut_gram(descent: Descent, cut: Mapping[str, ExactSum], rng: np.random.Gener
     unit = GRID_NORM / descent.cut
     last = math.floor(descent.constant * unit)
     gram = augmented(cut, last)
+    del cut  # matrices, which nobody else holds
     noise = descent.noise.hessian * (float(GRID_NORM) ** 2 + float(last) ** 2) * ROUND_UP
-    return np.asarray(add_symmetric_noise(gram, noise, rng) / unit**2)
+    noisy = add_symmetric_noise(gram, noise, rng)
+    noisy /= unit**2
+    return noisy
 
 
 def moments_of(
@@ -1104,8 +1119,7 @@ def draw(
         studied = read_norms(table, center)
     released["norms"] = add_noise(studied["norms"], noise.norms, rng)
     descent = Descent(setting, noise, released["norms"], center)
-    cut = moments_of(table, studied, descent.rung, center)
-    released["hessian"] = cut_gram(descent, cut, rng)
+    released["hessian"] = cut_gram(descent, moments_of(table, studied, descent.rung, center), rng)
     descent.bend(released["hessian"])
     while not descent.done:
         draw_round(table, descent, released, rng)
@@ -1208,7 +1222,9 @@ def noisy_moments(
     own = add_symmetric_noise(
         exact.sandwiched(spreader, digits), float(noise) * bound * ROUND_UP, rng
     )
-    return np.asarray(np.ldexp(own, 13 * digits) * (unit / whole) ** 2)
+    np.ldexp(own, 13 * digits, out=own)
+    own *= (unit / whole) ** 2
+    return own
 
 
 def study(table: Table, intercept: bool) -> dict[str, ExactSum]:

@@ -34,7 +34,9 @@ def study(table: Table) -> ExactSum:
 
 def draw(exact: ExactSum, noise: float, rng: np.random.Generator) -> FloatArray:
     """The moments with noise."""
-    return np.asarray(add_symmetric_noise(exact, noise * GRID_NORM**2, rng) / GRID_NORM**2)
+    noisy = add_symmetric_noise(exact, noise * GRID_NORM**2, rng)
+    noisy /= GRID_NORM**2
+    return noisy
 
 
 class Solution:
