@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from ndis import PrivateLogisticRegression
 from ndis.mechanisms import classification
-from ndis.mechanisms.classification_newton import Newton, class_basis
+from ndis.mechanisms.classification_newton import Newton, Point, class_basis
 from ndis.tables import Columns, Rows, Table, Weights, contrasts
 
 
@@ -84,18 +84,49 @@ def test_what_is_bought_for_several_rounds_is_as_much_more_precise() -> None:
     assert one.of_totals == pytest.approx(4.0 * four.of_totals)
 
 
-def test_momentum_goes_as_far_as_many_steps_and_not_further_than_noise_allows() -> None:
-    def pace(n: float, noise: float) -> tuple[float, float]:
+def test_steps_go_as_far_as_many_cautious_ones_and_not_further_than_noise_allows() -> None:
+    def unit(n: float, noise: float) -> float:
         arrays = {"center": np.append(np.zeros(3), n)}
-        return classification._pace(arrays, {"center": 1.0, "gradients": noise}, 2)
+        return classification._unit(arrays, {"center": 1.0, "gradients": noise}, 2)
 
-    step, momentum = pace(1e6, 1.0)
-    stable = 4.0 * 4 / (1e6 * 1.1225)
-    assert step == pytest.approx(stable, rel=0.01)
-    assert 32 * step / (1 - momentum) == pytest.approx(100 * stable, rel=0.01)
-    step, momentum = pace(1e4, 1000.0)
-    assert momentum == 0.0
-    assert step * 1000.0 * math.sqrt(32 * 1.1225) == pytest.approx(0.9)
+    assert 32 * unit(1e6, 1.0) == pytest.approx(100 * 4.0 * 4 / (1e6 * 1.1225), rel=0.01)
+    assert unit(1e4, 1000.0) * 1000.0 * math.sqrt(32 * 1.1225) == pytest.approx(0.9)
+
+
+def descended(curvatures: np.ndarray, wanted: float = 1.0) -> tuple[np.ndarray, list[float]]:
+    """Where noisy steps lead to on a quadratic, and what each of them takes."""
+    rng, n, d = np.random.default_rng(0), 1e5, len(curvatures)
+    noise = {"center": 1.0, "gradients": 30.0, "residuals": 30.0}
+    taken = []
+
+    def ask(point: Point, plain: bool, parts: float) -> tuple[np.ndarray, np.ndarray]:
+        taken.append(parts)
+        error = 30.0 / math.sqrt(parts) * rng.standard_normal((d + 1, 1))
+        ahead = n * curvatures[:, None] * (wanted - point[0])
+        return ahead + error[1:], -0.25 * n * point[1] + error[0]
+
+    arrays = {"center": np.append(np.zeros(d), n)}
+    return classification.descend(ask, arrays, noise, (d, 1)), taken
+
+
+def test_steps_follow_the_curvature_that_gradients_have_shown() -> None:
+    """Few rounds where it is small, more where it is large, and never more than is paid for."""
+    flat, steep, one = np.full(150, 1e-3), np.full(150, 0.05), np.full(150, 1e-3)
+    one[0] = 0.2
+    for curvatures, least, most in ((flat, 10, 10), (steep, 11, 32), (one, 11, 32)):
+        theta, taken = descended(curvatures)
+        assert math.fsum(taken) == 32.0
+        assert least <= len(taken) <= most
+        way = 1.0 - np.exp(-curvatures * 100 * 4.0 * 4 / 1.1225)
+        np.testing.assert_allclose(theta[1:, 0], way, atol=0.2)
+
+
+def test_noise_alone_leads_as_far_as_the_parts_say() -> None:
+    theta, taken = descended(np.full(400, 1e-9))
+    assert len(taken) < 14
+    arrays = {"center": np.append(np.zeros(400), 1e5)}
+    unit = classification._unit(arrays, {"center": 1.0, "gradients": 30.0}, 2)
+    assert theta[1:].std() == pytest.approx(30.0 * unit * math.sqrt(32), rel=0.1)
 
 
 def test_contrasts_are_the_coordinates_of_the_class_basis() -> None:

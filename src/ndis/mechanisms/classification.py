@@ -75,10 +75,17 @@ _QUIET = 0.9
 # What a round of "newton" releases.
 _OF_ROUNDS = ("points", "plain", "gradients", "residuals", "parts")
 _ROUNDS = {"newton": 12, "descent": 32}
-# Descent: residuals are cut to this; noise of a logit that the steps may add up to; the step that
-# is stable, in units of (K + 2)/(n l^2): the more classes, the smaller the curvature; and as far as
-# how many of these all steps go.
+# Descent: residuals are cut to this; noise of a logit that steps may add up to; a cautious step, in
+# units of (K + 2)/(n l^2): the more classes, the smaller the curvature; and as far as how many of
+# these all steps go.
 _CLIP, _LOGIT_NOISE, _STABLE, _PLAIN = 0.5, 0.9, 4.0, 100
+# How much longer than the one before a step may be, and of how many of the 32 parts at the most; a
+# step along the constant beside one along a feature, so that the constant is not the steepest.
+_LONGER, _LONGEST, _OF_CONSTANT = 4.0, 4.0, 0.25 * _CONSTANT**2
+# Curvature may be larger by this than gradients have shown, where momentum is chosen.
+_CAREFUL = 1.5
+# Rounds take whole numbers of these of a part, which add up without rounding.
+_SHARE_OF_PART = 1.0 / 64
 # Rows of an imagined table, and how far its log-odds spread: for forecasts.
 _IMAGINED, _SIGNALS = 2000, (0.5, 2.0)
 # Intervals are longer than their errors say by this factor, chosen on made-up tables.
@@ -86,7 +93,7 @@ _WIDER = 1.5
 # No column of integer coefficients is longer than this, so that logits are exact.
 _THETA_NORM = 2.0**32 * (1.0 - 2.0**-16)
 
-Ask = Callable[[Point, bool, int], tuple[FloatArray, FloatArray]]
+Ask = Callable[[Point, bool, float], tuple[FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True)
@@ -152,8 +159,8 @@ class PrivateLogisticRegression(Classifier, TableEstimator):
     epsilon, delta : float
         The guarantee, for the presence of one row.
     method : {"auto", "newton", "descent", "posterior"}
-        "newton": noisy moments of the rows once, then up to 12 noisy gradients. "descent": 32 noisy
-        gradients and no moments. "auto": "newton" up to 128 features and "descent" beyond.
+        "newton": noisy moments of the rows once, then up to 12 noisy gradients. "descent": 10 to 32
+        noisy gradients and no moments. "auto": "newton" up to 128 features and "descent" beyond.
         "posterior", with the package ndis-papers: draws from a Gaussian posterior of two classes.
     limits : mapping of str to (low, high), or sequence of pairs, optional
         The public limits of every numeric feature; values are clipped to them.
@@ -536,7 +543,7 @@ def _asking(
     weighted, center = plan.method == "newton", weights.center
     first = weighted_bound(n_classes) if weighted else _CLIP
 
-    def ask(point: Point, plain: bool, parts: int) -> tuple[FloatArray, FloatArray]:
+    def ask(point: Point, plain: bool, parts: float) -> tuple[FloatArray, FloatArray]:
         theta, scale = _whole(point[0] @ basis.T / L)
         intercept = basis @ (point[1] - center @ point[0] / (L * GRID_NORM))
         bound = math.sqrt(2.0) if plain and weighted else first
@@ -586,41 +593,55 @@ def newton_rounds(model: Newton, ask: Ask) -> dict[str, FloatArray]:
 def descend(
     ask: Ask, arrays: Mapping[str, FloatArray], noise: Mapping[str, float], shape: tuple[int, int]
 ) -> FloatArray:
-    """Steps along noisy gradients: the intercept's coefficients first, then those of the rows."""
-    (step, momentum), c2 = _pace(arrays, noise, shape[1] + 1), _CONSTANT**2
-    theta = moved = np.zeros((shape[0] + 1, shape[1]))
-    for _ in range(_ROUNDS["descent"]):
-        gradient, residuals = ask((theta[1:], theta[0]), False, 1)
-        moved = momentum * moved + step * np.vstack([c2 * residuals, gradient])
-        theta = theta + moved
+    """Steps along noisy gradients: the intercept's coefficients first, then those of the rows.
+
+    A step of so many parts takes so many of the budget: noise adds up to the same, whatever the
+    steps. They grow as far as the curvature allows that gradients have shown; where all rounds are
+    too few for that, each goes on with a share of the one before (momentum, Polyak).
+    """
+    most = _ROUNDS["descent"]
+    unit, theta = _unit(arrays, noise, shape[1] + 1), np.zeros((shape[0] + 1, shape[1]))
+    pace = np.ones((len(theta), 1))
+    pace[0] = _OF_CONSTANT
+    of_noise = shape[0] * noise["gradients"] ** 2 + _OF_CONSTANT * noise["residuals"] ** 2
+    left, step, steepest = float(most), 1.0, 1.0 / most
+    moved, before, bias = np.zeros_like(theta), np.zeros_like(theta), 0.0
+    for n in range(most):
+        parts = _share(left, min(math.ceil(left / step), most - n))
+        gradient, residuals = ask((theta[1:], theta[0]), False, parts)
+        slope = np.vstack([residuals, gradient])
+        if n:
+            # The noise of the gradient before is in both, the step and the difference.
+            fell = float(np.sum(moved * (before - slope))) - bias
+            steepest = max(steepest, unit * fell / float(np.sum(moved * moved / pace)))
+        far = _CAREFUL * parts * steepest
+        momentum = max((far - 1.0) / (far + 1.0), 0.0) ** 2
+        taken = (1.0 - momentum) * parts
+        moved, before = momentum * moved + (taken * unit) * pace * slope, slope
+        bias = taken * unit * of_noise * shape[1] / parts
+        theta, left = theta + moved, left - parts
+        if not left:
+            break
+        step = min(_LONGER * parts, _LONGEST, 1.0 / steepest) if n else step
     return theta
 
 
-def _pace(
-    arrays: Mapping[str, FloatArray], noise: Mapping[str, float], n_classes: int
-) -> tuple[float, float]:
-    """How long steps are, and how much of each the next goes on (momentum, Polyak).
-
-    With momentum b steps of length h add up to nearly h T / (1 - b).
-    """
-    stable, mean = _steps(arrays, noise, n_classes)
-    momentum = max(1.0 - stable / mean, 0.0)
-    return mean * (1.0 - momentum), momentum
+def _share(left: float, rounds: int) -> float:
+    """What the first of so many rounds takes of what is left."""
+    return max(left // (rounds * _SHARE_OF_PART), 1.0) * _SHARE_OF_PART
 
 
-def _steps(
-    arrays: Mapping[str, FloatArray], noise: Mapping[str, float], n_classes: int
-) -> tuple[float, float]:
-    """The longest step that is stable, and how far T rounds go, over T.
+def _unit(arrays: Mapping[str, FloatArray], noise: Mapping[str, float], n_classes: int) -> float:
+    """How far a step goes for each part, over the gradient.
 
-    That is as far as `_PLAIN` stable steps, or less: steps of mean length h add s l sqrt(T) h of
+    All steps go as far as `_PLAIN` cautious ones, or less: T parts of length h add s l sqrt(T) h of
     noise to the logit of a row of norm l, s the noise of a gradient, and more does no good.
     """
-    n_rounds, length2 = _ROUNDS["descent"], 1.0 + _CONSTANT**2
+    n_parts, length2 = _ROUNDS["descent"], 1.0 + _CONSTANT**2
     count = count_of(arrays["center"], noise["center"])
-    stable = _STABLE * (n_classes + 2) / (count * length2)
-    quiet = _LOGIT_NOISE / math.sqrt(length2 * n_rounds) / noise["gradients"]
-    return stable, min(quiet, stable * _PLAIN / n_rounds)
+    cautious = _STABLE * (n_classes + 2) / (count * length2)
+    quiet = _LOGIT_NOISE / math.sqrt(length2 * n_parts) / noise["gradients"]
+    return min(quiet, cautious * _PLAIN / n_parts)
 
 
 def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, FloatArray]) -> Logits:
@@ -630,8 +651,8 @@ def _logits(method: str, noise: Noise, n_classes: int, arrays: Mapping[str, Floa
     weights = _weights(arrays, noise)
     if method == "descent":
         theta = arrays["theta"] @ basis.T
-        _, mean = _steps(arrays, noise, n_classes)
-        variance = _ROUNDS["descent"] * (mean * noise["gradients"]) ** 2 * (1.0 + _CONSTANT**2)
+        unit = _unit(arrays, noise, n_classes)
+        variance = _ROUNDS["descent"] * (unit * noise["gradients"]) ** 2 * (1.0 + _CONSTANT**2)
         factor = moderation(variance, n_classes)
         logits = Logits(theta[1:], theta[0], factor, factor * theta[0])
         return logits.of_rows(weights)
@@ -677,7 +698,7 @@ def _imagined_loss(plan: Plan, n_classes: int, d: int, n_rows: int, signal: floa
     radius = weights.radius
     scaled, own = rows / radius, each * radius / np.maximum(far, radius)
 
-    def ask(point: Point, plain: bool, parts: int) -> tuple[FloatArray, FloatArray]:
+    def ask(point: Point, plain: bool, parts: float) -> tuple[FloatArray, FloatArray]:
         there = softmax((scaled @ point[0] + point[1]) @ basis.T, axis=1)
         longest = 1.0 - 2.0 * there.min(axis=1) + np.sum(there**2, axis=1)
         bound = weighted_bound(n_classes)
