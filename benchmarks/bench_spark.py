@@ -2,6 +2,7 @@
 
     python benchmarks/bench_spark.py            # 1e6 and 1e7 rows of 50 columns, some 15 minutes
     python benchmarks/bench_spark.py --small    # a quick look
+    python benchmarks/bench_spark.py --default 300000   # a default regression beside bare passes
 
 A cluster of two workers with one core each on this machine, and a driver with Spark's default of
 1 GB. Times are processor seconds of the driver, the executors and their Python processes together,
@@ -133,6 +134,41 @@ def bare_gradient(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     return sent(total)
 
 
+def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows to be kept: half as wide as in the table, 4,000 of them in a cell."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, 4000):
+            x, y = matrix(batch.slice(start, 4000))
+            rows = np.rint(np.vstack([x, y]) * 1e5).astype(np.int32)
+            yield pa.RecordBatch.from_pydict({"rows": [rows.tobytes()]})
+
+
+def kept(batch: pa.RecordBatch) -> Iterator[Any]:
+    """The rows that were packed."""
+    for cell in batch.column(0):
+        whole = np.frombuffer(cell.as_buffer(), np.int32).reshape(D + 1, -1).astype(np.float64)
+        yield whole[:-1], whole[-1]
+
+
+def kept_gram(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Second moments of kept rows."""
+    total = 0.0
+    for batch in batches:
+        for x, _ in kept(batch):
+            total = total + x @ x.T
+    return sent(total)
+
+
+def kept_gradient(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Kept rows with ten vectors, and their residuals with them: no clip, no length."""
+    vectors, total = np.random.default_rng(0).standard_normal((10, D)), 0.0
+    for batch in batches:
+        for x, y in kept(batch):
+            products = vectors @ x
+            total = total + x @ (y - products[9])
+    return sent(total)
+
+
 # --- measuring ----------------------------------------------------------------------------------
 
 
@@ -225,13 +261,60 @@ def fit(frame: Any) -> dict[str, Any]:
     }
 
 
+def default(frame: Any, folder: str, rounds: int) -> dict[str, Any]:
+    """A default regression, how many passes it makes, and as many bare ones over kept rows."""
+    import logging
+
+    from ndis import PrivateLeastSquares
+    from ndis.tables import Table
+
+    told = list[str]()
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())
+    logging.getLogger("ndis").addHandler(handler)
+    logging.getLogger("ndis").setLevel(logging.INFO)
+    facts = {"data_norm": 10.0, "label_bound": 4.0, "random_state": 0}
+    model = PrivateLeastSquares(epsilon=1.0, delta=1e-6, **facts)
+    chosen, n_passes, n_here = frame.select(*NAMES, "y"), 0, 0
+
+    def ours() -> None:
+        nonlocal n_passes
+        told.clear()
+        model.fit(chosen, "y")
+        n_passes = sum(" on Spark: " in line for line in told)
+
+    def bare() -> None:
+        rows = chosen.mapInArrow(pack, "rows binary").persist()
+        for index in range(n_passes):
+            task = kept_gram if index in (1, 2) else kept_gradient
+            rows.mapInArrow(task, "sum binary").collect()
+        rows.unpersist()
+
+    best = least({"ours": ours, "bare": bare}, rounds)
+    passes, here = Table.sum, model
+
+    def counted(*args: Any, **named: Any) -> Any:
+        nonlocal n_here
+        n_here += 1
+        return passes(*args, **named)
+
+    Table.sum = counted
+    began = used()
+    here.fit(Table.open(folder), "y")
+    best["here"] = used() - began
+    return best | {"passes": n_passes, "passes here": n_here, "told": told}
+
+
 def child(folder: str, what: str, rounds: int, partitions: int) -> None:
     """One driver: measure and print as JSON."""
     size = sum(file.stat().st_size for file in Path(folder).iterdir())
     with tempfile.TemporaryDirectory() as home:
         started = session(Path(home), -(-size // partitions) if partitions else 128 << 20)
         frame = started.read.parquet(folder)
-        result = fit(frame) if what == "fit" else passes(frame, rounds, partitions > 0)
+        if what == "default":
+            result = default(frame, folder, rounds)
+        else:
+            result = fit(frame) if what == "fit" else passes(frame, rounds, partitions > 0)
         print(json.dumps(result | {"partitions": frame.rdd.getNumPartitions()}))
         started.stop()
 
@@ -242,15 +325,31 @@ def run(folder: Path, what: str, rounds: int = 3, partitions: int = 0) -> dict[s
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def beside_bare(n_rows: int) -> None:
+    """A default regression beside as many bare passes, and beside a machine without Spark."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        write(folder, n_rows, 8)
+        got = run(folder, "default", 2)
+    print(
+        f"{n_rows:,} x {D}: a default regression takes {got['ours']:.1f} s in {got['passes']} "
+        f"passes, {got['ours'] / got['bare']:.2f} times as many bare ones over kept rows "
+        f"({got['bare']:.1f} s); in memory it takes {got['here']:.1f} s in {got['passes here']}"
+    )
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="a hundredth of the rows")
+    parser.add_argument("--default", type=int, help="a default regression of so many rows")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         folder, what, rounds, partitions = options.child
         return child(folder, what, int(rounds), int(partitions))
+    if options.default:
+        return beside_bare(options.default)
     share = 100 if options.small else 1
     with tempfile.TemporaryDirectory() as place:
         for n_rows in (1_000_000 // share, 10_000_000 // share):

@@ -143,6 +143,15 @@ def test_import_stays_light(statement: str) -> None:
     assert HEAVY.isdisjoint(loaded)
 
 
+def test_a_certificate_is_checked_without_auditors() -> None:
+    program = "import sys; import ndis.auditing.certificates; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+    auditors = {f"ndis.auditing.{name}" for name in ("blackbox", "one_run", "replay", "whitebox")}
+    assert auditors.isdisjoint(loaded)
+
+
 # -- who stands above mechanisms looks at runs, not inside them -----------------------------------
 
 MECHANISMS = sorted((SOURCE / "mechanisms").rglob("*.py"))
