@@ -104,17 +104,25 @@ class Batch:
         if self.weights is None:
             yield ONE, self
             return
+        order, runs = self.runs()
+        data, labels = _taken(self.data, order), self.labels
+        if labels is not None:  # often the same columns
+            labels = data if labels is self.data else _taken(labels, order)
+        for weight, start, stop in runs:
+            own = (None if x is None else _part(x, start, stop) for x in (data, labels))
+            yield weight, Batch(*own, ready=self.ready)
+
+    def runs(self) -> tuple[Any, list[tuple[int, int, int]]]:
+        """An order in which weights ascend, and each of them with where it starts and stops in it.
+
+        Those that count nothing are left out.
+        """
         order = _order(self.weights)
         weights = self.weights[order]
         first = np.flatnonzero(np.diff(weights, prepend=-1))
         weights, ends = weights[first], [*first.tolist(), len(order)][1:]  # none of no records
-        data, labels = _taken(self.data, order), self.labels
-        if labels is not None:  # often the same columns
-            labels = data if labels is self.data else _taken(labels, order)
-        for weight, start, stop in zip(weights.tolist(), first.tolist(), ends, strict=True):
-            if weight > 0:
-                own = (None if x is None else _part(x, start, stop) for x in (data, labels))
-                yield weight, Batch(*own, ready=self.ready)
+        runs = zip(weights.tolist(), first.tolist(), ends, strict=True)
+        return order, [run for run in runs if run[0] > 0]
 
     def part(self, start: int, stop: int) -> list[Any]:
         """Features and labels of some of the records."""

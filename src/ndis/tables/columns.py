@@ -160,6 +160,13 @@ class Columns:
         return {"low": low, "high": high, "middle": middle, "scale": self.units / half}
 
     @property
+    def narrow(self) -> Any:
+        """The narrowest type that holds all integers on the grid."""
+        # Rounding may add one to what limits become, and rows are never longer than the grid.
+        most = min(self.units + 1.0, GRID_NORM) if self.boxed else GRID_NORM
+        return np.int16 if most < 2**15 else np.int32
+
+    @property
     def units(self) -> float:
         """Grid units of one scaled unit."""
         if not self.boxed:

@@ -25,7 +25,6 @@ import numpy as np
 
 from ndis.tables.arrays import free_memory
 from ndis.tables.blocks import Block, SparseBlock, Stack
-from ndis.tables.exact import GRID_NORM
 from ndis.tables.rows import Rows
 
 # Kept are up to one part in so many of the memory.
@@ -126,12 +125,7 @@ class Packing:
 
     def kind(self, group: int) -> Any:
         """The narrowest type that holds the features (group 0), or the labels (1)."""
-        columns = self.rows.groups[group]
-        if self.raw:
-            return np.float64
-        # Rounding may add one to what limits become, and rows are never longer than the grid.
-        most = min(columns.units + 1.0, GRID_NORM) if columns.boxed else GRID_NORM
-        return np.int16 if most < 2**15 else np.int32
+        return np.float64 if self.raw else self.rows.groups[group].narrow
 
     def _narrow(self, values: Any, group: int) -> Any:
         return values if self.raw else values.astype(self.kind(group), order="K")

@@ -105,12 +105,36 @@ class Rows:
         elif records.sparse and self._stays_sparse():
             # Before they are centred rows are up to twice as long.
             make, step = self._sparse, BLOCK_ROWS // (4 if self.features.middle.any() else 1)
+        # What counts nothing is not looked at.
+        if make == self._dense and records.weights is not None and np.all(records.weights):
+            yield from self._ordered(records)
+            return
         for weight, alike in records.by_weight():
             for start in range(0, alike.n_rows, step):
                 parts = alike.part(start, start + step)
                 block = make(*parts)
                 if checked and isinstance(block, Stack) and block.xp.any(block.odd):
                     self._raw(*parts)  # names the column
+                block.weight = weight
+                yield block
+
+    def _ordered(self, records: Batch) -> Iterator[Block]:
+        """Blocks of records in memory, weight by weight; of most weights a batch has few.
+
+        They reach the grid in full blocks, and are put in order as small integers.
+        """
+        n_rows, step = records.n_rows, self.step
+        whole = [np.empty((len(group.names), n_rows), group.narrow) for group in self.groups]
+        for start in range(0, n_rows, step):
+            made = self._dense(*records.part(start, start + step))
+            for values, own in zip(whole, (made.features, made.labels), strict=False):
+                values[:, start : start + step] = own
+        order, runs = records.runs()
+        whole = [np.take(values, order, axis=1) for values in whole]
+        for weight, first, last in runs:
+            for start in range(first, last, step):
+                part = slice(start, min(start + step, last))
+                block = Block(*(values[:, part].astype(np.float64) for values in whole))
                 block.weight = weight
                 yield block
 
