@@ -17,15 +17,17 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/helpers"))
 
+import numpy as np
 import pytest
 
 from attacks import people
 from spark_sessions import spark_session
 
-SPARK_EVERY = 50
+SPARK_EVERY, TELL_EVERY = 50, 20
 
 
 def tell(found: list[people.Drawn], started: float) -> None:
@@ -38,6 +40,8 @@ def tell(found: list[people.Drawn], started: float) -> None:
         print(f"refused with and without the person, {n}: {error}")
     rows = sorted(each.m for each in found)
     print(f"rows of the person: {rows[0]} to {rows[-1]}, median {rows[len(rows) // 2]}")
+    parts = np.array([each.n_parts for each in found if each.m > 1])
+    print(f"in several files or batches, of those with several rows: {np.mean(parts > 1):.2f}")
     worst = max(found, key=lambda each: each.delta)
     print(f"largest delta of a pair at the promised epsilon, of 1e-6 promised: {worst.delta:.3g}")
     pairs = len({(each.case, each.source) for each in found})
@@ -45,13 +49,13 @@ def tell(found: list[people.Drawn], started: float) -> None:
     print(f"{time.monotonic() - started:.0f} s", flush=True)
 
 
-def one(seed: int) -> people.Drawn | str:
+def one(seed: int, source: str = "", **more: Any) -> people.Drawn | str:
     """One table in one source; what was found against the promise."""
     names = [*people.SOURCES]
-    source = names[sum(divmod(seed, len(people.TAKING))) % len(names)]  # each with each
+    source = source or names[sum(divmod(seed, len(people.TAKING))) % len(names)]  # each with each
     with tempfile.TemporaryDirectory() as folder:
         try:
-            return people.check(seed, source, Path(folder))
+            return people.check(seed, source, Path(folder), **more)
         except Exception as error:  # all are told
             return f"{source}, {type(error).__name__}: {error}"
 
@@ -61,26 +65,31 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=1000, help="tables")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--spark", action="store_true", help="only those that lie on Spark")
+    parser.add_argument("--spark", action="store_true", help="all of them on Spark")
     wanted = parser.parse_args()
-    started, found, against = time.monotonic(), [], []
+    started, found, against = time.monotonic(), list[people.Drawn](), list[int]()
     seeds = range(wanted.first, wanted.first + wanted.n)
     print(f"{wanted.n:,} tables", flush=True)
+
+    def take(seed: int, drawn: people.Drawn | str) -> None:
+        if isinstance(drawn, str):
+            print(f"table {seed}: {drawn}", flush=True)
+            against.append(seed)
+        else:
+            found.append(drawn)
+        if (len(found) + len(against)) % TELL_EVERY == 0:
+            print(f"{len(found)} so far, against the promise {against}", flush=True)
+
     with tempfile.TemporaryDirectory() as place:
         if not wanted.spark:
             with ProcessPoolExecutor(wanted.processes, get_context("spawn")) as pool:
                 for seed, drawn in zip(seeds, pool.map(one, seeds), strict=True):
-                    if isinstance(drawn, str):
-                        print(f"table {seed}: {drawn}", flush=True)
-                        against.append(seed)
-                    else:
-                        found.append(drawn)
+                    take(seed, drawn)
         (Path(place) / "executors").mkdir()
         try:
             with spark_session("local[2]", Path(place) / "executors") as session:
-                for seed in seeds[::SPARK_EVERY]:
-                    with tempfile.TemporaryDirectory() as folder:
-                        found.append(people.check(seed, "Spark", Path(folder), session=session))
+                for seed in seeds if wanted.spark else seeds[::SPARK_EVERY]:
+                    take(seed, one(seed, "Spark", session=session))
         except pytest.skip.Exception as reason:
             print(f"not on Spark: {reason}")
     tell(found, started)

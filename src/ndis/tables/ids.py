@@ -288,9 +288,9 @@ class Lookup:
     def _same(self, place: Integers, found: Ids, where: Integers) -> NDArray[np.bool_]:
         """Whether those in these places have all the words of those."""
         here, there = self._words.shape[1], len(found.words)
-        same = np.ones(len(place), bool)
+        same, own = np.ones(len(place), bool), np.take(self._words, place, axis=0)
         for index in range(max(here, there)):
-            one = self._words[place, index] if index < here else np.uint64(0)
+            one = own[:, index] if index < here else np.uint64(0)
             same &= one == (found.words[index, where] if index < there else np.uint64(0))
         return same
 

@@ -105,8 +105,11 @@ IDS: dict[str, Callable[[int], Any]] = {
     "text": lambda n: f"p{n}",
     "digits": lambda n: "0" * (n % 3) + str(n // 3),
     "alike": lambda n: "aA\u00e5\u0251"[n % 4] + "\u0301" * (n // 4 % 3) + "x" * (n // 12),
+    "zeros behind": lambda n: "a" * (n // 3 % 2) + "\0" * (n % 3) + "b" * (n // 6),
+    "like numbers": lambda n: "-" * (n % 2) + str(n // 8) + ("", ".0", ".00", "e0")[n // 2 % 4],
     "integers": lambda n: n - 5,
     "large integers": lambda n: 2**53 + n,
+    "largest integers": lambda n: n // 2 - 2**63 if n % 2 else 2**63 - 1 - n // 2,
     "dates": lambda n: dt.date(1970, 1, 1) + dt.timedelta(days=n - 20),
     "bytes": lambda n: b"\0" * (n % 3) + bytes([n // 3 % 256, n // 768]),
     "decimals": lambda n: Decimal(2**53 + n),
@@ -114,6 +117,7 @@ IDS: dict[str, Callable[[int], Any]] = {
 # A text file holds no bytes, and pandas makes objects of decimals, which may be fractions.
 NOT_THERE = {
     ("bytes", "CSV files"),
+    ("zeros behind", "CSV files"),
     *(("decimals", source) for source in ("pandas", "pandas, objects", "Dask")),
 }
 
@@ -130,6 +134,7 @@ class Drawn:
     weighed: bool
     delta: float
     error: str
+    n_parts: int  # files, partitions or batches that have rows of the new person
 
 
 def check(seed: int, source: str, folder: Path, case: Case | None = None, **more: Any) -> Drawn:
@@ -165,11 +170,14 @@ def check(seed: int, source: str, folder: Path, case: Case | None = None, **more
     build = partial(make, case, **asked)
     makers = SOURCES if not more else {**SOURCES, "Spark": partial(_spark, **more)}
 
+    spread = list[int]()
+
     def placed(name: str, table: pa.Table) -> tuple[Any, ...]:
         ends = np.sort(rng.integers(0, len(table) + 1, rng.integers(0, 7)))
         parts = [
             table.slice(a, b - a) for a, b in zip([0, *ends], [*ends, len(table)], strict=True)
         ]
+        spread.append(sum(pa.compute.any(_is(part, new)).as_py() is True for part in parts))
         own = Path(tempfile.mkdtemp(dir=folder))
         return makers[name]([part for part in parts if len(part)] or parts[:1], own), *label
 
@@ -187,6 +195,7 @@ def check(seed: int, source: str, folder: Path, case: Case | None = None, **more
         weighed,
         replayed.delta,
         replayed.error,
+        spread[0],
     )
 
 
