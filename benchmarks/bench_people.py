@@ -2,6 +2,7 @@
 
     python benchmarks/bench_people.py --panels FOLDER
     python benchmarks/bench_people.py --panels FOLDER --intervals
+    python benchmarks/bench_people.py --panels FOLDER --questions
     python benchmarks/bench_people.py --cost 10000000
 
 Populations of people, each with all their rows: simulated stays (m rows, m geometric with mean 5;
@@ -29,6 +30,8 @@ square errors, in standard deviations of the label for one of the column, and ho
 `--intervals` compares the standard errors that intervals of a regression use, a bound without
 grouping, with those by person, both of the table itself without noise; and how long intervals would
 be with the latter.
+
+`--questions` shows, without noise, how far apart the coefficients are that different ways estimate.
 
 `--cost` compares processor time and memory of a regression from a Parquet file of so many rows, ten
 each on average, with and without people, in processes of their own that take turns.
@@ -61,6 +64,12 @@ DELTA, EPSILONS = 1e-6, (0.3, 1.0, 3.0)
 COEF = np.array([1.0, -0.5, 0.25])
 WARDS = list("ABCDE")
 PERSON, ROW = "average person", "average row"
+
+
+def slopes(rows: pd.DataFrame, names: list[str], label: str, w: Any) -> np.ndarray:
+    """Coefficients of weighted least squares."""
+    X = np.column_stack([np.ones(len(rows)), rows[names]]) * np.sqrt(w)[:, None]
+    return np.linalg.lstsq(X, rows[label].to_numpy() * np.sqrt(w), rcond=None)[0][1:]
 
 
 @dataclass
@@ -106,9 +115,7 @@ class Population:
         rows = self.rows
         m = rows.groupby("who")["who"].transform("size").to_numpy()
         w = 1.0 / m if of == PERSON else np.ones(len(m))
-        X = np.column_stack([np.ones(len(m)), rows[self.names]])
-        y = rows[self.label].to_numpy()
-        coef = np.linalg.lstsq(X * np.sqrt(w)[:, None], y * np.sqrt(w), rcond=None)[0][1:]
+        coef, y = slopes(rows, self.names, self.label, w), rows[self.label].to_numpy()
         group = rows[self.group].to_numpy()
         means = [np.average(y[group == each], weights=w[group == each]) for each in self.levels]
         return coef, np.array(means)
@@ -323,6 +330,37 @@ def intervals(n_runs: int, folder: Path | None) -> None:
                 )
 
 
+# Further panels, of which only coefficients are compared: who, label, columns.
+PANELS = {
+    "MathAchieve": ("School", "MathAch", ["SES"]),
+    "wagepan": ("nr", "lwage", ["exper", "married", "union", "educ", "black"]),
+}
+
+
+def questions(folder: Path | None) -> None:
+    """What is estimated of a population, in standard deviations of the label for one of a column.
+
+    Columns that differ within people have another coefficient between the means of people: that of
+    the kind of person, not of the row.
+    """
+    tables = {name: (of.rows, of.label, of.names) for name, of in populations(folder).items()}
+    for name, (who, label, names) in PANELS.items() if folder else ():
+        rows = pd.read_csv(folder / f"{name}.csv").rename(columns={who: "who"})
+        tables[name] = rows, label, names
+    for name, (rows, label, names) in tables.items():
+        people = rows.groupby("who")[[*names, label]]
+        means, m = people.mean(), rows.groupby("who")["who"].transform("size").to_numpy()
+        spread = rows[names].std().to_numpy() / rows[label].std()
+        within = 1.0 - people.transform("mean")[names].var() / rows[names].var()
+        weights = (rows, 1.0 / m), (rows, np.ones(len(m))), (means, np.ones(len(means)))
+        found = (slopes(table, names, label, w) * spread for table, w in weights)
+        for column, share, person, row, mean in zip(names, within, *found, strict=True):
+            print(
+                f"{name}, {column}: {share:.0%} of its variance within people; {PERSON} "
+                f"{person:+.3f}, {ROW} {row:+.3f}, means first {mean:+.3f}"
+            )
+
+
 COST_COLUMNS = 10
 
 
@@ -374,6 +412,7 @@ if __name__ == "__main__":
     parser.add_argument("--runs", type=int, help="10, of costs 3")
     parser.add_argument("--panels", type=Path, default=None)
     parser.add_argument("--intervals", action="store_true", help="what those by person would gain")
+    parser.add_argument("--questions", action="store_true", help="what each way estimates")
     parser.add_argument("--cost", type=int, help="rows")
     parser.add_argument("--fit", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--person", help=argparse.SUPPRESS)
@@ -383,6 +422,8 @@ if __name__ == "__main__":
     elif wanted.cost:
         with tempfile.TemporaryDirectory() as place:
             cost(wanted.cost, wanted.runs or 3, Path(place))
+    elif wanted.questions:
+        questions(wanted.panels)
     elif wanted.intervals:
         intervals(wanted.runs or 10, wanted.panels)
     else:
