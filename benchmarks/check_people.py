@@ -27,7 +27,7 @@ import pytest
 from attacks import people
 from spark_sessions import spark_session
 
-SPARK_EVERY, TELL_EVERY = 50, 20
+SPARK_EVERY, TELL_EVERY = 50, 10
 
 
 def tell(found: list[people.Drawn], started: float) -> None:
