@@ -14,7 +14,7 @@ import pytest
 from attacks import people, replay
 from attacks.cases import OF_TABLES, make, private_limits
 from estimators import Case
-from ndis import PrivateCovariance, PrivateLeastSquares, PrivateSummary
+from ndis import PrivateCovariance, PrivateLeastSquares, PrivateLevels, PrivateSummary
 from ndis.cli import main
 from ndis.tables import Table
 from spark_sessions import spark_session
@@ -89,6 +89,51 @@ def alone(name: str, source: Callable[[list[pa.Table], Path], Any], folder: Path
 @pytest.mark.parametrize("source", people.SOURCES)
 def test_the_only_person_is_not_missed(name: str, source: str, tmp_path: Path) -> None:
     alone(name, people.SOURCES[source], tmp_path)
+
+
+PLACES = ("pandas", "Parquet files", "DuckDB")
+# A level of one person stays secret, and the one that is drawn here is none of the series.
+UNSEEN = ("levels, laplace", "levels, gaussian", "summary, levels", "summary, continual")
+
+
+@pytest.mark.parametrize("source", PLACES)
+@pytest.mark.parametrize("case", people.TAKING, ids=lambda case: case.name)
+def test_who_alone_counts_is_not_missed(case: Case, source: str, tmp_path: Path) -> None:
+    """Others have gaps in all their rows, or weigh nothing: without the person nobody counts.
+
+    Each of these must be answered, and as if nobody were there at all.
+    """
+    rng = np.random.default_rng(4)
+    (table, *label), new = people.drawn(case, rng, 1, people.IDS["text"])
+    own = people._is(table, new)
+    levels = isinstance(case.make(), PrivateLevels)
+    nobody = {"gaps": gaps(table)} | ({} if levels else {"weights of zero": table})
+    for kind, others in nobody.items():
+        asked: dict[str, Any] = {"person": "who", "drop_missing": kind == "gaps"}
+        if not isinstance(case.make(), PrivateSummary):
+            asked["columns"] = [name for name in table.column_names if name != "who"]
+        whole = pa.concat_tables([table.filter(own), others.filter(pa.compute.invert(own))])
+        if kind == "weights of zero":
+            asked |= {"sample_weight": "w", "max_weight": 1.0}
+            whole = whole.append_column("w", [np.where(np.arange(len(whole)) == 0, 1.0, 0.0)])
+        data = []
+        for first, last in ((0, len(whole)), (1, len(whole)), (0, 0)):
+            folder = tmp_path / f"{kind}{first}{last}"
+            folder.mkdir()
+            part = whole.slice(first, last - first)
+            data.append((people.SOURCES[source]([part], folder), *label))
+        build = partial(make, case, **asked)
+        found = [replay.compare(build, data[0], other) for other in data[1:]]
+        assert not any(done.error for done in found)
+        assert found[0].delta == found[1].delta <= 1e-6
+        assert found[0].delta > 0 or case.name in UNSEEN
+
+
+def gaps(table: pa.Table) -> pa.Table:
+    """The same rows, of which each lacks all but whose it is."""
+    for place, name in enumerate(table.column_names[1:], 1):
+        table = table.set_column(place, name, pa.nulls(len(table), table.schema.field(name).type))
+    return table
 
 
 @pytest.mark.slow

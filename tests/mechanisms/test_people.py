@@ -62,7 +62,7 @@ def test_it_is_paid_for() -> None:
     assert bought.guarantee == plain.guarantee
 
 
-@pytest.mark.parametrize("m", [1, 2, 1000])
+@pytest.mark.parametrize("m", [1, 2, 1000, 1_000_000])
 def test_nobody_is_seen_in_it(m: int) -> None:
     others = stays(200, seed=1)
     new = pa.table({"who": np.full(m, -1), "a": np.ones(m), "y": np.full(m, -2.0)})
