@@ -92,6 +92,25 @@ def test_a_formula_has_the_coefficients_of_formulaic_and_statsmodels() -> None:
     assert model.feature_names_[:3] == ("age", "C(sector)[T.b]", "C(sector)[T.c]")
 
 
+def test_without_noise_a_formula_has_the_coefficients_of_statsmodels() -> None:
+    formulaic, sm = pytest.importorskip("formulaic"), pytest.importorskip("statsmodels.api")
+    frame, rng = employees(), np.random.default_rng(1)
+    frame["pay"] += 400.0 * np.sin(frame.hired) + 400.0 * (frame.sector == "b")
+    frame["pay"] += rng.normal(0, 100, len(frame)) - 5.0 * frame.hired**2
+    model = PrivateLeastSquares(epsilon=1e6, formula=FORMULA, **PUBLIC).fit(frame)
+    spline = "bs(hired, knots=[5], lower_bound=0, upper_bound=10)"
+    design = f"age + C(sector) + age:C(sector) + {spline}"
+    theirs = sm.OLS(
+        frame.pay,
+        formulaic.model_matrix(
+            design, frame.assign(sector=pd.Categorical(frame.sector, ["a", "b", "c"]))
+        ),
+    ).fit()
+    assert np.abs(theirs.tvalues).min() > 5.0
+    ours = np.array([model.intercept_, *model.coef_])
+    np.testing.assert_allclose(ours, theirs.params, rtol=1e-4)
+
+
 def test_a_formula_is_part_of_the_release(tmp_path: Path) -> None:
     pytest.importorskip("formulaic")
     frame = employees()

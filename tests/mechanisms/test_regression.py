@@ -59,6 +59,27 @@ def test_every_method_learns(method: str, fit_intercept: bool) -> None:
     assert fitted.score(X, y) > 0.9
 
 
+@pytest.mark.parametrize(
+    ("n", "related", "tails"), [(1000, 0.0, None), (3000, 2.0, None), (10_000, 0.0, 3.0)]
+)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_without_noise_coefficients_are_those_of_least_squares(
+    n: int, related: float, tails: float | None, fit_intercept: bool
+) -> None:
+    rng = np.random.default_rng(n)
+    X = rng.uniform(-1, 1, (n, 4)) + related * rng.uniform(-1, 1, (n, 1))
+    noise = rng.standard_normal(n) if tails is None else rng.standard_t(tails, n)
+    y = X @ [0.4, -0.6, 0.8, -1.0] + 0.6 * fit_intercept + 0.5 * noise
+    fitted = model(
+        epsilon=1e6, limits=[(-3, 3)] * 4, label_limits=(-30, 30), fit_intercept=fit_intercept
+    ).fit(X, y)
+    if fit_intercept:
+        X = np.column_stack([X, np.ones(n)])
+    theirs = np.linalg.lstsq(X, y, rcond=None)[0]
+    ours = np.append(fitted.coef_, fitted.intercept_)[: len(theirs)]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_releases_round_trip_and_imply_their_promise(method: str, tmp_path: Path) -> None:
     fitted = model(method).fit(*data())

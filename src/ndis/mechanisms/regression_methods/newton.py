@@ -83,6 +83,9 @@ _MISSED = 8.0
 # A step for the constant counts as many rows as there may be, so many errors more: were there twice
 # as many as it counts, steps would swing ever wider.
 _MISCOUNTED = 2.0
+# Sampling draws coefficients towards zero too, as far as it is at most so many times the noise:
+# where there is hardly any noise they are those of least squares.
+_SAMPLED = 10.0
 # Columns stand in for a constant along directions where their sums stand out by so many deviations.
 _STANDS_OUT = 3.0
 # So many rows are none.
@@ -471,15 +474,23 @@ class Curvature:
         return slopes + np.outer(self.stand_in, constants), constants
 
     def step(
-        self, theta: FloatArray, gradient: FloatArray, variance: FloatArray, unit: float, y2: float
+        self,
+        theta: FloatArray,
+        gradient: FloatArray,
+        noise: FloatArray,
+        sampling: float,
+        unit: float,
+        y2: float,
     ) -> FloatArray:
         """Newton, damped where noise hides curvature, to the posterior mean over signal strengths.
 
         Where a direction has curvature m, and rho more may hide in it, a coefficient of prior
         variance t has a gradient of variance m (m + rho) t. How strong the signal is, is read off
-        the gradients themselves, R^2 being uniform beforehand.
+        the gradients themselves, R^2 being uniform beforehand. `noise` is the variance of the
+        gradient, `sampling` that by sampling in units of the Hessian.
         """
         d = len(theta) - 1
+        variance = noise + np.minimum(sampling * self.values[:, None], _SAMPLED * noise)
         m, here = self.values[:d, None], gradient[:d]
         # Where rows have their centre is not known exactly: as the constant goes on moving, so will
         # gradients.
@@ -942,10 +953,8 @@ class Descent:
         self.gradients = np.concatenate([self.gradients, along[None]])
         released = self.points, self.gradients, self.variances
         here, variance = bend.combine(*released, self.theta)
-        sampling = self.dispersion / self._K * bend.values[:, None]
-        self.theta = bend.step(
-            self.theta, here, variance + sampling, self._unit, self.label_square / self._K
-        )
+        sampling, square = self.dispersion / self._K, self.label_square / self._K
+        self.theta = bend.step(self.theta, here, variance, sampling, self._unit, square)
         enough = self._many and len(self.points) >= self.settling
         self._settled = enough and self._quiet and self._step_is_short
 

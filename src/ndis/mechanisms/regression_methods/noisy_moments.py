@@ -89,11 +89,11 @@ class Solution:
         for _ in range(_REPEATS):
             away = np.sum(self.theta[:-1] ** 2, axis=0)
             self.variance = own + bend.errors[:, None] * away
-            sampling = self.residual_variance / n_labels * bend.values[:, None]
             self.theta = bend.step(
                 np.zeros_like(self.theta),
                 self.gradient,
-                self.variance + sampling,
+                self.variance,
+                self.residual_variance / n_labels,
                 unit,
                 self.label_square / n_labels,
             )
