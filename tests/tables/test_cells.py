@@ -61,7 +61,7 @@ def test_rows_come_back(n: int, labelled: bool, raw: bool, large: bool) -> None:
     weights = np.concatenate([np.full(p.block().n_rows, p.block().weight) for p in back])
     expected = np.concatenate([np.full(block.n_rows, block.weight) for block in blocks])
     np.testing.assert_array_equal(weights, expected)
-    assert all(packed.block().n_rows <= 4096 for packed in back)
+    assert all(packed.block().n_rows <= 8192 for packed in back)
 
 
 def test_marks_come_back_to_the_last_bit() -> None:

@@ -34,7 +34,7 @@ def squared(xp: Any, values: Any) -> Any:
 
 
 class Block:
-    """At most 4096 rows, dense.
+    """At most 8192 rows, dense.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class Block:
 class Stack(Block):
     """Many blocks at once, for a graphics card: sums over the rows are 64-bit integers.
 
-    Rows are multiplied 4096 at a time, all in one launch, so that each product is exact, and the
+    Rows are multiplied 8192 at a time, all in one launch, so that each product is exact, and the
     products are added up as integers; 2^22 rows are at most 2^62. Blocks stay on the card from pass
     to pass, and so does what a later pass needs again.
 
@@ -236,7 +236,7 @@ class Stack(Block):
 
 
 class SparseBlock(Block):
-    """At most 4096 rows of a sparse matrix: x = r - shift, of which only r is stored.
+    """At most 8192 rows of a sparse matrix: x = r - shift, of which only r is stored.
 
     Parameters
     ----------

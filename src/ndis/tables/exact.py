@@ -3,8 +3,8 @@
 A row of a table is put on a public grid before anything is added up: it becomes a vector of
 integers k whose squared norm is at most 2^40 (rows.py). Every sum of the library is a sum of
 products of such integers: Gram matrices sum k k^T, gradients sum c k with an integer |c| <= 2^20,
-histograms count. A block has at most 4096 rows, so that each entry of its sum, and each partial sum
-on the way, is an integer of at most 2^52 (Cauchy-Schwarz): doubles hold it exactly, whatever the
+histograms count. A block has at most 8192 rows, so that each entry of its sum, and each partial sum
+on the way, is an integer of at most 2^53 (Cauchy-Schwarz): doubles hold it exactly, whatever the
 order of summation, with or without fused multiply-adds. Blocks are added up as pairs of 64-bit
 integers. Two tables that differ in one row then have sums that differ by exactly that row's term,
 and threads, Spark executors and graphics cards agree to the last bit.
@@ -31,11 +31,11 @@ IntArray = NDArray[np.int64]
 # The norm of a row on the grid.
 GRID_BITS = 20
 GRID_NORM = 2**GRID_BITS
-# Most rows of a block: 2^12 terms of at most 2^40 each.
-BLOCK_ROWS = 4096
+# Most rows of a block: 2^13 terms of at most 2^40 each.
+BLOCK_ROWS = 8192
 # Most rows whose sums are 64-bit integers: 2^22 terms of at most 2^40.
 STACK_ROWS = 2**22
-# A sum is high 2^26 + low, and part 2^-26 where rows have weights. With blocks of at most 2^52 all
+# A sum is high 2^26 + low, and part 2^-26 where rows have weights. With blocks of at most 2^53 all
 # of them fit 64 bits beyond 2^40 rows.
 _LOW_BITS = 26
 _LOW = 2**_LOW_BITS - 1
@@ -330,8 +330,10 @@ class Accumulator:
         xp, (known, before) = namespace(term), self._short.get(name, (None, 0))
         if known is None:
             known = xp.astype(term, xp.int64)
+        elif term.ndim < 2:
+            known += xp.astype(term, xp.int64)
         else:
-            for rows in _strips(term.shape[0]) if term.ndim else [...]:
+            for rows in _strips(term.shape[0]):
                 known[rows] += xp.astype(term[rows], xp.int64)
         self._count(name, known, before + 1)
 

@@ -23,7 +23,7 @@ from ndis.tables.columns import Columns
 from ndis.tables.exact import BLOCK_ROWS
 from ndis.tables.grid import Grid
 
-# Steps between the middle of the ends and either of them: 4096 squares of that are 2^44, and with
+# Steps between the middle of the ends and either of them: 8192 squares of that are 2^45, and with
 # weights and coordinates of twice that there is room for 2^28 rows of a cell.
 STEPS = 2**16
 # Arrays with more entries than this are handed on by their entries that are not zero.
@@ -93,7 +93,7 @@ class Cells:
 
 
 def _parts(block: Block) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Features and labels, at most 4096 rows at a time, so that doubles hold their sums."""
+    """Features and labels, at most 8192 rows at a time, so that doubles hold their sums."""
     features = on_host(block.dense)
     labels = np.empty((0, block.n_rows)) if block.labels is None else on_host(block.labels)
     for start in range(0, block.n_rows, BLOCK_ROWS):

@@ -18,6 +18,7 @@ import numpy as np
 from ndis.tables.arrays import free_memory
 from ndis.tables.batches import Batch, require_numbers, rows_between, stored_once
 from ndis.tables.columns import default_names
+from ndis.tables.exact import BLOCK_ROWS
 from ndis.tables.values import Kind, Records, list_width
 
 if TYPE_CHECKING:
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
     from ndis.tables.ids import PersonCounts
     from ndis.tables.table import Pass
 
-# Most rows and most entries of a batch: 32 MB of doubles, in whole blocks of 4096 rows.
-BATCH_ROWS = 1 << 16
+# Most rows and most entries of a batch: whole blocks of short rows, and 32 MB of doubles.
+BATCH_ROWS = 8 * (BLOCK_ROWS - 8)
 BATCH_ENTRIES = 1 << 22
-_BLOCK = 4096
+# A batch of longer rows has a multiple of so many.
+_SOME = 4096
 # Entries of a batch that is moved to a graphics card: two gigabytes of doubles.
 DEVICE_ENTRIES = 1 << 28
 # Of what is on a card already a batch takes so much of its free memory: few are started sooner.
@@ -60,7 +62,7 @@ class Request:
 
     def _rows_of(self, entries: int) -> int:
         wanted = entries // max(1, self.n_numbers)
-        return max(_BLOCK, wanted - wanted % _BLOCK)
+        return max(_SOME, wanted - wanted % _SOME)
 
 
 class KeptThere(Protocol):

@@ -716,8 +716,11 @@ class Scores:
 
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """The sums over a block, in units of bound / 2^20."""
-        logits = block.times(block.beside(self.theta))
-        affine = block.beside(np.array([self.scale])), block.beside(self.intercept[:, None])
+        theta, intercept = self.theta, self.intercept
+        if len(intercept) == 2:  # how far the first class is ahead: of integers, without rounding
+            theta, intercept = theta[:, ::2] - theta[:, 1::2], intercept[:1] - intercept[1:]
+        logits = block.times(block.beside(theta))
+        affine = block.beside(np.array([self.scale])), block.beside(intercept[:, None])
         parts = fused(_residuals, block.features)(
             block.xp, logits, block.labels, affine, self.bound, self.weighted, self.fine
         )
@@ -739,7 +742,7 @@ def _residuals(
         k = intercept.shape[0]
         logits = logits[:k, :] + logits[k:, :] * FINER
     logits = logits * scale + intercept
-    left = (_of_two if logits.shape[0] == 2 else _of_many)(xp, logits, labels, weighted)
+    left = (_of_two if logits.shape[0] == 1 else _of_many)(xp, logits, labels, weighted)
     left = left * (GRID_NORM / bound)
     whole = bounded(xp, left)
     if not fine:
@@ -759,15 +762,15 @@ def _of_many(xp: Any, logits: Any, labels: Any, weighted: bool) -> Any:
     return left * xp.sqrt((1.0 - 1.0 / p.shape[0]) / longest)
 
 
-def _of_two(xp: Any, logits: Any, labels: Any, weighted: bool) -> Any:
-    """The same for two classes, in fewer steps.
+def _of_two(xp: Any, ahead: Any, labels: Any, weighted: bool) -> Any:
+    """The same for two classes, in fewer steps, by how far the first one's logit is ahead.
 
     With e = exp(-|difference of the logits|) probabilities are 1/(1 + e) and e/(1 + e), the longest
     residual is sqrt(2)/(1 + e), and the coordinate of the first class is positive. Nothing is
     chosen row by row, which a processor cannot foresee.
     """
     sign = xp.astype(labels[:1, :] > 0, xp.float64) * 2.0 - 1.0
-    ahead = (logits[:1, :] - logits[1:, :]) * sign  # of the row's own class
+    ahead = ahead * sign  # of the row's own class
     if weighted:
         return exp_minus(xp, ahead) * sign * math.sqrt(0.5)
     power = exp_minus(xp, xp.abs(ahead))

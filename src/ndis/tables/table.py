@@ -76,12 +76,13 @@ class Pass:
         for weight, alike in groupby(
             blocks if passing is None else passing(blocks), lambda block: block.weight
         ):
-            own = total if self.rows.weighting is None else Accumulator()
+            own, n_rows = total if self.rows.weighting is None else Accumulator(), 0
             for block in alike:
                 own.add(self.function(block))
-                total.add({"_rows": np.array(float(block.n_rows))})
+                n_rows += block.n_rows
                 if isinstance(block, Stack):
                     total.add({"_odd": block.total(block.odd)})
+            total.add({"_rows": np.array(float(n_rows))})
             if own is not total:
                 total.merge(own.weighted(weight))
         return total
