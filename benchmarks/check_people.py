@@ -5,8 +5,9 @@
 Each table has a person of 1 to 1,000 rows, spread over its files and partitions. The estimator must
 ask for the same exact sums wherever the table lies; without the person, given the same answers, it
 must release the same numbers, and the two laws must be within the promise
-(tests/helpers/attacks/people.py). In some tables nobody else is there, or counts. Every fiftieth
-table lies on Spark too.
+(tests/helpers/attacks/people.py). In some tables nobody else is there, or counts. Sources take
+turns: those whose packages are installed, or those that `--sources` names. Every fiftieth table
+lies on Spark too.
 """
 
 import argparse
@@ -15,6 +16,8 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,12 @@ from attacks import people
 from spark_sessions import spark_session
 
 SPARK_EVERY, TELL_EVERY = 50, 10
+NEEDS = {"polars": "polars", "polars, lazy": "polars", "DuckDB": "duckdb", "Dask": "dask"}
+
+
+def installed() -> list[str]:
+    """The sources whose packages are."""
+    return [name for name in people.SOURCES if name not in NEEDS or find_spec(NEEDS[name])]
 
 
 def tell(found: list[people.Drawn], started: float) -> None:
@@ -49,10 +58,9 @@ def tell(found: list[people.Drawn], started: float) -> None:
     print(f"{time.monotonic() - started:.0f} s", flush=True)
 
 
-def one(seed: int, source: str = "", **more: Any) -> people.Drawn | str:
+def one(seed: int, sources: list[str], **more: Any) -> people.Drawn | str:
     """One table in one source; what was found against the promise."""
-    names = [*people.SOURCES]
-    source = source or names[sum(divmod(seed, len(people.TAKING))) % len(names)]  # each with each
+    source = sources[sum(divmod(seed, len(people.TAKING))) % len(sources)]  # each with each
     with tempfile.TemporaryDirectory() as folder:
         try:
             return people.check(seed, source, Path(folder), **more)
@@ -65,6 +73,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=1000, help="tables")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--sources", nargs="+", choices=[*people.SOURCES], default=installed())
     parser.add_argument("--spark", action="store_true", help="all of them on Spark")
     wanted = parser.parse_args()
     started, found, against = time.monotonic(), list[people.Drawn](), list[int]()
@@ -83,14 +92,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         if not wanted.spark:
             with ProcessPoolExecutor(wanted.processes, get_context("spawn")) as pool:
-                for seed, drawn in zip(seeds, pool.map(one, seeds), strict=True):
+                check = partial(one, sources=wanted.sources)
+                for seed, drawn in zip(seeds, pool.map(check, seeds), strict=True):
                     take(seed, drawn)
         (Path(place) / "executors").mkdir()
         try:
             with spark_session("local[2]", Path(place) / "executors") as session:
                 for seed in seeds if wanted.spark else seeds[::SPARK_EVERY]:
-                    take(seed, one(seed, "Spark", session=session))
-        except pytest.skip.Exception as reason:
+                    take(seed, one(seed, ["Spark"], session=session))
+        except (pytest.skip.Exception, ModuleNotFoundError) as reason:
             print(f"not on Spark: {reason}")
     tell(found, started)
     if against:
