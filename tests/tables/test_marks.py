@@ -17,6 +17,7 @@ from sklearn.base import clone
 from ndis import (
     PrivateCovariance,
     PrivateLeastSquares,
+    PrivateLevels,
     PrivateLogisticRegression,
     PrivatePCA,
     PrivatePoissonRegression,
@@ -41,9 +42,9 @@ def people() -> pd.DataFrame:
     features, labels = rng.uniform(0, 1, (N, 2)), rng.integers(0, 2, N) * 1.0
     more = {"who": np.arange(N) // 2, "ward": np.array(["north", "south"])[np.arange(N) % 2]}
     weights = np.arange(N) % 4 / 4 + 0.25
-    return pd.DataFrame(
-        {"a": features[:, 0], "b": features[:, 1], "y": labels, "w": weights} | more
-    )
+    gaps = np.where(np.arange(N) % 10 == 6, np.nan, features[:, 0])
+    numbers = {"a": features[:, 0], "b": features[:, 1], "y": labels, "w": weights, "g": gaps}
+    return pd.DataFrame(numbers | more)
 
 
 # Each way of changing a table, in place; a row's place does not matter, but labels beside it do.
@@ -60,12 +61,17 @@ def swap_labels(frame: pd.DataFrame) -> None:
 
 
 def add_row(frame: pd.DataFrame) -> None:
-    frame.loc[len(frame)] = [0.25, 0.5, 1.0, 0.5, 7, "north"]
+    frame.loc[len(frame)] = [0.25, 0.5, 1.0, 0.5, 0.75, 7, "north"]
 
 
 def swap_rows(frame: pd.DataFrame) -> None:
     """One row less and another twice: as many rows as before."""
     frame.loc[3] = frame.loc[4]
+
+
+def swap_wards(frame: pd.DataFrame) -> None:
+    """As many rows of each ward as before."""
+    frame["ward"] = frame["ward"].to_numpy()[::-1].copy()
 
 
 def turn_round(frame: pd.DataFrame) -> None:
@@ -74,7 +80,7 @@ def turn_round(frame: pd.DataFrame) -> None:
         frame[name] = frame[name].to_numpy()[::-1].copy()
 
 
-WAYS = [change_value, change_label, swap_labels, add_row, swap_rows, turn_round]
+WAYS = [change_value, change_label, swap_labels, add_row, swap_rows, swap_wards, turn_round]
 
 
 class Source:
@@ -231,26 +237,81 @@ NAMED: dict[str, tuple[Any, str | None]] = {
         ),
         None,
     ),
+    "private levels and limits": (
+        PrivateSummary(
+            by=["who"], levels={"who": "private"}, limits="private", columns=["a", "b", "who"],
+            **FOUND,
+        ),
+        None,
+    ),
+    "private levels of people": (
+        PrivateSummary(
+            by=["ward"], levels={"ward": "private"}, limits={"a": (0, 1)}, person="who",
+            columns=["a", "ward", "who"], **FOUND,
+        ),
+        None,
+    ),
+    "private levels, gaps": (
+        PrivateSummary(
+            by=["ward", "who"], levels={"ward": "private", "who": "private"}, sample_weight="w",
+            max_weight=1.0, limits={"g": (0, 1)}, columns=["g", "ward", "who", "w"],
+            drop_missing=True, **FOUND,
+        ),
+        None,
+    ),
+    "levels": (PrivateLevels(columns=["ward", "who"], drop_missing=True, **FOUND), None),
+    "private rows of people": (
+        PrivateLeastSquares(person="who", rows_per_person="private", **BOXED), "y",
+    ),
+    "people, gaps": (
+        PrivateLeastSquares(
+            limits={"a": (0, 1), "g": (0, 1)}, label_limits=(0, 1), columns=["a", "g", "y"],
+            person="who", drop_missing=True, **FOUND,
+        ),
+        "y",
+    ),
 }  # fmt: skip
+# Passes that only count people or levels, which come first: of a table that changes between these
+# and others in what they do not read, they say what they would have said of the later one.
+N_COUNTS = {
+    "people": 1,
+    "private levels": 1,
+    "private levels of people": 2,
+    "private levels, gaps": 2,
+    "levels": 1,
+    "private rows of people": 1,
+    "people, gaps": 1,
+}
 FILES = ("csv", "parquet", "many")
 KINDS = ("pandas", "function", "duckdb", "dask", "polars", *FILES)
 ARRAYS = ("numpy", "memmap", "arrow")
 
 
-def outcome(method: str, source: Source, way: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The released arrays if the table is changed after the first pass, or None for an error."""
-    check, passes = Table._check, []
+def outcome(
+    method: str, source: Source, way: Any, monkeypatch: pytest.MonkeyPatch, after: int = 1
+) -> Any:
+    """The released arrays if the table is changed after so many passes, or None for an error."""
+    check, count, passes = Table._check, Table._count_rows, []
+
+    def passed() -> None:
+        passes.append(source)
+        if len(passes) == after and way is not None:
+            source.change(way)
 
     def checked(table: Table, sums: Any) -> None:
         check(table, sums)
-        passes.append(table)
-        if len(passes) == 1 and way is not None:
-            source.change(way)
+        passed()
+
+    def counted(table: Table, *arguments: Any) -> Any:
+        counts = count(table, *arguments)
+        passed()
+        return counts
 
     model, label = (METHODS | NAMED)[method]
     path = source.folder.parent / f"{source.folder.name}.npz"
     with monkeypatch.context() as patched:
         patched.setattr(Table, "_check", checked)
+        patched.setattr(Table, "_count_rows", counted)
         try:
             if source.kind in ("numpy", "memmap"):
                 n_features = 3 if label is None else 2
@@ -265,7 +326,7 @@ def outcome(method: str, source: Source, way: Any, monkeypatch: pytest.MonkeyPat
             if "changed" not in str(error):
                 raise
             release = None
-    assert len(passes) > 1 or release is None
+    assert len(passes) > after or release is None
     assert path.exists() == (release is not None)
     path.unlink(missing_ok=True)
     return None if release is None else release.arrays
@@ -285,24 +346,28 @@ def test_nothing_of_a_table_that_changed_is_released(
 ) -> None:
     folders = map(tmp_path.joinpath, map(str, itertools.count()))
 
-    def released(way: Any, before: Any = None) -> Any:
+    def released(way: Any, after: int = 1, before: Any = None) -> Any:
         folder = next(folders)
         folder.mkdir()
-        return outcome(method, Source(kind, folder, before=before), way, monkeypatch)
+        return outcome(method, Source(kind, folder, before=before), way, monkeypatch, after)
 
-    as_it_was = released(None)
+    as_it_was, n_counts = released(None), N_COUNTS.get(method, 0)
     assert as_it_was is not None
-    for way in WAYS:
-        if kind in ARRAYS and way is add_row:
+    for way, after in itertools.product(WAYS, range(1, n_counts + 2)):
+        if kind in ARRAYS and way in (add_row, swap_wards):
             continue
-        found = released(way)
-        if kind == "dask" and method in METHODS and way is not turn_round:
+        found = released(way, after)
+        if kind == "dask" and method in METHODS and way not in (swap_wards, turn_round):
             assert found is None
-        elif found is not None:  # all that was read was read before
-            # Or later: levels that nobody knew were counted before, and are as many as they were.
-            expected = released(None, way) if method == "private levels" else as_it_was
-            assert found.keys() == expected.keys()
-            assert all(np.array_equal(found[name], expected[name]) for name in found)
+        elif found is not None:  # all that was read was read before, or later
+            wanted = [as_it_was] if after > n_counts else [as_it_was, released(None, before=way)]
+            assert any(same(found, each) for each in wanted)
+
+
+def same(found: Any, other: Any) -> bool:
+    return found.keys() == other.keys() and all(
+        np.array_equal(found[name], other[name]) for name in found
+    )
 
 
 @pytest.fixture(scope="module")

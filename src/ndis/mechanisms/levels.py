@@ -10,6 +10,7 @@ bytes, is decided from the level alone. docs/proofs/summary.md has the proof.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +24,8 @@ from ndis.mechanisms import laws
 from ndis.mechanisms.target import Target
 from ndis.randomness import add_laplace_noise, add_noise, grid_spacing
 from ndis.randomness.listening import audible
-from ndis.tables import ExactSum, Rows, Table, Weighting
+from ndis.tables import ExactSum, Table
+from ndis.tables.blocks import Block
 from ndis.tables.exact import ONE
 from ndis.tables.files import Changed
 from ndis.tables.weights import rounded_up
@@ -53,25 +55,33 @@ class LevelCounts:
     counts: Any = field(repr=False)
     whole: bool = False
 
-    def same(self, other: LevelCounts) -> bool:
-        """Whether these are the same levels, and as many of each."""
-        return self.names == other.names and bool(np.all(self.counts == other.counts))
-
     def toarray(self) -> FloatArray:
         """The counts alone."""
         return np.asarray(getattr(self.counts, "value", self.counts), dtype=np.float64)
 
 
-def read(table: Table, name: str, rows: Rows, most: int, *, again: bool = False) -> LevelCounts:
-    """Count the levels of a column, in a pass of its own; of a person at most so many."""
+def read(table: Table, most: int) -> dict[str, LevelCounts]:
+    """Count the levels of columns, each in a pass of its own; of a person at most so many.
+
+    Where other columns are read, one more pass sees all of them: whatever can fail, fails there.
+    """
+    counts = {name: _read(table, name, most) for name in table.rows.sought}
+    if len(table.rows.columns) > 1:
+        table.sum(_no_terms)
+    return counts
+
+
+def _no_terms(block: Block) -> Mapping[str, Any]:
+    """Nothing but what every pass looks at."""
+    return {}
+
+
+def _read(table: Table, name: str, most: int) -> LevelCounts:
     import pyarrow as pa
 
-    weighting, given, person = Weighting(name), table.weighting, None
-    if given is not None and given.person is not None:
-        person = given.person
-        weighting = replace(given, sample_weight=None, max_weight=None, level=name)
+    person = None if table.weighting is None else table.weighting.person
     try:
-        counted = table.weighed(weighting).with_rows(rows).count_people(again=again).table
+        counted = table.count_levels(name).table
     except ValueError as error:
         if table.once or isinstance(error, Changed):
             raise
@@ -94,10 +104,15 @@ def read(table: Table, name: str, rows: Rows, most: int, *, again: bool = False)
         counts[place] = n
         return LevelCounts(names, counts[:-1], whole)
     names, place = _names(counted["level"])
-    chosen, weights = _of_people(
-        *_whose(counted["id"], n), place, n, len(names), weighting.rows_per_person, most
-    )
+    assert table.weighting is not None
+    k = table.weighting.rows_per_person
+    chosen, weights = _of_people(*_whose(counted["id"], n), place, n, len(names), k, most)
     return LevelCounts(tuple(names[at] for at in chosen), weights, whole)
+
+
+def sought(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """What stands for the levels of these columns (see `ndis.tables.Rows`)."""
+    return dict.fromkeys(names, (UNKNOWN,))
 
 
 def rest(target: Target) -> Target:

@@ -67,7 +67,7 @@ class FindingRowsPerPerson(Method):
         noisy = add_noise(studied, plan.noise_scale[PEOPLE], rng)
         assert data.weighting is not None
         number = rows_per_person({PEOPLE: noisy}, plan.noise_scale)
-        view = data.weighed(replace(data.weighting, rows_per_person=number)).with_rows(data.rows)
+        view = data.reweighed(number)
         then = self.then._draw(self.then._study(view, plan), plan, view, rng)
         return Arrays({PEOPLE: noisy, **then}, getattr(then, "found", None))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -111,8 +111,9 @@ class PrivateLevels(TableEstimator):
                 "Expected columns whose levels are to be found, got none; name them."
             )
         names = [name for name in names if name != self.person]
-        labels = Positions(names, dict.fromkeys(names, (levels.UNKNOWN,)))
-        return Rows(Columns([], {}, None, None, True, True), labels, weighted=False)
+        sought = levels.sought(names)
+        features, labels = Columns([], {}, None, None, True, True), Positions(names, sought)
+        return Rows(features, labels, weighted=False, sought=sought)
 
     def _plan(self, rows: Rows) -> Plan:
         law = _validate.one_of("method", self.method, ("auto", *self.methods))
@@ -167,16 +168,15 @@ class PrivateLevels(TableEstimator):
         """How many levels of somebody count."""
         return 1 if self.person is None else self.levels_per_person
 
-    def _study(self, table: Table, plan: Plan) -> list[LevelCounts]:
-        rows = replace(table.rows, labels=None)
-        return [levels.read(table, name, rows, self._most) for name in table.rows.labels.columns]
+    def _study(self, table: Table, plan: Plan) -> dict[str, LevelCounts]:
+        return levels.read(table, self._most)
 
     def _draw(
-        self, studied: list[LevelCounts], plan: Plan, table: Table, rng: np.random.Generator
+        self, studied: dict[str, LevelCounts], plan: Plan, table: Table, rng: np.random.Generator
     ) -> dict[str, FloatArray]:
         law, noise, most = plan.method, plan.noise_scale["levels"], plan.shapes["levels"][1]
         above = self._threshold(law, noise)
-        found = [draw_levels(each, law, noise, above, most, rng) for each in studied]
+        found = [draw_levels(each, law, noise, above, most, rng) for each in studied.values()]
         return {"levels": np.stack(found)}
 
     def _finish(self, rows: Rows) -> None:

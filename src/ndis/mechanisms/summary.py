@@ -78,7 +78,6 @@ from ndis.randomness import (
 )
 from ndis.tables import (
     PRIVATE,
-    Block,
     Cells,
     Columns,
     ExactSum,
@@ -91,7 +90,6 @@ from ndis.tables import (
     Together,
 )
 from ndis.tables.groups import STEPS
-from ndis.tables.table import changed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,9 +111,8 @@ _NARROW = 0.04
 # Values further out are kept as long as the noise of a mean stays below this share of its sampling
 # error.
 _BESIDE_SAMPLING = 0.4
-# What finding the levels of a column gets, and what stands for whole numbers until they are found.
+# What finding the levels of a column gets.
 _LEVELS_SHARE = 0.25
-_UNKNOWN_NUMBER = -(2**62)
 _REPLACE = str(NeighbourRelation.REPLACE)
 
 
@@ -381,8 +378,7 @@ class PrivateSummary(TableEstimator):
                     f"Expected levels of {name!r}, since groups must not depend on the data; list "
                     "the levels that are public."
                 )
-        for name in self._private:  # until they are found
-            known[name] = (levels.UNKNOWN,)
+        known |= (sought := levels.sought(self._private))
         others = [name for name in names if name in known and name not in by]
         numbers = [name for name in names if name not in known]
         limits = self._limits_of(numbers) if numbers or isinstance(self.limits, Mapping) else None
@@ -394,7 +390,8 @@ class PrivateSummary(TableEstimator):
         features = Columns(numbers, {}, limits or None, None, not numbers, True)
         placed = [*by, *others]
         listed = {name: known[name] for name in placed}
-        return Rows(features, Positions(placed, listed) if placed else None, weighted=False)
+        labels = Positions(placed, listed) if placed else None
+        return Rows(features, labels, weighted=False, sought=sought)
 
     @property
     def _private(self) -> list[str]:
@@ -692,20 +689,7 @@ class PrivateSummary(TableEstimator):
                 "Expected a table that can be read twice to find levels, got one that can be read "
                 "only once; write it to a file first, or list the levels."
             )
-        if (others := self._rest_of(table.rows)).columns:
-            table.with_rows(others).sum(_no_terms)  # whatever can fail, fails here
-        return self._counted(table)
-
-    def _rest_of(self, rows: Rows) -> Rows:
-        """The recipe without the columns whose levels are to be found."""
-        known = [name for name in rows.levels if name not in self._private]
-        public = Positions(known, {name: rows.levels[name] for name in known}) if known else None
-        return replace(rows, labels=public)
-
-    def _counted(self, table: Table, *, again: bool = False) -> dict[str, LevelCounts]:
-        """How often each level occurs, of columns whose levels nobody knows."""
-        others, most = self._rest_of(table.rows), self._levels_per_person
-        return {n: levels.read(table, n, others, most, again=again) for n in self._private}
+        return levels.read(table, self._levels_per_person)
 
     @property
     def _levels_per_person(self) -> int:
@@ -721,10 +705,9 @@ class PrivateSummary(TableEstimator):
         found = [draw_levels(counts[name], law, noise, above, most, rng) for name in self._private]
         rows, known = table.rows, {}
         for name, matrix in zip(self._private, found, strict=True):
-            words: tuple[Any, ...] = levels.decoded(matrix) or (levels.UNKNOWN,)
-            if counts[name].whole:
-                words = tuple(map(int, levels.decoded(matrix))) or (_UNKNOWN_NUMBER,)
-            known[name] = words
+            words: tuple[Any, ...] = levels.decoded(matrix)
+            known[name] = tuple(map(int, words) if counts[name].whole else words)
+            known[name] = known[name] or rows.sought[name]
         labels = Positions(rows.labels.columns, {**rows.levels, **known})
         return np.stack(found), table.with_rows(replace(rows, labels=labels))
 
@@ -765,10 +748,6 @@ class PrivateSummary(TableEstimator):
             counts = studied
             arrays["levels"], table = self._find(counts, plan, table, rng)
             studied = self._sums_of(table, plan)
-            if not self._rest_of(table.rows).columns:  # no other column tells tables apart
-                again = self._counted(table, again=True)
-                if not all(counts[name].same(again[name]) for name in counts):
-                    raise changed()
         noise = plan.noise_scale
         scale = {k: laws.scale_of(family(law), each, 1) for k, each in noise.items()}
         steps = 1 if self.continual is None else UNIT
@@ -1134,11 +1113,6 @@ class PrivateSummary(TableEstimator):
         axes.invert_yaxis()
         axes.set_xlabel(" of ".join(filter(None, [wanted[1], wanted[0]])) + ", with 95% intervals")
         return figure
-
-
-def _no_terms(block: Block) -> Mapping[str, Any]:
-    """Nothing but what every pass looks at."""
-    return {}
 
 
 _TWICE = {str(NeighbourRelation.ADD_REMOVE): 1, _REPLACE: 2}

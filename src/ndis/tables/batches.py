@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,10 @@ class Batch:
         How much each record counts, in units of 2^-26; none: all count once.
     people : ndarray of int64, of shape (n_rows,), optional
         The mark of the person of each record.
+    own_weights : ndarray of int64, of shape (n_rows,), optional
+        What each record weighs by itself, whatever its person has besides.
+    sought : dict of str to ndarray of int64
+        Marks of the values of columns whose levels are to be found.
     """
 
     def __init__(
@@ -40,9 +45,12 @@ class Batch:
         ready: bool = False,
         weights: Any = None,
         people: Any = None,
+        own_weights: Any = None,
+        sought: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.data, self.labels, self.ready = data, labels, ready
         self.weights, self.people = weights, people
+        self.own_weights, self.sought = own_weights, sought
 
     @classmethod
     def of(cls, batch: Any, rows: Rows) -> Batch:
@@ -68,9 +76,12 @@ class Batch:
         data = complete(data, rows)
 
         kinds = rows.kinds
+        sought = rows.marks_of_sought(data)
 
         def read(name: str) -> Any:
             column = data.column(name)
+            if name in sought and rows.sought[name] == rows.levels[name]:  # not found yet
+                return np.full(data.num_rows, -1.0)
             if name in rows.levels:
                 return level_positions(name, column, rows.levels[name])
             return numbers(name, column, rows.widths.get(name), kinds[name])
@@ -79,9 +90,11 @@ class Batch:
         labelled = rows.labels is not None and records.labels is None
         own = content if labelled else records.labels
         if rows.weighting is None:
-            return cls(content, own)
-        weights, people = rows.weighting.read(data)
-        return cls(content, own, weights=weights, people=people)
+            return cls(content, own, sought=sought)
+        weights, by_itself, people = rows.weighting.read(data)
+        return cls(
+            content, own, weights=weights, people=people, own_weights=by_itself, sought=sought
+        )
 
     @property
     def n_rows(self) -> int:
@@ -136,7 +149,7 @@ def complete(data: Any, rows: Rows) -> Any:
     weighting = rows.weighting
     if weighting is None:
         return data.drop_null()
-    data = data.select([*rows.columns, *weighting.columns])
+    data = data.select(list(dict.fromkeys([*rows.columns, *weighting.columns])))
     if weighting.gapless == weighting.columns:
         data = data.drop_null()
     else:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import wrong
-from ndis.tables.exact import Accumulator, ExactSum
+from ndis.tables.exact import ONE, ExactSum
 from ndis.tables.marks import summed
 from ndis.tables.values import plain
 
@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 _PENDING = 2**16
 # An odd number that mixes bits well; places are found by the upper bits of 64.
 _MIX, _WORD = np.uint64(0x9E3779B97F4A7C15), 64
+# So many times a level's mark tells it from a person's.
+_PAIRED = np.int64(0x165667B19E3779F9)
 # Stands for a mixture where a record does not say whose it is.
 NOBODY = np.int64(0x4CF5AD432745937F)
-# Of so many records marks add up to what 64 bits hold.
-_AT_ONCE = 2**29
+# Of so many ids marks add up to what 64 bits hold, taken as often as so many binary digits tell.
+_DIGITS = 14
 
 Integers = NDArray[np.int64]
 
@@ -222,6 +224,21 @@ def _words_of_text(column: pa.Array) -> Any:
     return words
 
 
+def marks_of(column: pa.Array) -> Integers:
+    """The mark of each of a column that `ids` has read."""
+    if not column.null_count:
+        return np.asarray(Ids.of(column).mixed.view(np.int64))
+    marks, known = np.full(len(column), NOBODY), plain(column.is_valid())
+    if known.any():
+        marks[known] = Ids.of(column.drop_null()).mixed.view(np.int64)
+    return marks
+
+
+def of_pairs(levels: Integers, people: Integers | None) -> Integers:
+    """The mark of each level and whose it is."""
+    return levels if people is None else levels * _PAIRED + people
+
+
 def _padded(words: Any, n_words: int) -> Any:
     more = n_words - len(words)
     return np.pad(words, ((0, more), (0, 0))) if more else words
@@ -362,16 +379,23 @@ class PersonCounts:
 
     @property
     def mark(self) -> ExactSum:
-        """The sum of the marks of the people of all records that were counted."""
-        total = Accumulator()
-        for start in range(0, len(self.n), _PENDING):
+        """The sum of the marks of the people of all records that were counted, or of pairs."""
+        marks, n = np.array([NOBODY]), np.array([self.alone])
+        if self.pairs is not None:
+            people, levels = (
+                marks_of(self.pairs[name].combine_chunks()) for name in ("id", "level")
+            )
+            marks, n = of_pairs(levels, people), self.pairs["n"].to_numpy()
+        elif self.ids is not None:
+            marks, n = np.append(self.ids.mixed.view(np.int64), marks), np.append(self.n, n)
+        halves = [0, 0]
+        for start in range(0, len(n), _PENDING):
             part = slice(start, start + _PENDING)
-            assert self.ids is not None
-            total.add({"people": summed(self.ids.mixed[part].view(np.int64), self.n[part])})
-        for start in range(0, self.alone, _AT_ONCE):
-            n = min(self.alone - start, _AT_ONCE)
-            total.add({"people": summed(np.array([NOBODY]), n)})
-        return total.sums().get("people", ExactSum.of(np.zeros(2)))
+            for shift in range(0, int(n[part].max()).bit_length(), _DIGITS):
+                digits = n[part] >> shift & (1 << _DIGITS) - 1
+                both = summed(marks[part], digits).tolist()
+                halves = [half + (more << shift) for half, more in zip(halves, both, strict=True)]
+        return ExactSum(*np.array([divmod(half, ONE) for half in halves], np.int64).T)
 
     @property
     def n_people(self) -> int:

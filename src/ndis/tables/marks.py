@@ -1,7 +1,8 @@
 """Fingerprints of records, by which a pass notices that the table is not the one it was.
 
 A record's mark depends on its values and labels as they are in the table: not on limits, norms or
-whatever else a recipe does to them later, nor on the record's place. The marks of all records are
+whatever else a recipe does to them later, nor on how many records a person has, nor on the record's
+place. The marks of all records are
 added up, so that any order, any partition and any hardware gives the same sum, and a record that
 was changed, added or left out gives another one, but for a chance below one in a billion. Nobody
 but the owner of the data sees it.
@@ -10,7 +11,7 @@ but the owner of the data sees it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,10 +40,11 @@ def mark(records: Batch) -> Any:
     >>> bool((mark(Batch(table)) == mark(Batch(table[:, ::-1]))).all())
     False
     """
-    columns = _columns(records.data)
+    columns = _columns(records.data, records.sought)
     if records.labels is not records.data:
         columns += _columns(records.labels)
-    columns += [*_columns(records.weights), *_columns(records.people)]
+    columns += [*_columns(records.own_weights), *_columns(records.people)]
+    columns += records.sought.values()
     widths = [1 if column.ndim == 1 else int(column.shape[1]) for column in columns]
     ends = np.cumsum([0, *widths])
     weights, total = _weights(int(ends[-1])), np.zeros(2, np.int64)
@@ -57,10 +59,10 @@ def mark(records: Batch) -> Any:
     return total
 
 
-def _columns(values: Any) -> list[Any]:
-    """Columns of records, or matrices of several; none of what is not there."""
+def _columns(values: Any, but: Container[str] = ()) -> list[Any]:
+    """Columns of records but some, or matrices of several; none of what is not there."""
     if isinstance(values, Mapping):
-        return list(values.values())
+        return [column for name, column in values.items() if name not in but]
     return [] if values is None else [values]
 
 

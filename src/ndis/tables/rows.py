@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ndis.tables.blocks import Block, SparseBlock, Stack, squared
 from ndis.tables.columns import Columns, Limits
 from ndis.tables.exact import BLOCK_ROWS, STACK_ROWS
 from ndis.tables.grid import GIANT, Grid, shortened, shortening, tentative, whole
+from ndis.tables.ids import ids, marks_of
 from ndis.tables.values import Kind, missing_values
 from ndis.tables.weights import Weighting
 
@@ -44,6 +45,8 @@ class Rows:
         Whether records with missing or infinite values are left out; otherwise they are an error.
     weighting : Weighting, optional
         How much each record counts; all count once without it.
+    sought : mapping of str to tuple
+        Columns whose levels are to be found, and what stands for these until then.
     """
 
     features: Columns
@@ -51,6 +54,7 @@ class Rows:
     weighted: bool = True
     drop_missing: bool = False
     weighting: Weighting | None = None
+    sought: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -137,6 +141,10 @@ class Rows:
                 block = Block(*(values[:, part].astype(np.float64) for values in whole))
                 block.weight = weight
                 yield block
+
+    def marks_of_sought(self, data: Any) -> dict[str, Any]:
+        """Marks of the values of columns whose levels are to be found."""
+        return {name: marks_of(ids(name, data.column(name))) for name in self.sought}
 
     @property
     def step(self) -> int:

@@ -136,7 +136,7 @@ class Cluster:
 
     def count(self, request: Request, work: Any) -> PersonCounts:
         """How many rows everybody has: tasks count theirs, Spark adds up those of one person."""
-        person = work.rows.weighting.person
+        person = work.weighting.person
         given = dict(self.frame.dtypes)[person]
         whole = re.fullmatch(r"decimal\(\d+,0\)", given) is not None
         stored = "bigint" if whole else _ID_TYPES.get(given)

@@ -21,7 +21,7 @@ from ndis.tables.blocks import Block, Stack
 from ndis.tables.device import moved, require_device
 from ndis.tables.exact import MOST_ROWS, Accumulator, ExactSum
 from ndis.tables.files import Changed, looks_like_a_value
-from ndis.tables.ids import Counting, PersonCounts
+from ndis.tables.ids import Counting, PersonCounts, of_pairs
 from ndis.tables.kept import Kept, Packed, Packing
 from ndis.tables.marks import mark, summed
 from ndis.tables.progress import track
@@ -52,6 +52,8 @@ Terms = Mapping[str, Any]
 _MOST_NAMED = 30
 # Ids are counted in batches as of rows of so many numbers, which stay in the processor's cache.
 _NEAR = 16
+# What the marks of a column's levels are called, before the column's name.
+_LEVELS = "_levels of "
 # Columns that data frames write for their index, when they are saved.
 _INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__", "level_0")
 
@@ -119,6 +121,8 @@ class Pass:
             total.add({"_mark": mark(records)})
         if records.people is not None:
             total.add({"_people": summed(records.people)})
+        for name, own in records.sought.items():
+            total.add({f"{_LEVELS}{name}": summed(of_pairs(own, records.people))})
         if self.raw:
             yield from self.rows.raw_blocks(records)
         else:
@@ -137,11 +141,11 @@ class PeoplePass:
     """What is done with every batch to count everybody's rows; it travels by value too."""
 
     rows: Rows
+    weighting: Weighting
 
     def __call__(self, batch: Any) -> Any:
         """Who has how many rows of one batch."""
-        assert self.rows.weighting is not None
-        return self.rows.weighting.count(complete(batch, self.rows))
+        return self.weighting.count(complete(batch, self.rows))
 
 
 @dataclass
@@ -151,7 +155,9 @@ class Past:
     Attributes
     ----------
     seen : dict
-        The number of rows, and the mark of the columns that were read.
+        The number of rows, and the marks of the columns that were read.
+    people : dict
+        How many rows everybody had, where they were counted.
     records : Kept or None
         The numbers as they are in the table, where its limits had to be found first.
     there : list of KeptThere
@@ -159,6 +165,7 @@ class Past:
     """
 
     seen: dict[Any, Any] = field(default_factory=dict)
+    people: dict[Any, PersonCounts] = field(default_factory=dict)
     records: Kept | KeptThere | None = None
     there: list[KeptThere] = field(default_factory=list)
 
@@ -197,7 +204,6 @@ class Table:
         self.device: str | None = None
         self.weighting: Weighting | None = None
         self.formula: tuple[Table, Design] | None = None
-        self._people: dict[Any, PersonCounts] = {}
         self._kept: Kept | KeptThere | None = None
         self._past = Past()
 
@@ -357,6 +363,14 @@ class Table:
             _require_one(self._source, name)
         return view
 
+    def reweighed(self, rows_per_person: int) -> Table:
+        """A view for the same run, in which so many rows of a person count alike."""
+        assert self.weighting is not None
+        weighting = replace(self.weighting, rows_per_person=rows_per_person)
+        view = self.weighed(weighting).with_rows(self.rows)
+        view._past = replace(self._past, records=None)
+        return view
+
     def mapped(self, design: Design) -> Table:
         """A view of the design matrix of a formula, beside the columns that it does not name."""
         if self.nameless:
@@ -385,7 +399,7 @@ class Table:
     def _view(self, columns: tuple[str, ...], drop_missing: bool | None = None) -> Table:
         view = Table(self._source, columns)
         view.drop_missing = self.drop_missing if drop_missing is None else drop_missing
-        view.device, view.weighting, view._people = self.device, self.weighting, self._people
+        view.device, view.weighting = self.device, self.weighting
         view.formula = self.formula
         return view
 
@@ -438,37 +452,42 @@ class Table:
         if weighting is not None and weighting.person is not None and weighting.counts is None:
             counts = self.count_people()
             self._rows = replace(self.rows, weighting=weighting.counted(counts))
-            self._past.seen["people"] = counts.mark
         return self.rows
 
-    def count_people(self, *, again: bool = False) -> PersonCounts:
-        """How many rows everybody has, in a pass of its own that is made once, or `again`.
+    def count_people(self) -> PersonCounts:
+        """How many rows everybody has, in a pass of its own that is made once.
 
         Rows that are left out do not count. It belongs to the owner of the data.
         """
-        rows, weighting = self.rows, self.rows.weighting
-        assert weighting is not None
-        assert weighting.person is not None
-        named = tuple(filter(None, (weighting.person, weighting.level)))
-        # Which rows are left out depends on what is read, and on how.
-        read = (rows.columns, weighting.columns, tuple(rows.levels)) if self.drop_missing else ()
-        key = named, read, weighting.alone
-        if again or key not in self._people:
+        assert self.rows.weighting is not None
+        return self._counts("people", self.rows.weighting)
+
+    def count_levels(self, name: str) -> PersonCounts:
+        """How many rows each level of a column that is `sought` has, or everybody of each level."""
+        weighting, given = Weighting(name), self.weighting
+        if given is not None and given.person is not None:
+            weighting = replace(given, sample_weight=None, max_weight=None, level=name)
+        return self._counts(f"{_LEVELS}{name}", weighting)
+
+    def _counts(self, which: str, weighting: Weighting) -> PersonCounts:
+        """Rows that are counted, whose marks later passes must see again."""
+        named, key = tuple(filter(None, (weighting.person, weighting.level))), self._of_rows(which)
+        if key not in self._past.people:
             if self.once:
                 raise ValueError(
                     f"Expected a table that can be read twice to count the rows of every "
                     f"{weighting.person}, got one that can be read only once; write it to a file "
                     "first."
                 )
-            request = self._request()
+            request = self._request()  # rows are left out for gaps in any column
             if not self.drop_missing:  # whatever the other columns are
                 request = Request(named, dict.fromkeys(named, TEXT), _NEAR)
-            self._people[key] = self._count_rows(request, PeoplePass(rows))
-        return self._people[key]
+            counts = self._count_rows(request, PeoplePass(self.rows, weighting))
+            self._past.people[key], self._past.seen[key] = counts, counts.mark
+        return self._past.people[key]
 
     def _count_rows(self, request: Request, work: PeoplePass) -> PersonCounts:
-        assert work.rows.weighting is not None
-        if self._source.count is not None and work.rows.weighting.level is None:
+        if self._source.count is not None and work.weighting.level is None:
             return self._source.count(request, work)
         total = Counting()
         reading = self._source.read(request)
@@ -557,13 +576,12 @@ class Table:
         """Number of rows of the last pass. It belongs to the owner of the data."""
         seen = self._past.seen
         rows = [n for name, n in seen.items() if name[0] == "rows"]
-        return int(seen.get(self._which_rows, rows[-1]))
+        return int(seen.get(self._of_rows("rows"), rows[-1]))
 
-    @property
-    def _which_rows(self) -> Any:
+    def _of_rows(self, what: str) -> Any:
         """Which rows are left out depends on the columns that are read."""
         read = (self.rows.columns, tuple(self.rows.levels)) if self.drop_missing else ()
-        return "rows", read
+        return what, read
 
     def measure(self, function: Callable[[Block], FloatArray], n_measures: int) -> FloatArray:
         """What a function makes of every row, in the table's order: shape (n_measures, n_rows).
@@ -660,14 +678,17 @@ class Table:
     def _check(self, sums: dict[str, ExactSum]) -> None:
         """A pass must see what the passes before it saw; takes what tells that from its sums."""
         n_rows, seen, people = (sums.pop(name, None) for name in ("_rows", "_mark", "_people"))
+        levels = {name: sums.pop(f"{_LEVELS}{name}", None) for name in self.rows.sought}
         n = 0 if n_rows is None else int(n_rows.value)
         if n > MOST_ROWS:
             raise ValueError(f"Expected at most {MOST_ROWS} rows, got more; split the table.")
-        now: dict[Any, Any] = {self._which_rows: n}
+        now: dict[Any, Any] = {self._of_rows("rows"): n}
         if seen is not None:  # something was read
-            now[self.rows.columns, tuple(self.rows.levels.items())] = seen
+            known = {name: v for name, v in self.rows.levels.items() if name not in levels}
+            now[self.rows.columns, tuple(known.items())] = seen
         if people is not None:  # whose records were counted before
-            now["people"] = people
+            now[self._of_rows("people")] = people
+        now |= {self._of_rows(_LEVELS + name): m for name, m in levels.items() if m is not None}
         for name, value in now.items():
             if self._past.seen.setdefault(name, value) != value:
                 raise changed()

@@ -134,12 +134,12 @@ class Weighting:
         """The weight of each record of a batch, in units of 2^-26."""
         return self.read(batch)[0]
 
-    def read(self, batch: Any) -> tuple[Integers, Integers | None]:
-        """The weight of each record of a batch, and the mark of its person (`tables.marks`)."""
+    def read(self, batch: Any) -> tuple[Integers, Integers | None, Integers | None]:
+        """The weight of each record of a batch; its own, and the mark of its person, if any."""
         n_rows = int(batch.num_rows)
-        weights = np.full(n_rows, ONE, dtype=np.int64)
+        weights, own_weights = np.full(n_rows, ONE, dtype=np.int64), None
         if self.sample_weight is not None:
-            weights = self._sampled(batch.column(self.sample_weight))
+            weights = own_weights = self._sampled(batch.column(self.sample_weight))
         marks = None
         if self.person is not None:
             if self.counts is None:
@@ -148,8 +148,8 @@ class Weighting:
                 )
             own = ids(self.person, batch.column(self.person), gaps=self.alone)
             marks, n = self._of_people(own, self.counts)
-            weights //= rounded_up(np.maximum(n, self.rows_per_person))
-        return (weights if self.sample_weight is None else rounded_down(weights)), marks
+            weights = weights // rounded_up(np.maximum(n, self.rows_per_person))
+        return weights if own_weights is None else rounded_down(weights), own_weights, marks
 
     def _of_people(self, own: Any, counts: Lookup) -> tuple[Integers, Integers]:
         """The mark of each record's person, and how many records they have."""
