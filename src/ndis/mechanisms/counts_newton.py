@@ -235,15 +235,14 @@ class LogDescent(Descent):
         """Rows that pull more than this are not told apart: noise there would cost most."""
         return min(super().top, _FAR * self._usual)
 
-    @property
-    def clipped(self) -> float:  # type: ignore[override]
-        """By which factor clipping adds to the variance of the noise.
+    def clipped_by(self, unseen: FloatArray) -> FloatArray:
+        """By which factor clipping adds to the variance of the noise, in every direction.
 
         Labels with a log link are skewed, so that clipping is a bias even for the best fit: what
         the histogram says that it took, as far as it may lean in one direction, counts as an error.
         """
         noise = self.gradient_scale * self.clip
-        return super().clipped + (self.lost / noise) ** 2 / (self._d + 1)
+        return np.full(unseen.shape, 2.0 + (self.lost / noise) ** 2 / (self._d + 1))
 
     def bend(self, hessian: FloatArray) -> None:
         """The noisy Hessian of cut rows."""

@@ -20,6 +20,12 @@ from ndis.tables import GRID_NORM, Columns, few_threads
 # A direction is known if it stands out by so many deviations from the largest that is noise alone;
 # errors then allow for so many deviations of its curvature.
 _BEYOND, _ALLOWED = 3.0, 2.5
+# Moments are of cut rows, gradients of whole ones: what these do beyond the moments may have so
+# much of the variance of the Hessian's noise.
+_BEYOND_CUTS = 0.02
+# Moments are of cut rows, and gradients of whole ones: of these the Hessian alone knows, and what
+# moments miss may have so much of the variance of its noise.
+_BEYOND_CUTS = 0.02
 # Newton steps without shrinkage.
 _STEPS = 2
 # Rows that others stand in for may vary less than equal variances say, but hardly by more than
@@ -215,52 +221,52 @@ def _by_moments(found: Descent) -> Known:
 
     Gradients are in the metric of the Hessian, where their noise is the same in every direction.
     """
-    bend, sharp = found.curvature, found.sharp
+    bend, widths = found.curvature, found.sharp.widths
     d = len(bend.metric) - (not bend.constant)
     turn = np.eye(len(bend.metric))
     turn[:-1, :-1] = found.turn
-    turn, widths, spread = turn[:d, :d], sharp.widths[:d], found.spread[:, :d, :d]
-    noise, pull_noise = found.spread_scales
-    moments, variances = found.joined()
+    turn, widths = turn[:d, :d], widths[:d]
+    pull_noise = found.spread_scales[1]
+    moments, variances, of_hessian = found.joined()
     with few_threads(d):
         seen, vectors = np.linalg.eigh(moments)
     pairs = (vectors**2).T @ variances @ vectors**2  # of what noise mixes along eigenvectors
     resolved = _resolved(seen, pairs)
     careful = _careful(seen, pairs, resolved)
     values = np.where(resolved, cleaned(seen, pairs), np.maximum(seen, np.sqrt(np.diag(pairs))))
-    inverse = (vectors * np.where(resolved, 1 / values, 0.0)) @ vectors.T
-    root = (vectors * np.where(resolved, values**-0.5, 0.0)) @ vectors.T
-    projection = vectors[:, resolved] @ vectors[:, resolved].T
-    grown = projection + (vectors * np.where(resolved, careful - 1.0, 0.0)) @ vectors.T
-    errors = noise**2 / 2 * (1 + 1 / d)
-    along = (vectors * widths[:, None]).T @ (turn.T / bend.widths[:d])
-    shape = along @ along.T  # of the noise of gradients, along eigenvectors
-    usual_shape = float(np.trace(shape)) / d
+    inverse = np.where(resolved, 1 / values, 0.0)
+    root = np.sqrt(inverse)
+    by, grown = careful * inverse, careful * root
+    unseen = (vectors**2).T @ of_hessian @ vectors**2
+    doubts = pairs + _BEYOND_CUTS * unseen
+    clipped = found.clipped_by(np.sqrt(np.diag(unseen)) / values)
+    # Between eigenvectors of moments and those of the Hessian.
+    there, back = (turn / widths) @ vectors, (turn * widths) @ vectors
+    along = back.T / bend.widths[:d]
+    shape = along @ along.T  # of the noise of gradients
     theta = np.zeros_like(found.theta)
     noises, samplings = np.zeros((2, theta.shape[1], len(theta), len(theta)))
-    back = turn * widths  # from the metric of moments to eigenvectors of the Hessian
     for k in range(theta.shape[1]):
-        beta = turn.T @ found.theta[:d, k] / widths
-        points = found.points[:, :d, k] @ turn / widths
-        gradients = found.gradients[:, :d, k] @ turn * widths
+        beta = there.T @ found.theta[:d, k]
+        points, gradients = found.points[:, :d, k] @ there, found.gradients[:, :d, k] @ back
         for _ in range(_STEPS):
-            here, variance, away = _combined(
-                points - beta, gradients, found.variances * usual_shape, moments, errors, bend
+            here, noisy, away = _combined(
+                points - beta, gradients, found.variances, seen, shape, doubts, bend
             )
-            beta = beta + inverse @ here
-        blurred = found.clipped * variance / found.kept**2 * shape / usual_shape
-        left, most = (vectors.T @ here) ** 2 + np.diag(blurred), _explained(found)
+            beta = beta + inverse * here
+        blurred = np.sqrt(np.outer(clipped, clipped)) * noisy / found.kept**2
+        left, most = here**2 + np.diag(blurred), _explained(found)
         leaning = (1 + 1 / d) / 2 * pairs @ _hidden(left, values, ~resolved, most)
         hidden = _hidden(left + leaning, values, ~resolved, most)
         theta[:d, k] = back @ beta
-        moved = np.where(resolved, careful * (vectors.T @ away), 0.0)
-        pulled = blurred + np.diag(leaning + pairs @ moved**2 / 2)
-        pulled = pulled + pairs * np.outer(moved, moved) / 2
-        by = np.where(resolved, careful / values, 0.0)
+        moved = np.where(resolved, careful * away, 0.0)
+        pulled = blurred + np.diag(leaning + np.sum(doubts * moved**2, axis=1) / 2)
+        pulled = pulled + doubts * moved * moved.T / 2
         own = np.outer(by, by) * pulled + np.diag(hidden)
-        noises[k, :d, :d] = back @ vectors @ own @ vectors.T @ back.T
-        sampled = _shrunk(root @ spread[1 + k] @ root, projection, inverse, pull_noise)
-        samplings[k, :d, :d] = back @ grown @ root @ sampled @ root @ grown @ back.T
+        noises[k, :d, :d] = back @ own @ back.T
+        pulls = np.outer(root, root) * (vectors.T @ found.spread[1 + k, :d, :d] @ vectors)
+        sampled = _shrunk(pulls, np.diag(1.0 * resolved), np.diag(inverse), pull_noise)
+        samplings[k, :d, :d] = back @ (np.outer(grown, grown) * sampled) @ back.T
     return Known(theta, noises, samplings, bool(resolved.all()))
 
 
@@ -297,21 +303,30 @@ def _combined(
     away: FloatArray,
     gradients: FloatArray,
     variances: FloatArray,
-    A: FloatArray,
-    errors: float,
+    values: FloatArray,
+    shape: FloatArray,
+    doubts: FloatArray,
     bend: Curvature,
-) -> tuple[FloatArray, float, FloatArray]:
-    """As `Curvature.combine`, where noise is the same in every direction.
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """As `Curvature.combine`, along eigenvectors of any matrix that is known up to `doubts`.
 
-    Returned are the gradient, its variance but for noise of A, and the way that A was asked for.
+    Returned are the gradient, the covariance of its noise, and a row for each direction: how far
+    its gradients are away.
     """
-    matrix = np.diag(variances)
+    d, T = len(values), len(variances)
+    own = np.diag(shape)[:, None, None] * np.diag(variances)
+    wrong = np.zeros((d, T, T))
     if bend.doubt:
-        matrix = matrix + bend.wrong(away @ A @ away.T)
-    weights = np.linalg.solve(matrix + errors * away @ away.T, np.ones(len(matrix)))
-    weights = weights / weights.sum()
-    gradient = weights @ (gradients + away @ A)
-    return gradient, float(weights @ matrix @ weights), weights @ away
+        wrong = values[:, None, None] * bend.wrong((away * values) @ away.T)
+    errors = doubts * (1.0 + np.eye(d)) / 2
+    ties = np.einsum("tj,sj->jts", away, away).reshape(d, T * T)
+    matrix = own + wrong + (errors @ ties).reshape(d, T, T)
+    weights = np.linalg.solve(matrix, np.ones((d, T, 1)))[..., 0]
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    gradient = np.einsum("it,ti->i", weights, gradients + away * values)
+    noise = (weights * variances) @ weights.T * shape
+    noise[np.diag_indices(d)] += np.einsum("it,its,is->i", weights, wrong, weights)
+    return gradient, noise, weights @ away
 
 
 def _shrunk(

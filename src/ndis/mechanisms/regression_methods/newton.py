@@ -90,6 +90,9 @@ _SAMPLED = 10.0
 _STANDS_OUT = 3.0
 # So many rows are none.
 _NOBODY = 0.1
+# What clips cut off is added up at so many places; the bias is thought to be between so many
+# deviations of the noise.
+_POINTS, _CLIPPED = 100, (0.7, 1.5)
 # Second moments in the metric are of rows cut to this many times their mean square, or to more if
 # their noise stays below a share; and they are bought where they tell curvatures of this share.
 _SPREADS, _MOST_CUT, _PAYS = ((0.05, 5.0), (0.15, 12.0)), 400.0, 6.0
@@ -279,6 +282,14 @@ class Histogram:
         """The most that is cut off from all values by a cap, in bins that noise hides too."""
         above = np.maximum(_EDGES[:-1] * self.top - cap, 0.0)
         return float(above @ self.counts) + SEEN * self.scale * float(np.linalg.norm(above))
+
+    def lost_beyond(self, cap: float) -> float:
+        """About the sum of what a cap cuts off from all values, see `quantile`."""
+        if self.empty:
+            return math.inf
+        rows = np.geomspace(_NOBODY, max(float(self.counts.sum()) / 2, 1.0), _POINTS)
+        above = [max(self.quantile(each) - cap, 0.0) for each in rows]
+        return above[0] * _NOBODY + float(np.trapezoid(above, rows))
 
     def mean(self) -> float:
         """The mean of the values that are seen; `empty` ones have none."""
@@ -714,8 +725,6 @@ class Descent:
     """
 
     curvature: Curvature
-    # Clips are chosen to bias gradients by about as much as the noise: so many times its variance.
-    clipped = 2.0
     seen: Histogram  # of products, at the last look
     label_square: float  # about the mean square of what predictions may explain
     residual_variance: float  # and of residuals
@@ -833,6 +842,22 @@ class Descent:
     def _explicable(self, square: float) -> float:
         """What predictions may explain of labels of this mean square."""
         return square
+
+    @property
+    def clipped(self) -> float:
+        """By which factor clipping adds to the variance of the noise of all gradients together."""
+        return float(self.clipped_by(np.zeros(1))[0])
+
+    def clipped_by(self, unseen: FloatArray) -> FloatArray:
+        """The same along directions where noise hides such a share of the curvature.
+
+        What is cut off is told by the histogram, beyond what is seen too, and pulls in any
+        direction. Where curvature is hidden, so are few rows far out that all pull there.
+        """
+        noise = math.sqrt(self._K * (self._d + 1) / float(np.sum(1.0 / self.variances)))
+        least, most = _CLIPPED
+        bias = max(self.seen.lost_beyond(self.clip) / noise, least)
+        return 1.0 + np.minimum(np.maximum(most * unseen, bias), most) ** 2
 
     def _best_clip(self, seen: Histogram) -> float:
         """The clip that costs as much bias as noise, if all clipped rows pull the same way."""
@@ -994,14 +1019,16 @@ class Descent:
         """The Hessian with what second moments in their metric tell of its eigenvalues."""
         bend, d = copy(self.curvature), self._d
         back = self.turn / self.sharp.metric[:d]
-        moments, variances = (part[:d, :d] for part in self.joined())
+        moments, variances, _ = (part[:d, :d] for part in self.joined())
         values = np.einsum("ij,jk,ik->i", back, moments, back)
         bend.values = np.append(np.maximum(values, 0.0), bend.values[d:])
         bend.rho = np.sqrt(np.einsum("ij,jk,ik->i", back**2, variances, back**2))
         return bend
 
-    def joined(self) -> tuple[FloatArray, FloatArray]:
-        """Two noisy looks at the rows in their metric, put together entry by entry; and variances.
+    def joined(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Two noisy looks at the rows in their metric, put together entry by entry.
+
+        With variances of both together, and of the Hessian's alone.
 
         The Hessian knows its long eigenvectors best, and is wrong by a share of itself where its
         rows were cut or weighted; the moments were bought in the metric.
@@ -1022,7 +1049,8 @@ class Descent:
         first = scales * np.outer(metric, metric) ** 2 + share**2 * np.outer(wrong, wrong)
         variances = 1 / (1 / noise**2 + 1 / first)
         own = own * np.outer(metric, metric)
-        return variances * (self.spread[0][:d, :d] / noise**2 + own / first), variances
+        together = variances * (self.spread[0][:d, :d] / noise**2 + own / first)
+        return together, variances, first
 
     def known(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The gradient at some coefficients as far as it is known, and its variance."""
