@@ -22,10 +22,10 @@ from ndis.tables import GRID_NORM, Columns, few_threads
 _BEYOND, _ALLOWED = 3.0, 2.5
 # Moments are of cut rows, gradients of whole ones: what these do beyond the moments may have so
 # much of the variance of the Hessian's noise.
-_BEYOND_CUTS = 0.02
+_BEYOND_CUTS = 0.01
 # Moments are of cut rows, and gradients of whole ones: of these the Hessian alone knows, and what
 # moments miss may have so much of the variance of its noise.
-_BEYOND_CUTS = 0.02
+_BEYOND_CUTS = 0.01
 # Newton steps without shrinkage.
 _STEPS = 2
 # Rows that others stand in for may vary less than equal variances say, but hardly by more than

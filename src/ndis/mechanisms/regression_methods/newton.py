@@ -92,7 +92,7 @@ _STANDS_OUT = 3.0
 _NOBODY = 0.1
 # What clips cut off is added up at so many places; the bias is thought to be between so many
 # deviations of the noise.
-_POINTS, _CLIPPED = 100, (0.7, 1.5)
+_POINTS, _CLIPPED = 100, (0.7, 1.5, 3.0)
 # Second moments in the metric are of rows cut to this many times their mean square, or to more if
 # their noise stays below a share; and they are bought where they tell curvatures of this share.
 _SPREADS, _MOST_CUT, _PAYS = ((0.05, 5.0), (0.15, 12.0)), 400.0, 6.0
@@ -855,9 +855,9 @@ class Descent:
         direction. Where curvature is hidden, so are few rows far out that all pull there.
         """
         noise = math.sqrt(self._K * (self._d + 1) / float(np.sum(1.0 / self.variances)))
-        least, most = _CLIPPED
-        bias = max(self.seen.lost_beyond(self.clip) / noise, least)
-        return 1.0 + np.minimum(np.maximum(most * unseen, bias), most) ** 2
+        least, far, most = _CLIPPED
+        bias = np.clip(self.seen.lost_beyond(self.clip) / noise, least, most)
+        return 1.0 + np.maximum(far * np.minimum(unseen, 1.0), bias) ** 2
 
     def _best_clip(self, seen: Histogram) -> float:
         """The clip that costs as much bias as noise, if all clipped rows pull the same way."""
