@@ -3,6 +3,9 @@
 `tests/mechanisms/test_regression.py` follows whole paths and adds up what they spend.
 """
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -53,6 +56,22 @@ def test_a_histogram_tells_second_moments(shape: float) -> None:
     assert abs(again - value) < 2.0 * noise < 0.1 * value
 
 
+@pytest.mark.parametrize(("law", "cap"), [(stats.norm(), 3.0), (stats.t(3), 8.0)])
+def test_a_histogram_tells_what_a_cap_cuts_off_beyond_what_it_sees(law: Any, cap: float) -> None:
+    """Of 100,000 absolute values, with noise that hides bins of fewer than 45; the worst of ten."""
+    n, top, rng = 100_000, 512.0, np.random.default_rng(0)
+    edges = top * 2.0 ** (-np.arange(BINS + 1) / 2)
+    counts = 2 * n * (law.sf(edges[1:]) - law.sf(edges[:-1]))
+    truth = 2 * n * law.expect(lambda x: x - cap, lb=cap)
+    told = [
+        Histogram(counts + 15.0 * rng.standard_normal(BINS), top, 15.0).lost_beyond(cap) / truth
+        for _ in range(10)
+    ]
+    assert min(told) > 1 / 4
+    assert max(told) < 4
+    assert Histogram(0.0 * counts, top, 15.0).lost_beyond(cap) == math.inf
+
+
 def test_rows_that_are_thinly_spread_over_bins_are_counted_together() -> None:
     counts = np.zeros(BINS)
     counts[4:12], counts[20:26] = 12.0, 500.0  # 96 rows far out, twelve in a bin; noise of four
@@ -69,6 +88,20 @@ def test_rows_that_are_thinly_spread_over_bins_are_counted_together() -> None:
     assert seen > 0.8
     assert by_themselves < 0.45
     assert wrongly < 0.03
+
+
+def test_more_is_allowed_for_clipping_where_more_is_cut_or_noise_hides_curvature() -> None:
+    rng = np.random.default_rng(0)
+    X, labels = rng.standard_normal((20_000, 3)), rng.standard_normal(20_000)
+    fitted = PrivateLeastSquares(
+        epsilon=1.0, delta=1e-6, limits=[(-5, 5)] * 3, label_limits=(-8, 8), random_state=0
+    ).fit(X, labels)
+    found = fitted._found(fitted.release_.arrays, fitted.noise_scale_, fitted._recipe_)
+    quiet, some, hidden, more = found.clipped_by(np.array([0.0, 0.7, 1.0, 50.0]))
+    assert quiet == found.clipped == 1.49
+    assert quiet < some < hidden == more == 3.25
+    found.clip /= 2.0
+    assert np.all(found.clipped_by(np.array([0.0, 50.0])) > hidden)
 
 
 @pytest.mark.parametrize("epsilon", [100.0, 1000.0])

@@ -857,7 +857,7 @@ class Descent:
         noise = math.sqrt(self._K * (self._d + 1) / float(np.sum(1.0 / self.variances)))
         least, far, most = _CLIPPED
         bias = np.clip(self.seen.lost_beyond(self.clip) / noise, least, most)
-        return 1.0 + np.maximum(far * np.minimum(unseen, 1.0), bias) ** 2
+        return np.asarray(1.0 + np.maximum(far * np.minimum(unseen, 1.0), bias) ** 2)
 
     def _best_clip(self, seen: Histogram) -> float:
         """The clip that costs as much bias as noise, if all clipped rows pull the same way."""
