@@ -393,8 +393,9 @@ def draw(
         gram = table.sum(CutHessian(*rows, descent.rung), what="Reading moments")["gram"]
     else:
         gram = read["grams"][descent.rung]
-    noisy = add_symmetric_noise(gram, noise.hessian * most * ROUND_UP, rng)
-    released["hessian"] = np.asarray(noisy * (descent.cut**2 / most))
+    released["hessian"] = add_symmetric_noise(gram, noise.hessian * most * ROUND_UP, rng)
+    released["hessian"] *= descent.cut**2 / most
+    del gram, read  # matrices, which the rounds need no more
     descent.bend(released["hessian"])
     while not descent.done:
         newton.draw_round(table, descent, released, rng)

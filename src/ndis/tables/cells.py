@@ -19,7 +19,7 @@ import numpy as np
 
 from ndis._validate import naming, parameters_of
 from ndis.tables.blocks import Block
-from ndis.tables.exact import BLOCK_ROWS, Accumulator
+from ndis.tables.exact import Accumulator
 from ndis.tables.kept import Packed, Packing
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ _CELL = 4096
 _SEEN, _PROBLEM = 0, -1
 # Rows of fewer numbers are turned into columns, which are then treated one by one.
 _NARROW = 24
-_STEP = BLOCK_ROWS - 8
 
 
 @dataclass(frozen=True)
@@ -90,8 +89,8 @@ class RowCells:
             block.weight = weight
             return block
 
-        for start in range(0, len(values), _STEP):
-            yield Packed([values[start : start + _STEP]], make, not self.packing.raw)
+        for start in range(0, len(values), rows.step):
+            yield Packed([values[start : start + rows.step]], make, not self.packing.raw)
 
 
 def seen_cell(total: Accumulator) -> pa.RecordBatch:
