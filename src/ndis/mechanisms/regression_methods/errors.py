@@ -20,12 +20,9 @@ from ndis.tables import GRID_NORM, Columns, few_threads
 # A direction is known if it stands out by so many deviations from the largest that is noise alone;
 # errors then allow for so many deviations of its curvature.
 _BEYOND, _ALLOWED = 3.0, 2.5
-# Moments are of cut rows, gradients of whole ones: what these do beyond the moments may have so
-# much of the variance of the Hessian's noise.
-_BEYOND_CUTS = 0.01
 # Moments are of cut rows, and gradients of whole ones: of these the Hessian alone knows, and what
-# moments miss may have so much of the variance of its noise.
-_BEYOND_CUTS = 0.01
+# moments miss may be as much as this share of its noise, and hardly more than they see.
+_MISSED = 0.2
 # Newton steps without shrinkage.
 _STEPS = 2
 # Rows that others stand in for may vary less than equal variances say, but hardly by more than
@@ -237,9 +234,9 @@ def _by_moments(found: Descent) -> Known:
     inverse = np.where(resolved, 1 / values, 0.0)
     root = np.sqrt(inverse)
     by, grown = careful * inverse, careful * root
-    unseen = (vectors**2).T @ of_hessian @ vectors**2
-    doubts = pairs + _BEYOND_CUTS * unseen
-    clipped = found.clipped_by(np.sqrt(np.diag(unseen)) / values)
+    unseen = np.sqrt(np.einsum("ji,jk,ki->i", vectors**2, of_hessian, vectors**2)) / values
+    missed = values * _MISSED * unseen / (1.0 + _MISSED * unseen)
+    doubts, clipped = pairs + np.outer(missed, missed), found.clipped_by(unseen)
     # Between eigenvectors of moments and those of the Hessian.
     there, back = (turn / widths) @ vectors, (turn * widths) @ vectors
     along = back.T / bend.widths[:d]
