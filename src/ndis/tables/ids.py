@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _PENDING = 2**16
 # An odd number that mixes bits well; places are found by the upper bits of 64.
 _MIX, _WORD = np.uint64(0x9E3779B97F4A7C15), 64
+# The first bytes of eight.
+_FIRST_BYTES = np.array([2 ** (8 * n) - 1 for n in range(9)], np.uint64)
 # So many times a level's mark tells it from a person's.
 _PAIRED = np.int64(0x165667B19E3779F9)
 # Stands for a mixture where a record does not say whose it is.
@@ -216,10 +218,8 @@ def _words_of_text(column: pa.Array) -> Any:
         before = 8 * (place - 1)
         longer: Any = slice(None) if least > before else np.flatnonzero(lengths > before)
         own = eight[starts[longer] + before]
-        if least < before + 8:  # what is behind the text goes; the last bytes are the upper ones
-            cut = (64 - 8 * np.minimum(lengths[longer] - before, 8)).view(np.uint64)
-            own <<= cut
-            own >>= cut
+        if least < before + 8:  # what is behind the text goes
+            own &= _FIRST_BYTES.take(np.minimum(lengths[longer] - before, 8))
         words[place, longer] = own
     return words
 
@@ -264,8 +264,10 @@ class Lookup:
             return
         bits = ids.n.bit_length()
         self._shift = np.uint64(_WORD - bits)
-        starts = np.searchsorted(ids.mixed >> self._shift, np.arange(2**bits, dtype=np.uint64))
-        self._starts = np.minimum(starts, ids.n - 1).astype(np.int32 if bits < 31 else np.int64)
+        n_alike = np.bincount((ids.mixed >> self._shift).astype(np.int64), minlength=2**bits)
+        starts: Any = np.cumsum(n_alike, dtype=np.int32 if bits < 31 else np.int64)
+        starts -= n_alike.astype(starts.dtype)
+        self._starts = np.minimum(starts, ids.n - 1, out=starts)
         self._words = np.ascontiguousarray(ids.words.T)  # those of one id beside each other
 
     def places(self, found: Ids) -> Integers:
@@ -369,13 +371,13 @@ class PersonCounts:
         Of everybody who was counted a mixture that nobody else has tells who they are, and is all
         that has to be compared. Others are there only if the table changed, which marks tell.
         """
-        several = self.n > 1
+        several = np.flatnonzero(self.n > 1)
         if self.ids is None:
             return Lookup(None, self.n[several])
-        ids, mixed = self.ids.chosen(several), self.ids.mixed
+        ids, mixed = self.ids, self.ids.mixed
         if np.all(mixed[1:] != mixed[:-1]):
             ids = ids._replace(words=ids.words[:0])
-        return Lookup(ids, self.n[several])
+        return Lookup(ids.chosen(several), self.n[several])
 
     @property
     def mark(self) -> ExactSum:
@@ -450,9 +452,9 @@ class Counting:
         place = self._known.places(found)
         there = place >= 0
         np.add.at(self._known.n, place[there], n[there])
-        if not there.all():
-            self._new.append((found.chosen(~there), n[~there]))
-            self._n_new += self._new[-1][0].n
+        if len(new := np.flatnonzero(~there)):
+            self._new.append((found.chosen(new), n[new]))
+            self._n_new += len(new)
             if self._n_new >= max(_PENDING, len(self._known.n)):
                 self._settle()
 

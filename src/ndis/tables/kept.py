@@ -188,6 +188,7 @@ class Kept:
 
     def __init__(self) -> None:
         self._blocks: list[Packed] = []
+        self._together: list[tuple[Packed, ...]] | None = None
         self._n_bytes, self._most = 0, -1
         self._noted = 0  # bytes that notes of all rows may take
         self._file: Scratch | None = None
@@ -232,14 +233,15 @@ class Kept:
 
     def blocks(self) -> Generator[tuple[Packed, ...]]:
         """The blocks, some at a time."""
+        if self._together is None:
+            self._together = [*self._some()]
+        yield from self._together
+
+    def _some(self) -> Iterator[tuple[Packed, ...]]:
         some, n_bytes = list[Packed](), 0
-        if self._n_bytes + self._noted <= self._most:
-            self._blocks = [
-                packed if packed.notes is not None else packed._replace(notes={})
-                for packed in self._blocks
-            ]
+        noting = self._n_bytes + self._noted <= self._most
         for packed in self._blocks:
-            some.append(packed)
+            some.append(packed._replace(notes={}) if noting else packed)
             n_bytes += packed.n_bytes
             if n_bytes >= _TOGETHER or not packed.arrays:  # these are read from a file
                 yield tuple(some)
