@@ -421,6 +421,31 @@ def test_without_an_intercept_it_is_least_squares_through_zero(method: str, away
     assert np.abs(fitted.coef_ - best).max() < 2e-3 * np.abs(best).max()
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 1.0])
+def test_a_constant_column_is_an_intercept_where_noise_is_large(epsilon: float) -> None:
+    worse = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([rng.standard_normal((1200, 6)), np.ones(1200)])
+        X /= np.linalg.norm(X, axis=1).max()
+        y = 0.6 + X[:, :3] @ [0.3, -0.3, 0.2] + 0.15 * rng.standard_normal(1200)
+        y /= np.abs(y).max()
+        fitted = PrivateLeastSquares(
+            epsilon=epsilon,
+            delta=1e-6,
+            data_norm=1.0,
+            label_bound=1.0,
+            fit_intercept=False,
+            random_state=seed,
+        ).fit(X, y)
+        left = y - X @ np.linalg.lstsq(X, y, rcond=None)[0]
+        worse.append(np.mean((y - fitted.predict(X)) ** 2) / np.mean(left**2))
+        again = fitted._found(fitted.release_.arrays, fitted.noise_scale_, fitted._recipe_)
+        np.testing.assert_array_equal(again.theta, fitted._solved.theta)
+    assert np.median(worse) < 1.2
+    assert max(worse) < 2.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("away", [0.0, 0.05, 0.1])
 def test_intervals_through_zero_hold_for_the_population(away: float) -> None:

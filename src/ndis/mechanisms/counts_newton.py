@@ -329,6 +329,10 @@ class LogDescent(Descent):
         shifts = np.append(pull.shifts[:-1], pull.shifts[-1] - self.base)
         return replace(pull, shifts=shifts, link=self.link)
 
+    def _rises(self, seen: Histogram, wanted: float) -> bool:
+        """It never does: this clip weighs noise against bias already."""
+        return False
+
     def learn(self, gradient: FloatArray) -> None:
         """A noisy clipped gradient: a step that is not too long for an exponential."""
         before, bend = self.theta, self.curvature

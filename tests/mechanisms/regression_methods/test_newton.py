@@ -144,3 +144,27 @@ def test_rounds_share_all_they_have_whenever_a_regression_ends(n_rounds: int, ro
             descent._settled = len(descent.points) >= last
         assert len(descent.points) <= last + 1
         assert spent <= 1 / noise.rounds**2
+
+
+def test_a_clip_rises_where_it_proves_far_too_small() -> None:
+    rows = 1e4
+    noise = Scales(1.0, 1.0, 1.0)
+    norms, near, far = np.zeros((3, BINS))
+    norms[1] = rows
+    near[9] = rows
+    far[9], far[2] = 0.8 * rows, 0.2 * rows
+    descent = Descent(Setting(3, 1, True, 20), noise, norms, np.zeros(3))
+    descent.bend(np.eye(4) * rows / 4)
+    descent.look(near)
+    low = descent.clip
+    descent.learn(np.zeros((4, 1)))
+    before = float(descent.variances[0])
+    descent.look(near)
+    assert descent.clip <= low
+    assert descent.variances[0] == before
+    descent._looks = []
+    descent.look(far)
+    assert descent.clip > 4 * low
+    # The gradient of the smaller clip counts less than the next ones.
+    descent.learn(np.zeros((4, 1)))
+    assert descent.variances[0] > 10 * descent.variances[1] > 10 * before

@@ -30,7 +30,7 @@ import math
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -88,6 +88,10 @@ _MISCOUNTED = 2.0
 _SAMPLED = 10.0
 # Columns stand in for a constant along directions where their sums stand out by so many deviations.
 _STANDS_OUT = 3.0
+# Columns are tried in place of a constant if they may explain this share of it.
+_DOUBTFUL = 0.25
+# A clip rises if it cuts off so many times the noise that gradients with a larger one have.
+_RISES = 2.0
 # So many rows are none.
 _NOBODY = 0.1
 # What clips cut off is added up at so many places; the bias is thought to be between so many
@@ -117,7 +121,7 @@ _LOG_PRIOR = np.minimum(np.log(_SIGNAL), 0) - 0.5 * np.maximum(np.log(_SIGNAL), 
 # Ladders, half an octave between rungs; later clips are finer.
 _CUTS, _MOST_SUMS, _MOST_PULLS = 24, 2**23, 2**12
 _FIRST_CLIPS = 2.0 ** (6.0 - np.arange(32) / 2)
-_LATER_CLIPS = 2.0 ** (-np.arange(16) / 4)
+_LATER_CLIPS = 2.0 ** (4.0 - np.arange(32) / 4)
 
 _EDGES = 2.0 ** (-np.arange(BINS + 1) / 2)
 _SQUARES = _EDGES[:-1] ** 2 * 0.5 / math.log(2)  # the mean square in a bin, if log-uniform there
@@ -360,6 +364,10 @@ class Curvature:
     center : ndarray of shape (d,), or 0.0
     cut_off : float
         By how much cutting may have moved the sum of the rows.
+    stands_in : bool, optional
+        Whether columns stand in for a constant, where that is known; else the Hessian decides.
+    through_zero : bool
+        Whether features are not centred on the rows' mean, as where columns may stand in.
     """
 
     # How far the Hessian may be wrong, as a share of itself: everywhere, and for predictions that
@@ -378,6 +386,8 @@ class Curvature:
         intercept: bool,
         center: FloatArray | float = 0.0,
         cut_off: float = 0.0,
+        stands_in: bool | None = None,
+        through_zero: bool = False,
     ) -> None:
         d = len(noisy) - 1
         self.scale, self.rows = scale, rows
@@ -385,10 +395,13 @@ class Curvature:
         mean = shrunk(noisy[:-1, -1] / constant, sums_scale) / rows
         mean = mean / max(1.0, float(np.linalg.norm(mean)))
         hidden = min(scale * math.sqrt(d / 2), max(rows * square, scale))
-        self.constant = intercept or not self._explain(
-            noisy[:-1, :-1], rows * mean, sums_scale, hidden
-        )
-        mean = mean if self.constant else np.zeros(d)
+        self.doubtful = False
+        if stands_in is None and not intercept:
+            shares = self._explain(noisy[:-1, :-1], rows * mean, sums_scale, hidden)
+            stands_in = shares[0] > 0.5
+            self.doubtful = not stands_in and shares[1] > _DOUBTFUL
+        self.constant = not stands_in
+        mean = np.zeros(d) if stands_in or through_zero else mean
         centered = np.outer(mean, mean)
         centered *= -rows
         centered += noisy[:-1, :-1]
@@ -448,13 +461,16 @@ class Curvature:
         sharp._measure(np.maximum(values, 0.0), _SHARP_RANK)
         return sharp
 
-    def _explain(self, hessian: FloatArray, sums: FloatArray, noise: float, hidden: float) -> bool:
-        """Whether the columns explain more than half of a constant, by more than noise would."""
+    def _explain(
+        self, hessian: FloatArray, sums: FloatArray, noise: float, hidden: float
+    ) -> tuple[float, float]:
+        """Which share of a constant the columns explain: by more than noise would, and about."""
         with few_threads(len(hessian)):
             values, vectors = eigenvectors(hessian.copy())
-        along = np.maximum(np.abs(vectors.T @ sums) - 3.0 * noise, 0.0)
-        explained = along**2 / (cleaned(values, self.scale**2) + hidden)
-        return float(np.sum(explained)) > self.rows / 2
+        most, rows = cleaned(values, self.scale**2) + hidden, self.rows
+        along = np.abs(vectors.T @ sums)
+        surely = np.maximum(along - 3.0 * noise, 0.0)
+        return float(np.sum(surely**2 / most)) / rows, float(np.sum(along**2 / most)) / rows
 
     def slopes(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Coefficients of the rows as they are, and constants, of those along eigenvectors."""
@@ -734,6 +750,8 @@ class Descent:
     # How much a row counts in the Hessian, and how long a vector of labels is expected to be.
     weight = expected = bent = 1.0
     least_rounds = MIN_ROUNDS
+    # The curvature with a constant, while columns are tried in its place.
+    _untried: Curvature | None = None
     # After so many rounds a short step says that the next gradient may be the last.
     settling: float = 4
 
@@ -770,7 +788,7 @@ class Descent:
         self.constant = math.sqrt(self._square / d)  # as long as a column
         self.theta = np.zeros((d + 1, self._K))
         self.points = np.zeros((0, d + 1, self._K))
-        self.gradients, self.variances = self.points, np.zeros(0)
+        self.gradients, self.variances, self._clips = self.points, np.zeros(0), np.zeros(0)
         self.clip, self._looked_at, self._looked_top = math.inf, self.theta, 1.0
         self._looks: list[FloatArray] = []
         self._settled = self._done = False
@@ -783,7 +801,8 @@ class Descent:
         """The noisy Hessian of cut rows."""
         scale = self.noise.hessian * (self.cut**2 + self.constant**2)
         self.rows, rows_error = self._rows_with(float(hessian[-1, -1]), scale)
-        self.curvature = Curvature(
+        self._built = partial(
+            Curvature,
             hessian,
             scale,
             self.constant,
@@ -795,6 +814,10 @@ class Descent:
             self._center / GRID_NORM,
             self._norms.cut_off(self.cut),
         )
+        self.curvature = self._built()
+        if self.curvature.doubtful and self.n_rounds > MIN_ROUNDS:
+            self._untried = self.curvature
+            self.curvature = self._built(stands_in=False, through_zero=True)
 
     def _rows_with(self, corner: float, scale: float) -> tuple[float, float]:
         """About how many rows there are, told by the Hessian's corner too; and the error of that.
@@ -872,6 +895,12 @@ class Descent:
         """
         return min(quiet, seen.quantile(_NOBODY) * (1.0 + self._moving))
 
+    def _rises(self, seen: Histogram, wanted: float) -> bool:
+        """Whether the clip cuts off more than the noise that gradients with a larger one have."""
+        left = self.n_rounds - len(self.points)
+        noise = self.gradient_scale * math.sqrt(self.n_rounds / left) * wanted
+        return seen.kept(self.clip)[1] > _RISES * noise * math.sqrt((self._d + 1) * self._K)
+
     @property
     def _bearable(self) -> float:
         """The noise of gradients that is not worth a bias, as a share of the sampling variance."""
@@ -921,11 +950,20 @@ class Descent:
             found = self._best_clip(seen)
             least = math.sqrt(self._bearable * self.dispersion / K)
             wanted = max(found, self._most_clip(seen, least / self.gradient_scale))
+            if wanted > self.clip and not self._rises(seen, wanted):
+                wanted = self.clip
         rung = max(int(np.count_nonzero(ladder >= wanted)) - 1, 0)
         self.clip = float(ladder[rung])
         self.kept, self.lost = seen.kept(self.clip)
         self.seen = seen
+        # Gradients with a smaller clip have a bias that the next ones do not share.
+        lost = [max(seen.kept(clip)[1] - self.lost, 0.0) for clip in self._clips]
+        self.variances = self.variances + self._spread_out(np.array(lost) / self.bent)
         return rung
+
+    def _spread_out(self, length: FloatArray) -> FloatArray:
+        """The square of a length, for each direction and label alike."""
+        return length**2 / ((self._d + 1) * self._K)
 
     def _seen_together(self, products: FloatArray) -> tuple[FloatArray, float]:
         """The mean of this look and those before it, if predictions are still alike; and its noise.
@@ -974,14 +1012,51 @@ class Descent:
         along = np.vstack([bend.vectors.T @ gradient[:-1], gradient[-1:]])
         along = along / bend.widths[:, None] / self.bent
         self.variances = np.append(self.variances, (self.scale * self.clip / self.bent) ** 2)
+        self._clips = np.append(self._clips, self.clip)
         self.points = np.concatenate([self.points, self.theta[None]])
         self.gradients = np.concatenate([self.gradients, along[None]])
+        if self._untried is not None and len(self.points) == 2:
+            self._judge(self._untried)
+            bend = self.curvature
         released = self.points, self.gradients, self.variances
         here, variance = bend.combine(*released, self.theta)
         sampling, square = self.dispersion / self._K, self.label_square / self._K
         self.theta = bend.step(self.theta, here, variance, sampling, self._unit, square)
+        if self._untried is not None:
+            self.theta[-1] = 0.0
         enough = self._many and len(self.points) >= self.settling
         self._settled = enough and self._quiet and self._step_is_short
+
+    def _judge(self, otherwise: Curvature) -> None:
+        """Whether columns, which moved alone, took most of what a constant would explain."""
+        before, now = (float(np.sum(each[-1] ** 2)) for each in self.gradients)
+        stand_in = now < before / 2
+        self._untried = None
+        self._turn_to(self._built(stands_in=True) if stand_in else otherwise)
+
+    def _turn_to(self, bend: Curvature) -> None:
+        """All that is known, about another centre and along the eigenvectors there.
+
+        Noise of gradients there is at most what it is taken for.
+        """
+        old, self.curvature = self.curvature, bend
+        turn, away = bend.vectors.T @ old.vectors, old.mean - bend.mean
+        more = away @ bend.vectors
+
+        def turned(theta: FloatArray) -> FloatArray:
+            slopes = old.vectors @ theta[:-1]
+            return np.vstack([turn @ theta[:-1], theta[-1:] - away @ slopes])
+
+        self.theta = turned(self.theta)
+        self.points = np.array([turned(each) for each in self.points])
+        self.gradients = np.array(
+            [np.vstack([turn @ g[:-1] + np.outer(more, g[-1]), g[-1:]]) for g in self.gradients]
+        )
+        self.gradients[:, -1] *= bend.constant
+        noise = turn**2 @ old.widths[:-1] ** -2 + (more / old.widths[-1]) ** 2 * bend.constant
+        grown = float(np.max(noise * bend.widths[:-1] ** 2))
+        self.variances = self.variances * max(grown, 1.0)
+        self._looks, self._looked_at = [], self.theta
 
     @property
     def _quiet(self) -> bool:
