@@ -118,10 +118,10 @@ _ALIKE = 0.2
 _EXPLAINED = 0.5
 _LOG_PRIOR = np.minimum(np.log(_SIGNAL), 0) - 0.5 * np.maximum(np.log(_SIGNAL), 0)
 
-# Ladders, half an octave between rungs; later clips are finer.
+# Ladders, half an octave between rungs; later clips are finer below the last one.
 _CUTS, _MOST_SUMS, _MOST_PULLS = 24, 2**23, 2**12
 _FIRST_CLIPS = 2.0 ** (6.0 - np.arange(32) / 2)
-_LATER_CLIPS = 2.0 ** (4.0 - np.arange(32) / 4)
+_LATER_CLIPS = 2.0 ** np.concatenate([4.0 - np.arange(8) / 2, -np.arange(16) / 4])
 
 _EDGES = 2.0 ** (-np.arange(BINS + 1) / 2)
 _SQUARES = _EDGES[:-1] ** 2 * 0.5 / math.log(2)  # the mean square in a bin, if log-uniform there
