@@ -379,6 +379,7 @@ def test_a_first_period_that_is_refused_leaves_no_file(tmp_path) -> None:
         ({"relation": "replace"}, "come or go"),
         ({"levels": {"ward": "private"}}, "public levels"),
         ({"limits": {"cost": "private"}}, "public limits"),
+        ({"limits": {"cost": "private"}, "person": "who"}, "public limits"),
     ],
 )
 def test_what_a_series_cannot_have_is_refused(more: dict[str, Any], words: str) -> None:

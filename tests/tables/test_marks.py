@@ -14,6 +14,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
+from attacks import changes
 from ndis import (
     PrivateCovariance,
     PrivateLeastSquares,
@@ -362,6 +363,13 @@ def test_nothing_of_a_table_that_changed_is_released(
         elif found is not None:  # all that was read was read before, or later
             wanted = [as_it_was] if after > n_counts else [as_it_was, released(None, before=way)]
             assert any(same(found, each) for each in wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 96, 99, 109, *range(300, 312)])
+def test_no_release_is_of_two_tables(seed: int) -> None:
+    """Any estimator, changed after any reading; `benchmarks/check_changed.py` tries more."""
+    assert changes.MIXED not in changes.check(seed).outcomes
 
 
 def same(found: Any, other: Any) -> bool:

@@ -530,7 +530,7 @@ class PrivateSummary(TableEstimator):
             reason = f"{reason} {self._costs(best, crossing)}"
         if self.continual is None:
             return replace(best, reason=reason)
-        if best.guarantee.relation.person is None and rows.bought:
+        if rows.bought:
             raise ValueError(
                 'Expected public limits together with continual, got "private"; find them by a '
                 "release of its own (PrivateLimits)."
