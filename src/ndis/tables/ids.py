@@ -150,7 +150,7 @@ class Ids(NamedTuple):
         import pyarrow as pa
 
         if pa.types.is_integer(column.type):
-            words = np.asarray(column.to_numpy(zero_copy_only=False)).view(np.uint64)[None]
+            words = plain(column).view(np.uint64)[None]
         elif pa.types.is_date32(column.type):
             words = _words_of_days(column)
         else:
@@ -197,7 +197,7 @@ class Ids(NamedTuple):
 def _words_of_days(column: pa.Array) -> Any:
     import pyarrow as pa
 
-    return column.cast(pa.int32()).cast(pa.int64()).to_numpy().view(np.uint64)[None]
+    return plain(column.cast(pa.int32()).cast(pa.int64())).view(np.uint64)[None]
 
 
 def _words_of_text(column: pa.Array) -> Any:
