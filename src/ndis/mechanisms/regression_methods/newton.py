@@ -94,9 +94,9 @@ _DOUBTFUL = 0.25
 _RISES = 2.0
 # So many rows are none.
 _NOBODY = 0.1
-# What clips cut off is added up at so many places; the bias is thought to be between so many
-# deviations of the noise.
-_POINTS, _CLIPPED = 100, (0.7, 1.5, 3.0)
+# What clips cut off is added up at so many places; the bias is thought to be so many deviations of
+# the noise at least, so many where curvature is hidden, and so many at most.
+_POINTS, _CLIPPED = 100, (0.7, 1.5, 10.0)
 # Second moments in the metric are of rows cut to this many times their mean square, or to more if
 # their noise stays below a share; and they are bought where they tell curvatures of this share.
 _SPREADS, _MOST_CUT, _PAYS = ((0.05, 5.0), (0.15, 12.0)), 400.0, 6.0
