@@ -88,8 +88,9 @@ _MISCOUNTED = 2.0
 _SAMPLED = 10.0
 # Columns stand in for a constant along directions where their sums stand out by so many deviations.
 _STANDS_OUT = 3.0
-# Columns are tried in place of a constant if they may explain this share of it.
-_DOUBTFUL = 0.25
+# Columns are tried in place of a constant if they may explain this share of it, and rows have a
+# mean that stands out.
+_DOUBTFUL = 0.35
 # A clip rises if it cuts off so many times the noise that gradients with a larger one have.
 _RISES = 2.0
 # So many rows are none.
@@ -399,7 +400,9 @@ class Curvature:
         if stands_in is None and not intercept:
             shares = self._explain(noisy[:-1, :-1], rows * mean, sums_scale, hidden)
             stands_in = shares[0] > 0.5
-            self.doubtful = not stands_in and shares[1] > _DOUBTFUL
+            sums = float(np.sum((noisy[:-1, -1] / constant / sums_scale) ** 2))
+            clear = sums > d + _STANDS_OUT * math.sqrt(2 * d)
+            self.doubtful = not stands_in and clear and shares[1] > _DOUBTFUL
         self.constant = not stands_in
         mean = np.zeros(d) if stands_in or through_zero else mean
         centered = np.outer(mean, mean)
