@@ -159,8 +159,11 @@ class Labels:
         weights = np.exp(like - like.max())
         return np.asarray(weights / weights.sum())
 
-    def moment(self, power: int) -> float:
-        """The mean of a power of the labels: by the laws, and by the sum, each by its variance."""
+    def moment(self, power: int) -> tuple[float, float]:
+        """The mean of a power of the labels, and its error as a share of it.
+
+        Laws and the sum tell it, each by its variance.
+        """
         values = _VALUES**power
         logs = np.log(_imagined() @ values)
         middle = float(self._weights @ logs)
@@ -168,7 +171,7 @@ class Labels:
         mean, noise = math.exp(middle), self.scale * float(np.linalg.norm(values)) / self.rows
         share = 1.0 / (1.0 + (noise / mean) ** 2 / variance)
         told = share * float(values @ self.noisy) / self.rows + (1.0 - share) * mean
-        return min(max(told, mean / 2.0), 1.0)
+        return min(max(told, mean / 2.0), 1.0), math.sqrt(share) * noise / mean
 
     def clipped(self, mean: float, clips: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of residuals from one mean: shares within clips; how much more is cut off above."""
@@ -205,8 +208,9 @@ class LogDescent(Descent):
         self.link, self._rows_scale = setting.link, count_noise(noise.center)
         self.constant = setting.last / GRID_NORM
         self.labels = Labels(released["labels"], noise.labels, rows, count_noise(noise.center))
-        self.mean = self.labels.moment(1)
-        spread = math.sqrt(max(self.labels.moment(2) - self.mean**2, self.mean**2 / 16))
+        self.mean, self._mean_error = self.labels.moment(1)
+        square, _ = self.labels.moment(2)
+        spread = math.sqrt(max(square - self.mean**2, self.mean**2 / 16))
         self._spread, self._leaning = spread, 0.0
         per_exposure = self.mean
         if self.link.exposure:
@@ -254,6 +258,10 @@ class LogDescent(Descent):
             rows_scale, rows = scale / self.constant**2, float(hessian[-1, -1]) / self.constant**2
             before = self.weight * self.rows
             rows = min(max(rows, before), _MORE * before) if rows > 2 * rows_scale else before
+            # Labels tell it too: without them steps for the constant were far too short where noise
+            # hides the Hessian's corner.
+            known = before * self._mean_error
+            rows_scale *= known / math.hypot(rows_scale, known)
         self.curvature = Curvature(
             hessian,
             scale,
