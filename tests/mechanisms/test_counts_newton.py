@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from estimators.counts import counted, exposed, poisson, rates
+from estimators.counts import amounts, counted, exposed, gamma, poisson, rates
 from ndis import PrivatePoissonRegression
 from ndis.mechanisms import counts_newton as log_link
 from ndis.mechanisms.regression_methods import newton
@@ -30,7 +30,7 @@ def one_row(model, X, y):
 
 
 @pytest.mark.parametrize("factor", ABSURD)
-@pytest.mark.parametrize(("make", "data"), [(poisson, counted), (rates, exposed)])
+@pytest.mark.parametrize(("make", "data"), [(poisson, counted), (gamma, amounts), (rates, exposed)])
 def test_a_row_moves_every_part_by_no_more_than_is_paid_for(make, data, factor) -> None:
     model = make(epsilon=1.0, delta=1e-6, random_state=0).fit(*data())
     path, X, y = model._solution, *data()
@@ -38,7 +38,7 @@ def test_a_row_moves_every_part_by_no_more_than_is_paid_for(make, data, factor) 
     setting = model._setting(model._recipe_)
     center = newton.center_of(model.release_.arrays["center"], model.noise_scale_["center"])
     pulls = newton.gradients_of(path, looking=True)
-    hessian = CutHessians(center, float(setting.last), True, 24)
+    hessian = CutHessians(center, float(setting.last), not setting.link.least, 24)
     more = (total_exposure,) if setting.link.exposure else ()
     whitener, unit_z = path.curvature.whitener
     for index in range(0, 400, 40):
