@@ -4,6 +4,7 @@
     python benchmarks/bench_counts.py --list held-out    # frozen before it was first run
     python benchmarks/bench_counts.py --list second      # frozen later, likewise
     python benchmarks/bench_counts.py --list third       # and again, when the first two were known
+    python benchmarks/bench_counts.py --list fourth      # and when the third was
     python benchmarks/bench_counts.py --coverage --runs 100  # of 95% intervals, and their length
     python benchmarks/bench_counts.py --coverage --runs 100 --family gamma
 

@@ -137,6 +137,20 @@ def test_the_constant_is_found_where_noise_hides_the_hessian() -> None:
     assert -0.25 < path.theta[-1, 0] < -0.1
 
 
+def test_what_clips_take_leans_by_no_more_than_there_is() -> None:
+    """Rows counted together in bins far out once moved the constant by twice its own weight."""
+    setting = log_link.LogSetting(10, 1, True)
+    noise = log_link.LogScales(**dict.fromkeys(setting.shares, 2.0))
+    released = zeros(setting, count=1000.0)
+    released["labels"] = np.eye(BINS)[4] * 100.0 + np.eye(BINS)[-1] * 900.0
+    path = log_link.LogDescent(setting, noise, released)
+    path.bend(np.zeros((11, 11)))
+    path.clip = path._usual
+    path.look(np.r_[np.zeros(3), np.full(8, 60.0), np.zeros(BINS - 11)])
+    assert path.residual_variance > path.expected**2
+    assert 0.0 < path._leaning <= 0.5 * path.curvature.rows * (1 + 1e-9)
+
+
 def test_few_rows_are_told_apart_at_a_small_budget() -> None:
     """Of 2,000 rows at epsilon .3: .044; with clips of twice the usual residual it was .069."""
     errors = []

@@ -67,6 +67,8 @@ _VALUES = 2.0 ** (-0.25 - np.arange(BINS) / 2)
 # Clips are at least so many times the usual residual; and rows that are not clipped are at least
 # this share, as far as steps are made longer for their sake. Chosen on the benchmark's tables.
 _USUAL, _KEPT = 1.2, 0.5
+# What clips take leans by no more than this share of all that labels add up to.
+_LEANING = 0.5
 # By how much the Hessian may raise the mean label that a histogram tells.
 _MORE = 4.0
 
@@ -301,31 +303,28 @@ class LogDescent(Descent):
         Below the usual residual a clip is never: noise hides the few that are far longer.
         """
         clips = self.clips(looking=True)
-        kept, leaning = self._clipped_by(clips, seen)
+        kept, leaning = self._clipped_by(clips)
         error = (self.gradient_scale * clips) ** 2 * (self._d + 1) + leaning**2
         error /= np.maximum(kept, _KEPT) ** 2
         usual = _USUAL * math.sqrt(self.curvature.lever * self.residual_variance)
         return float(clips[np.argmin(np.where(clips < usual, math.inf, error))])
 
-    def _clipped_by(self, clips: FloatArray, seen: Histogram) -> tuple[FloatArray, FloatArray]:
+    def _clipped_by(self, clips: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Shares of rows that are not clipped; how far what is lost of the others leans upwards.
 
-        A histogram of products has no signs. That of the labels tells how skewed they are.
+        A histogram of products has no signs, and noise hides its few long rows or makes some. That
+        of the labels tells how skewed they are.
         """
-        unit = math.sqrt(self.curvature.lever * self.residual_variance) / self._spread
+        unit = min(math.sqrt(self.residual_variance), self.expected) / self._spread
+        unit *= math.sqrt(self.curvature.lever)
         kept, leaning = self.labels.clipped(self.mean, clips / unit)
-        leaning = leaning * unit * self.rows
-        if not seen.empty:
-            kept, lost = np.array([seen.kept(clip) for clip in clips]).T
-            hidden = lost + newton.SEEN * seen.scale * clips
-            # Of released numbers: no more can lean one way than may have been cut off.
-            leaning = np.clip(leaning, -hidden, hidden)
-        return kept, leaning
+        most = _LEANING * self.rows * self.weight * math.sqrt(self.curvature.lever)
+        return kept, np.clip(leaning * unit * self.rows, -most, most)
 
     def look(self, products: FloatArray) -> int:
         """Beside the clip, what is known of clipped residuals: how they bend, where they lean."""
         rung = super().look(products)
-        kept, leaning = self._clipped_by(np.array([self.clip]), self.seen)
+        kept, leaning = self._clipped_by(np.array([self.clip]))
         self.bent, self.kept = max(float(kept[0]), _KEPT), 1.0
         self._leaning = float(leaning[0]) / math.sqrt(self.curvature.lever)
         self.lost = max(self.lost, abs(float(leaning[0])))
