@@ -1,5 +1,8 @@
 """The estimates of `Spectrum` against the matrix that the noise hides."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -134,3 +137,16 @@ def test_eigenvectors_are_numpys_to_the_last_bit() -> None:
         assert np.array_equal(found[0], values)
         assert np.array_equal(found[1], vectors)
         assert found[1] is own
+
+
+def test_eigenvalues_that_noise_hardly_moves_need_no_optimisers() -> None:
+    """To import these takes a seventh of a command that releases a small covariance."""
+    code = (
+        "import sys, numpy as np\n"
+        "from ndis.mechanisms.spectrum import Spectrum\n"
+        "one = Spectrum(np.diag([1.0, 9.0, 100.0]), noise_scale=0.1).values.tolist()\n"
+        "assert 'scipy.optimize' not in sys.modules and one == sorted(one)\n"
+        "many = Spectrum(np.diag([0, 1, 5, 5.1, 20, 21.0]), noise_scale=2.0).values.tolist()\n"
+        "assert 'scipy.optimize' in sys.modules and many == sorted(many)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
