@@ -183,7 +183,7 @@ def _product(halves: NDArray[np.int32], own: Sequence[IntArray]) -> list[IntArra
 
 def _strips(n_rows: int) -> list[slice]:
     """Rows of a matrix, so many at a time: a copy of them is no matrix."""
-    return [slice(start, start + _STRIP) for start in range(0, n_rows, _STRIP)]
+    return [slice(first, min(first + _STRIP, n_rows)) for first in range(0, n_rows, _STRIP)]
 
 
 def _of_digits(digits: Sequence[IntArray]) -> ExactSum:
@@ -322,8 +322,9 @@ class Accumulator:
             return
         high, low = self._parts[name][:2]
         for rows in _strips(term.shape[0]) if term.ndim else [...]:
-            high[rows] += term[rows] >> _LOW_BITS
-            low[rows] += term[rows] & _LOW
+            place = (rows, ...) if term.ndim > 1 else rows
+            high[place] += term[place] >> _LOW_BITS
+            low[place] += term[place] & _LOW
 
     def _add_short(self, name: str, term: Any) -> None:
         """Add while 64 bits are enough: fewer than 2^10 terms of at most 2^53."""
@@ -334,7 +335,7 @@ class Accumulator:
             known += xp.astype(term, xp.int64)
         else:
             for rows in _strips(term.shape[0]):
-                known[rows] += xp.astype(term[rows], xp.int64)
+                known[rows, ...] += xp.astype(term[rows, ...], xp.int64)
         self._count(name, known, before + 1)
 
     def _count(self, name: str, known: Any, count: int) -> None:
