@@ -399,7 +399,7 @@ def test_a_table_of_spark_that_changed_is_noticed_or_not_read(
     ways = WAYS if method == "logistic" else [swap_rows]
     for way in ways:
         found = outcome(method, Source("spark", tmp_path, session), way, monkeypatch)
-        # Sums of the same rows are the same, and so is all that is released; it has no wards.
+        # Sums of the same rows are the same, and so is all that is released. Wards are not read.
         if way in (turn_round, swap_wards):
             assert found.keys() == expected.keys()
             assert all(np.array_equal(found[name], expected[name]) for name in expected)
