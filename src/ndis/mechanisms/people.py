@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 # many deviations a count must stand out to be taken for people.
 N_BINS, _MOST, _SEEN = 21, 0.8, 4.0
 # Coefficients of columns whose standard deviation is a fifth of their limits have less noise than
-# sampling error where the signal is so many times the noise and the root of the number of people.
+# sampling error where the signal is so many times the noise and the root of the number of people;
+# where rows are clipped, about so many times (20 to 40 in benchmarks/bench_people.py).
+CLEAR, CLEAR_OF_CLIPS = 10.0, 30.0
 # A number that takes less than a twentieth of the signal costs nothing.
-_CLEAR, _SAME = 10.0, 0.95
+_SAME = 0.95
 
 
 @dataclass(frozen=True)
@@ -66,14 +68,18 @@ class FindingRowsPerPerson(Method):
     def _draw(self, studied: Any, plan: Plan, data: Table, rng: np.random.Generator) -> Arrays:
         noisy = add_noise(studied, plan.noise_scale[PEOPLE], rng)
         assert data.weighting is not None
-        number = rows_per_person({PEOPLE: noisy}, plan.noise_scale)
+        number = rows_per_person({PEOPLE: noisy}, plan.noise_scale, self.model._clear)
         view = data.reweighed(number)
         then = self.then._draw(self.then._study(view, plan), plan, view, rng)
         return Arrays({PEOPLE: noisy, **then}, getattr(then, "found", None))
 
 
-def rows_per_person(arrays: Mapping[str, Any], noise: Mapping[str, float]) -> int:
+def rows_per_person(
+    arrays: Mapping[str, Any], noise: Mapping[str, float], clear: float = CLEAR
+) -> int:
     """The number that a released histogram tells: most rows are kept, as far as noise allows.
+
+    That is, as far as the signal is `clear` times the noise and the root of the number of people.
 
     Examples
     --------
@@ -92,6 +98,6 @@ def rows_per_person(arrays: Mapping[str, Any], noise: Mapping[str, float]) -> in
     enough = int(np.argmax(rows >= _MOST * (m @ counts)))
     unit = math.sqrt(PEOPLE_SHARE) * noise[PEOPLE]
     n_people = float(counts.sum())
-    wanted = min(_CLEAR * unit * math.sqrt(n_people), _SAME * n_people)
-    clear = np.flatnonzero(rows / numbers >= wanted)
-    return int(numbers[min(enough, clear.max(initial=0))])
+    wanted = min(clear * unit * math.sqrt(n_people), _SAME * n_people)
+    allowed = np.flatnonzero(rows / numbers >= wanted)
+    return int(numbers[min(enough, allowed.max(initial=0))])

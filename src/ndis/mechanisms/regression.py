@@ -18,6 +18,7 @@ from ndis.mechanisms.center import count_noise, count_of
 from ndis.mechanisms.intervals import COVERED, Intervals
 from ndis.mechanisms.labelled import LabelledEstimator
 from ndis.mechanisms.manners import require_fitted
+from ndis.mechanisms.people import CLEAR_OF_CLIPS
 from ndis.mechanisms.regression_methods import newton, noisy_moments
 from ndis.mechanisms.regression_methods.errors import (
     Known,
@@ -134,6 +135,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
     formula: str | None = None  # type: ignore[misc]
     methods = ("newton", "noisy-gram")
     weighs = True
+    _clear = CLEAR_OF_CLIPS
 
     # -- before the data ---------------------------------------------------------------------
 

@@ -208,6 +208,8 @@ class TableEstimator(PrivateEstimator):
     _reads_again = True
     # Whether all that is released are sums with noise whose law does not depend on the table.
     weighs: ClassVar[bool] = False
+    # How clear the signal has to be for rows of a person to count alike (see `people`).
+    _clear: ClassVar[float] = people.CLEAR
     _checked: ClassVar[tuple[Callable[[Block], Mapping[str, Any]], ...]] = ()
 
     def plan(self, n_features: Any = None) -> Plan:
@@ -327,7 +329,8 @@ class TableEstimator(PrivateEstimator):
         if self.person is not None:
             self.rows_per_person_ = self.rows_per_person
             if self._buys_rows():
-                self.rows_per_person_ = people.rows_per_person(release.arrays, self.noise_scale_)
+                known = release.arrays, self.noise_scale_
+                self.rows_per_person_ = people.rows_per_person(*known, self._clear)
         self._finish(rows)
         if self._other is not None:
             self._other.finish(rows)
