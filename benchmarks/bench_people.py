@@ -13,8 +13,9 @@ sampleSelection: years of people in the RAND health insurance experiment) and In
 lectures rated by students). From a panel people are drawn with replacement, so that its own
 coefficients and means are those of the population.
 
-Nothing was chosen by two more panels (`--held-out`): Chem97.csv (of mlmRev: pupils of schools, who
-stand for people here) and Wages.csv (of plm: years of workers).
+Two more panels are held out (`--held-out`): Chem97.csv (of mlmRev: pupils of schools, which stand
+for people here) and Wages.csv (of plm: years of workers). By the first, means went back to a rule
+that regressions had made stricter.
 
 Asked are a regression and means by group, of the average person (all rows of a person count as one)
 and of the average row. The promise is for a person with all their rows, by
