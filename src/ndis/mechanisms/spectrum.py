@@ -14,7 +14,6 @@ matrix: it is post-processing, and free.
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import numpy as np
 
@@ -96,7 +95,7 @@ class Spectrum:
     @property
     def matrix(self) -> FloatArray:
         """The estimate of A: positive semi-definite, with little error in the Frobenius norm."""
-        return cast(FloatArray, (self.vectors * self.values) @ self.vectors.T)
+        return (self.vectors * self.values) @ self.vectors.T
 
     @property
     def mixing(self) -> FloatArray:

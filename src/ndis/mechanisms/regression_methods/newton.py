@@ -421,8 +421,8 @@ class Curvature:
         self.rho = np.hypot(hidden, leaning)
         self.stand_in, self.stand_in_errors = np.zeros(d), np.zeros((2, d))
         if self.constant and not intercept:
-            sums = rows * (self.vectors.T @ mean)
-            along = self._for_a_constant(values, sums, sums_scale, cut_off)
+            turned = rows * (self.vectors.T @ mean)
+            along = self._for_a_constant(values, turned, sums_scale, cut_off)
             # What columns take on for each unit of a constant that is not asked for.
             self.stand_in = self.vectors @ along / lost
         self._square = square
