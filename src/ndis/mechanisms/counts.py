@@ -265,8 +265,9 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
         -----
         As for `PrivateLeastSquares`, with one addition: residuals of counts are skewed, so that to
         clip them is a bias. What the released histogram says was clipped off counts as an error, as
-        if it leaned in one direction. Sampling errors allow for any dispersion: variances that are
-        not the mean are estimated.
+        if it leaned in one direction. Noise may hide some of it: where amounts have heavy tails,
+        intervals are too short. Sampling errors allow for any dispersion: variances that are not
+        the mean are estimated.
         """
         require_fitted(self)
         _validate.one_of("of", of, list(COVERED))
