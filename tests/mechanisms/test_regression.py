@@ -186,6 +186,26 @@ def test_newton_spends_what_it_says_on_every_path(epsilon: float, d: int) -> Non
     assert most > 0.5
 
 
+def test_newton_spends_what_it_says_where_columns_are_tried_for_a_constant() -> None:
+    rng, unit = np.random.default_rng(0), noise_multiplier(0.5, 1e-6)
+    setting = newton.Setting(7, 1, intercept=False)
+    noise = newton.Scales(**{name: unit / math.sqrt(s) for name, s in setting.shares.items()})
+    X = np.column_stack([rng.standard_normal((1200, 6)), np.ones(1200)])
+    X /= np.linalg.norm(X, axis=1).max()
+    Y = 0.4 + X[:, :1] + 0.1 * rng.standard_normal((1200, 1))
+    whole, constants = opened(X, Y), set()
+    for i in range(4):
+        x, y = 0.3 * rng.standard_normal((1, 7)), rng.choice([-1.0, 1.0], (1, 1))
+        more = opened(np.vstack([X, x]), np.vstack([Y, y]))
+        table = more if i % 2 else whole
+        studied = newton.study(table, intercept=False)
+        descent, released = newton.draw(table, studied, setting, noise, rng)
+        constants.add(descent.curvature.constant)
+        spent = shift_of(setting, noise, whole, more, released)
+        assert 0.2 * unit**-2.0 < spent <= unit**-2.0 * (1 + 1e-9)
+    assert False in constants
+
+
 def test_the_whole_path_is_post_processing_of_the_release() -> None:
     fitted = model().fit(*data())
     arrays = fitted.release_.arrays
