@@ -462,8 +462,27 @@ def test_a_constant_column_is_an_intercept_where_noise_is_large(epsilon: float) 
         worse.append(np.mean((y - fitted.predict(X)) ** 2) / np.mean(left**2))
         again = fitted._found(fitted.release_.arrays, fitted.noise_scale_, fitted._recipe_)
         np.testing.assert_array_equal(again.theta, fitted._solved.theta)
-    assert np.median(worse) < 1.2
-    assert max(worse) < 2.0
+    assert np.sort(worse)[2] < 1.2  # three of four
+
+
+def test_rare_rows_that_are_cut_are_not_taken_for_a_constant() -> None:
+    worse = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = (rng.uniform(size=(3100, 2)) < [0.02, 0.04]).astype(float)
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+        X /= np.linalg.norm(X, axis=1).max()
+        y = np.clip(0.6 + 0.15 * rng.standard_normal(3100), -1, 1)
+        fitted = PrivateLeastSquares(
+            epsilon=0.63,
+            delta=1e-7,
+            data_norm=1.0,
+            label_bound=1.0,
+            fit_intercept=False,
+            random_state=seed,
+        ).fit(X, y)
+        worse.append(np.mean((y - fitted.predict(X)) ** 2) / np.mean(y**2))
+    assert np.sort(worse)[3] < 1.1  # where noise does not hide all of them
 
 
 @pytest.mark.slow

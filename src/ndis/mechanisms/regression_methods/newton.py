@@ -91,6 +91,9 @@ _STANDS_OUT = 3.0
 # Columns are tried in place of a constant if they may explain this share of it, and rows have a
 # mean that stands out.
 _DOUBTFUL = 0.35
+# Without an intercept the Hessian loses at most so many times more rows than is best for its bias:
+# it also tells what columns do in place of a constant.
+_THROUGH_ZERO = 3.0
 # A clip rises if it cuts off so many times the noise that gradients with a larger one have.
 _RISES = 2.0
 # So many rows are none.
@@ -283,10 +286,11 @@ class Histogram:
         total = float(self.counts.sum())
         return 1.0 - float(self.counts[values > cap].sum()) / total, float(above @ self.counts)
 
-    def cut_off(self, cap: float) -> float:
+    def cut_off(self, cap: float, deviations: float = SEEN) -> float:
         """The most that is cut off from all values by a cap, in bins that noise hides too."""
         above = np.maximum(_EDGES[:-1] * self.top - cap, 0.0)
-        return float(above @ self.counts) + SEEN * self.scale * float(np.linalg.norm(above))
+        hidden = deviations * self.scale * float(np.linalg.norm(above))
+        return float(above @ self.counts) + hidden
 
     def lost_beyond(self, cap: float) -> float:
         """About the sum of what a cap cuts off from all values, see `quantile`."""
@@ -400,9 +404,10 @@ class Curvature:
         if stands_in is None and not intercept:
             shares = self._explain(noisy[:-1, :-1], rows * mean, sums_scale, hidden)
             stands_in = shares[0] > 0.5
-            sums = float(np.sum((noisy[:-1, -1] / constant / sums_scale) ** 2))
-            clear = sums > d + _STANDS_OUT * math.sqrt(2 * d)
+            square_sum = float(np.sum((noisy[:-1, -1] / constant / sums_scale) ** 2))
+            clear = square_sum > d + _STANDS_OUT * math.sqrt(2 * d)
             self.doubtful = not stands_in and clear and shares[1] > _DOUBTFUL
+        self.drift = rows * float(np.linalg.norm(mean))
         self.constant = not stands_in
         mean = np.zeros(d) if stands_in or through_zero else mean
         centered = np.outer(mean, mean)
@@ -785,7 +790,8 @@ class Descent:
         self.taken = PRODUCTS * len(self.looks) + (2 * MOMENTS + PULLS) * self.spreads
         self.gradient_scale = noise.gradient(self.taken)
         # Rows cut to this length: with s sqrt(2 d) rows cut, bias and noise would be equal.
-        most = min(self.more_cut * noise.hessian * math.sqrt(2 * d), rows / 2)
+        more = self.more_cut if setting.intercept else min(self.more_cut, _THROUGH_ZERO)
+        most = min(more * noise.hessian * math.sqrt(2 * d), rows / 2)
         self._cut_at(0.5 if self._norms.empty else self._norms.above(most))
         self._square = self._norms.mean_square(self.cut)
         self.constant = math.sqrt(self._square / d)  # as long as a column
@@ -818,7 +824,9 @@ class Descent:
             self._norms.cut_off(self.cut),
         )
         self.curvature = self._built()
-        if self.curvature.doubtful and self.n_rounds > MIN_ROUNDS:
+        # Few long rows, of which cutting leaves little, may undo what short ones have in common.
+        clear = self.curvature.drift > self._norms.cut_off(self.cut, 1.0)
+        if self.curvature.doubtful and clear and self.n_rounds > MIN_ROUNDS:
             self._untried = self.curvature
             self.curvature = self._built(stands_in=False, through_zero=True)
 
