@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ndis.mechanisms.regression_methods import newton
+from ndis.mechanisms.regression_methods.descent import n_cuts
 from ndis.tables.blocks import Block
 from ndis.tables.sums import CutMoments, Pull, PullSum
 
@@ -45,7 +45,7 @@ def line(d: int) -> Iterable[float]:
         return block.times(vectors), block.squares(), block.combine(labels)
 
     yield from (spent(products, blocks), spent(PullSum(pull, (0.1,), 2.0**18), blocks))
-    first = CutMoments(newton.n_cuts(d))
+    first = CutMoments(n_cuts(d))
     yield from (spent(Block.gram, blocks), spent(first, blocks))
 
 

@@ -204,7 +204,7 @@ def least(rivals: dict[str, Callable[[], object]], rounds: int) -> dict[str, flo
 
 def passes(frame: Any, rounds: int, many: bool) -> dict[str, float]:
     """Our passes of a regression and of moments, and bare tasks; of many partitions a few."""
-    from ndis.mechanisms.regression_methods import newton
+    from ndis.mechanisms.regression_methods.descent import n_cuts
     from ndis.tables import Columns, Rows, Table
     from ndis.tables.sums import CutMoments, Pull, PullSum, moments, totals
 
@@ -229,7 +229,7 @@ def passes(frame: Any, rounds: int, many: bool) -> dict[str, float]:
             "bare moments": bare(bare_gram),
             "moments": lambda: table.sum(moments),
             "bare norms and cut moments": bare(bare_norms),
-            "norms and cut moments": lambda: table.sum(CutMoments(newton.n_cuts(D), center)),
+            "norms and cut moments": lambda: table.sum(CutMoments(n_cuts(D), center)),
             "bare gradient": bare(bare_gradient),
             "gradient": lambda: table.sum(PullSum(pull, (0.1,), 2.0**18)),
             "gradients of a ladder of clips": lambda: table.sum(

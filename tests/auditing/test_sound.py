@@ -29,7 +29,8 @@ from ndis.auditing import audit_loss
 from ndis.calibration import noise_multiplier
 from ndis.mechanisms.multiparty import Agreement
 from ndis.mechanisms.projection_methods import least_ratio
-from ndis.mechanisms.regression_methods import newton, noisy_moments
+from ndis.mechanisms.regression_methods import noisy_moments
+from ndis.mechanisms.regression_methods.descent import Descent, Scales, Setting
 from ndis.tables import GRID_NORM, Table
 from newton_paths import statistics
 
@@ -155,8 +156,8 @@ def regression_moments(rng: np.random.Generator, asked: Claimed) -> Iterator[Con
             if kind == "noisy-gram":
                 parts = [noisy_moments.study(table).value.ravel() / GRID_NORM**2 / noise["moments"]]
             else:
-                setting = newton.Setting(d, 1, model.fit_intercept, model.n_rounds)
-                parts = statistics(table, path, setting, newton.Scales(**noise))
+                setting = Setting(d, 1, model.fit_intercept, model.n_rounds)
+                parts = statistics(table, path, setting, Scales(**noise))
             # A symmetric matrix counts twice off the diagonal, where the variance is half.
             return moments_law([(part, 1.0) for part in parts])
 
@@ -252,10 +253,10 @@ def test_drawn_moments_have_the_noise_that_is_audited(kind: str) -> None:
     else:
         counts = np.array([draw["norms"] for draw in draws]).std(axis=0)
         np.testing.assert_allclose(counts, noise["norms"], rtol=0.25)
-        own = newton.Scales(**noise)
+        own = Scales(**noise)
         seen, spreads, slopes = [], [], []
         for draw in draws:
-            path = newton.Descent.again(newton.Setting(2, 1, False, 2), own, draw)
+            path = Descent.again(Setting(2, 1, False, 2), own, draw)
             spreads.append(draw["hessian"] / (path.cut**2 + path.constant**2) / own.hessian)
             slopes.append(draw["gradients"][-1, :, 0] / np.sqrt(path.variances[-1]))
             seen.append(draw["products"][:2] / own.look())

@@ -10,7 +10,7 @@ import pytest
 from commands import PROMISE, RELEASES, SECRET, call, people, shell
 from ndis import GaussianMechanism, Ledger
 from ndis.cli.console import ExitCode
-from ndis.mechanisms.regression_methods import newton
+from ndis.mechanisms.regression_methods.descent import Descent
 from ndis.tables import files
 from ndis.tables import table as table_module
 
@@ -38,7 +38,7 @@ def test_one_regression_is_opened_planned_and_solved_once(
         pq.write_table(people(), folder / form)
     opened = counted(monkeypatch, table_module, "open_source")
     schemas = counted(monkeypatch, files, "_opened")
-    solved = counted(monkeypatch, newton.Descent, "__init__")
+    solved = counted(monkeypatch, Descent, "__init__")
     _, *words = RELEASES["regression"]
     code, out, _ = call(capsys, "release", "regression", form, *words, *PROMISE, "--out", "r.npz")
     assert code == ExitCode.DONE

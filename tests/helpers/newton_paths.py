@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ndis.mechanisms.center import center_of
 from ndis.mechanisms.regression_methods import newton
+from ndis.mechanisms.regression_methods.curvature import Curvature
+from ndis.mechanisms.regression_methods.descent import Descent, Scales, Setting
 from ndis.tables import GRID_NORM, ExactSum, Table
 
 
-def _moments(exact: ExactSum, bend: newton.Curvature, most: float) -> np.ndarray:
+def _moments(exact: ExactSum, bend: Curvature, most: float) -> np.ndarray:
     """Second moments in a metric, in units of what a row may change them by."""
     spreader, unit = bend.spreader
     return (exact.sandwiched(spreader, 3).value * 2.0**39 / (most * unit) ** 2).ravel()
@@ -21,8 +24,8 @@ def _moments(exact: ExactSum, bend: newton.Curvature, most: float) -> np.ndarray
 def statistics(
     table: Table,
     released: Mapping[str, Any],
-    setting: newton.Setting,
-    noise: newton.Scales,
+    setting: Setting,
+    noise: Scales,
 ) -> list[np.ndarray]:
     """Every exact sum, in units of its noise; clips and coefficients are those of the release."""
     studied, parts, center = newton.study(table, setting.intercept), [], 0.0
@@ -31,9 +34,9 @@ def statistics(
         half = studied["count"].value * 2.0**19
         row = np.append(studied["sums"].value, half) / (math.sqrt(1.25) * 2.0**20)
         parts = [row / noise.center]
-        center = newton.center_of(released["center"], noise.center)
+        center = center_of(released["center"], noise.center)
         studied = newton.read_norms(table, center)
-    path = newton.Descent(setting, noise, released["norms"], center)
+    path = Descent(setting, noise, released["norms"], center)
     parts.append(studied["norms"].value / noise.norms)
     last = math.floor(path.constant * GRID_NORM / path.cut)
     cut = newton.moments_of(table, studied, path.rung, None)

@@ -9,7 +9,9 @@ import pytest
 from estimators.counts import amounts, counted, exposed, gamma, poisson, rates
 from ndis import PrivatePoissonRegression
 from ndis.mechanisms import counts_newton as log_link
+from ndis.mechanisms.center import center_of
 from ndis.mechanisms.regression_methods import newton
+from ndis.mechanisms.regression_methods.descent import MOMENTS, PRODUCTS, PULLS
 from ndis.tables import GRID_NORM, Together
 from ndis.tables.sums import (
     BINS,
@@ -36,7 +38,7 @@ def test_a_row_moves_every_part_by_no_more_than_is_paid_for(make, data, factor) 
     path, X, y = model._solution, *data()
     path.theta = path.theta * factor
     setting = model._setting(model._recipe_)
-    center = newton.center_of(model.release_.arrays["center"], model.noise_scale_["center"])
+    center = center_of(model.release_.arrays["center"], model.noise_scale_["center"])
     pulls = newton.gradients_of(path, looking=True)
     hessian = CutHessians(center, float(setting.last), not setting.link.least, 24)
     more = (total_exposure,) if setting.link.exposure else ()
@@ -69,7 +71,7 @@ def test_the_shares_add_up_to_one() -> None:
     path = log_link.LogDescent(setting, noise, zeros(setting, count=1000.0))
     assert math.isclose(
         path.taken,
-        newton.PRODUCTS * len(path.looks) + (2 * newton.MOMENTS + newton.PULLS) * path.spreads,
+        PRODUCTS * len(path.looks) + (2 * MOMENTS + PULLS) * path.spreads,
     )
 
 

@@ -18,6 +18,9 @@ from ndis.calibration import noise_multiplier
 from ndis.mechanisms import center
 from ndis.mechanisms.recompute import implied
 from ndis.mechanisms.regression_methods import newton
+from ndis.mechanisms.regression_methods.curvature import Curvature
+from ndis.mechanisms.regression_methods.descent import Descent, Scales, Setting
+from ndis.mechanisms.regression_methods.histogram import Histogram
 from ndis.tables import Columns, Rows, Table
 from newton_paths import statistics
 
@@ -150,9 +153,7 @@ def opened(X: np.ndarray, Y: np.ndarray) -> Table:
     return Table.open(X, [*names, *labels], labels=Y).with_rows(rows)
 
 
-def shift_of(
-    setting: newton.Setting, noise: newton.Scales, one: Table, two: Table, released: dict
-) -> float:
+def shift_of(setting: Setting, noise: Scales, one: Table, two: Table, released: dict) -> float:
     """The squared distance between two tables along the path of a release, in its noise."""
     here, there = (statistics(table, released, setting, noise) for table in (one, two))
     return sum(float(np.sum((a - b) ** 2)) for a, b in zip(here, there, strict=True))
@@ -164,8 +165,8 @@ def test_newton_spends_what_it_says_on_every_path(epsilon: float, d: int) -> Non
     """Clips and rounds depend on what was released; the squared shift never exceeds the total."""
     rng = np.random.default_rng(1)
     unit = noise_multiplier(epsilon, 1e-6)
-    shares = newton.Setting(d, 2, intercept=True).shares
-    noise = newton.Scales(**{name: unit / math.sqrt(share) for name, share in shares.items()})
+    shares = Setting(d, 2, intercept=True).shares
+    noise = Scales(**{name: unit / math.sqrt(share) for name, share in shares.items()})
     X = rng.standard_normal((600, d)) + rng.choice([0.0, 1.0])
     X *= 10.0 ** rng.uniform(-2, 0, (600, 1)) / np.linalg.norm(X, axis=1, keepdims=True)
     Y = np.clip(X @ rng.standard_normal((d, 2)) + 0.1 * rng.standard_normal((600, 2)), -0.6, 0.6)
@@ -176,7 +177,7 @@ def test_newton_spends_what_it_says_on_every_path(epsilon: float, d: int) -> Non
         more = opened(np.vstack([X, x]), np.vstack([Y, y]))
         table = more if i % 2 else whole
         n_rounds: Any = "auto" if i < 3 else 5
-        setting = newton.Setting(d, 2, True, n_rounds)
+        setting = Setting(d, 2, True, n_rounds)
         studied = newton.study(table, intercept=True)
         descent, released = newton.draw(table, studied, setting, noise, rng)
         rounds.add(descent.n_rounds)
@@ -188,8 +189,8 @@ def test_newton_spends_what_it_says_on_every_path(epsilon: float, d: int) -> Non
 
 def test_newton_spends_what_it_says_where_columns_are_tried_for_a_constant() -> None:
     rng, unit = np.random.default_rng(0), noise_multiplier(0.5, 1e-6)
-    setting = newton.Setting(7, 1, intercept=False)
-    noise = newton.Scales(**{name: unit / math.sqrt(s) for name, s in setting.shares.items()})
+    setting = Setting(7, 1, intercept=False)
+    noise = Scales(**{name: unit / math.sqrt(s) for name, s in setting.shares.items()})
     X = np.column_stack([rng.standard_normal((1200, 6)), np.ones(1200)])
     X /= np.linalg.norm(X, axis=1).max()
     Y = 0.4 + X[:, :1] + 0.1 * rng.standard_normal((1200, 1))
@@ -269,11 +270,11 @@ def test_the_centre_is_that_of_whole_rows() -> None:
     # All rows are cut to half their length; what is centred must still be centred.
     rows, mean = 1e6, np.array([0.3, -0.2])
     cut = np.append(mean / 2, 0.1)
-    norms = newton.Histogram(np.where(np.arange(64) == 2, rows, 0.0), 1.0, 1.0)
+    norms = Histogram(np.where(np.arange(64) == 2, rows, 0.0), 1.0, 1.0)
     lost = norms.lost(2.0**-2.25)
     assert lost == pytest.approx(2.0)
     hessian = rows * np.outer(cut, cut) + np.diag([0.01 * rows, 0.02 * rows, 0.0])
-    bend = newton.Curvature(hessian, 1.0, 0.1, rows, 1.0, 0.1, lost, intercept=True)
+    bend = Curvature(hessian, 1.0, 0.1, rows, 1.0, 0.1, lost, intercept=True)
     np.testing.assert_allclose(bend.mean, mean, rtol=1e-8)
     np.testing.assert_allclose(bend.values[:2], [0.01 * rows, 0.02 * rows], rtol=1e-3)
 
@@ -306,11 +307,11 @@ def test_noise_does_not_stand_in_for_a_constant() -> None:
     for _ in range(500):
         noise = np.triu(rng.normal(0.0, scale / math.sqrt(2), (d + 1, d + 1)), 1)
         noisy = truth + noise + noise.T + np.diag(rng.normal(0.0, scale, d + 1))
-        bend = newton.Curvature(noisy, scale, 0.05, rows, 1.0, 0.02, 1.0, intercept=False)
+        bend = Curvature(noisy, scale, 0.05, rows, 1.0, 0.02, 1.0, intercept=False)
         assert bend.constant
     mean = np.append(np.full(d, 0.3), 0.05)
     means = rows * np.outer(mean, mean) + 1e-3 * truth
-    assert not newton.Curvature(means, scale, 0.05, rows, 1.0, 0.5, 1.0, intercept=False).constant
+    assert not Curvature(means, scale, 0.05, rows, 1.0, 0.5, 1.0, intercept=False).constant
 
 
 def test_rows_far_from_the_middle_of_their_limits() -> None:
@@ -416,9 +417,9 @@ def test_rows_that_stand_out_nowhere_are_counted() -> None:
     norms[3:11] = truth / 8  # less than three deviations each
     found = []
     for _ in range(40):
-        setting = newton.Setting(4, 1, intercept=False)
-        noise = newton.Scales(norms=90.0, hessian=35.0, rounds=18.0)
-        descent = newton.Descent(setting, noise, norms + 90.0 * rng.standard_normal(64))
+        setting = Setting(4, 1, intercept=False)
+        noise = Scales(norms=90.0, hessian=35.0, rounds=18.0)
+        descent = Descent(setting, noise, norms + 90.0 * rng.standard_normal(64))
         spread = noise.hessian * (descent.cut**2 + descent.constant**2)
         hessian = np.diag(np.append(np.full(4, truth / 300), truth * descent.constant**2))
         descent.bend(hessian + spread * np.diag(rng.standard_normal(5)))

@@ -20,6 +20,7 @@ from ndis.mechanisms.labelled import LabelledEstimator
 from ndis.mechanisms.manners import require_fitted
 from ndis.mechanisms.regression_forecast import imagined
 from ndis.mechanisms.regression_methods import newton
+from ndis.mechanisms.regression_methods.descent import MAX_ROUNDS, MIN_ROUNDS
 from ndis.mechanisms.regression_methods.errors import Units, in_columns, known, widths_of
 from ndis.mechanisms.run import Arrays, Forecast, Plan
 from ndis.mechanisms.tabular import Regressor
@@ -111,7 +112,7 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
     family: str = "poisson"
     exposure: str | None = None
     n_rounds: int | str = "auto"
-    max_rounds: int = newton.MAX_ROUNDS
+    max_rounds: int = MAX_ROUNDS
     formula: str | None = None  # type: ignore[misc]
     fit_intercept: ClassVar[bool] = True  # type: ignore[misc]
     methods: ClassVar[tuple[str, ...]] = ("newton",)
@@ -313,7 +314,7 @@ class PrivatePoissonRegression(Regressor, LabelledEstimator):
             _validate.one_of("n_rounds", n_rounds, ["auto"])
         else:
             n_rounds = _validate.count("n_rounds", n_rounds)
-        most = _validate.count("max_rounds", self.max_rounds, newton.MIN_ROUNDS)
+        most = _validate.count("max_rounds", self.max_rounds, MIN_ROUNDS)
         own = rows.labels
         low, high = float(own.low[0]), float(own.high[0])
         link = LogLink()

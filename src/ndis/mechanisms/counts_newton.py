@@ -32,7 +32,9 @@ from ndis._validate import FloatArray
 from ndis.calibration import ROUND_UP
 from ndis.mechanisms.center import center_of, count_noise, count_of, draw_center
 from ndis.mechanisms.regression_methods import newton
-from ndis.mechanisms.regression_methods.newton import Curvature, Descent, Histogram
+from ndis.mechanisms.regression_methods.curvature import Curvature
+from ndis.mechanisms.regression_methods.descent import Descent, Scales, Setting, n_cuts
+from ndis.mechanisms.regression_methods.histogram import Histogram
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import GRID_NORM, ExactSum, Table, Together
 from ndis.tables.sums import (
@@ -74,7 +76,7 @@ _MORE = 4.0
 
 
 @dataclass(frozen=True)
-class LogSetting(newton.Setting):
+class LogSetting(Setting):
     """What is public before anything is released."""
 
     # Further looks cost more than they tell: labels have a histogram of their own.
@@ -102,7 +104,7 @@ class LogSetting(newton.Setting):
 
 
 @dataclass(frozen=True)
-class LogScales(newton.Scales):
+class LogScales(Scales):
     """The noise of a plan, for sums that a row moves by one."""
 
     labels: float = math.inf
@@ -389,7 +391,7 @@ def draw(
     center, link = center_of(released["center"], noise.center), setting.link
     rows = center, float(setting.last), not link.least
     # Where a pass is cheap, one matrix in a further pass costs less than all of them in this one.
-    ladder = CutHessians(*rows, newton.n_cuts(setting.n_features))
+    ladder = CutHessians(*rows, n_cuts(setting.n_features))
     norms = HessianNorms(*rows) if table.here else ladder
     more = (tally_labels, total_exposure) if link.exposure else (tally_labels,)
     read = table.sum(Together((norms, *more)), what="Reading norms")

@@ -20,6 +20,13 @@ from ndis.mechanisms.labelled import LabelledEstimator
 from ndis.mechanisms.manners import require_fitted
 from ndis.mechanisms.people import CLEAR_OF_CLIPS
 from ndis.mechanisms.regression_methods import newton, noisy_moments
+from ndis.mechanisms.regression_methods.descent import (
+    MAX_ROUNDS,
+    MIN_ROUNDS,
+    Descent,
+    Scales,
+    Setting,
+)
 from ndis.mechanisms.regression_methods.errors import (
     Known,
     Units,
@@ -28,7 +35,6 @@ from ndis.mechanisms.regression_methods.errors import (
     known,
     widths_of,
 )
-from ndis.mechanisms.regression_methods.newton import MAX_ROUNDS
 from ndis.mechanisms.regression_summary import Figure, RegressionSummary, WaldTest
 from ndis.mechanisms.run import Arrays, Forecast, Plan
 from ndis.mechanisms.tabular import Regressor
@@ -223,7 +229,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
         released: dict[str, FloatArray]
         if plan.method == "newton":
             setting = self._setting(table.rows)
-            noise = newton.Scales(**{name: plan.noise_scale[name] for name in setting.shares})
+            noise = Scales(**{name: plan.noise_scale[name] for name in setting.shares})
             found, released = newton.draw(table, studied, setting, noise, rng)
         else:
             released = {"moments": noisy_moments.draw(studied, plan.noise_scale["moments"], rng)}
@@ -494,15 +500,15 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
             d, intercept = len(rows.features.names), bool(self.fit_intercept)
             return noisy_moments.Solution(known["moments"], noise["moments"], d, intercept)
         setting = self._setting(rows)
-        own = newton.Scales(**{name: noise[name] for name in setting.shares})
-        return newton.Descent.again(setting, own, known)
+        own = Scales(**{name: noise[name] for name in setting.shares})
+        return Descent.again(setting, own, known)
 
     # -- parts -------------------------------------------------------------------------------
 
     def _method(self) -> str:
         return "newton" if self.method == "auto" else self.method
 
-    def _setting(self, rows: Rows) -> newton.Setting:
+    def _setting(self, rows: Rows) -> Setting:
         """What "newton" knows beforehand."""
         assert rows.labels is not None
         n_rounds = self.n_rounds
@@ -510,12 +516,12 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
             _validate.one_of("n_rounds", n_rounds, ["auto"])
         else:
             n_rounds = _validate.count("n_rounds", n_rounds)
-        return newton.Setting(
+        return Setting(
             len(rows.features.names),
             len(rows.labels.names),
             bool(self.fit_intercept),
             n_rounds,
-            _validate.count("max_rounds", self.max_rounds, newton.MIN_ROUNDS),
+            _validate.count("max_rounds", self.max_rounds, MIN_ROUNDS),
         )
 
     def _both(self, features: Columns, labels: Sequence[str]) -> Rows:

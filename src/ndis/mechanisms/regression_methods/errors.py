@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.mechanisms.regression_methods.newton import Curvature, Descent, cleaned
+from ndis.mechanisms.regression_methods.curvature import Curvature, cleaned
+from ndis.mechanisms.regression_methods.descent import Descent
 from ndis.tables import GRID_NORM, Columns, few_threads
 
 # A direction is known if it stands out by so many deviations from the largest that is noise alone;

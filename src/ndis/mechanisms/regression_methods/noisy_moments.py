@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.mechanisms.regression_methods.newton import Curvature
+from ndis.mechanisms.regression_methods.curvature import Curvature
 from ndis.randomness import add_symmetric_noise
 from ndis.tables import GRID_NORM, ExactSum, Table
 from ndis.tables.sums import JointGram
