@@ -170,7 +170,7 @@ def test_newton_spends_what_it_says_on_every_path(epsilon: float, d: int) -> Non
     X = rng.standard_normal((600, d)) + rng.choice([0.0, 1.0])
     X *= 10.0 ** rng.uniform(-2, 0, (600, 1)) / np.linalg.norm(X, axis=1, keepdims=True)
     Y = np.clip(X @ rng.standard_normal((d, 2)) + 0.1 * rng.standard_normal((600, 2)), -0.6, 0.6)
-    whole, rounds, most = opened(X, Y), set(), 0.0
+    whole, rounds, most, counted = opened(X, Y), set(), 0.0, False
     for i in range(4):
         x = rng.standard_normal((1, d)) * 10.0 ** rng.uniform(-1, 2)
         y = rng.standard_normal((1, 2)) * 10.0 ** rng.uniform(-1, 2)
@@ -181,10 +181,12 @@ def test_newton_spends_what_it_says_on_every_path(epsilon: float, d: int) -> Non
         studied = newton.study(table, intercept=True)
         descent, released = newton.draw(table, studied, setting, noise, rng)
         rounds.add(descent.n_rounds)
+        counted |= bool(released["beyond"].any())
         spent = shift_of(setting, noise, whole, more, released)
         assert spent <= unit**-2.0 * (1 + 1e-9)
         most = max(most, spent * unit**2)
     assert most > 0.5
+    assert counted == (epsilon == 10.0 and d == 2)  # rows beyond a clip, where rows are many
 
 
 def test_newton_spends_what_it_says_where_columns_are_tried_for_a_constant() -> None:

@@ -81,6 +81,7 @@ class LogSetting(Setting):
 
     # Further looks cost more than they tell: labels have a histogram of their own.
     looks: ClassVar[tuple[int, ...]] = (0, 3)
+    looks_beyond: ClassVar[bool] = False
 
     link: LogLink = field(default_factory=LogLink)
 

@@ -117,6 +117,10 @@ class ExactSum:
         """The outer product with small integers (at most 2^21 each), over a new last axis."""
         return ExactSum(*_carried(*(limb[..., None] * integers for limb in self.limbs)))
 
+    def total(self) -> ExactSum:
+        """All of them added up, of at most 2^30."""
+        return ExactSum(*_carried(*(limb.sum(keepdims=True) for limb in self.limbs)))
+
     def multiplied(self, halves: NDArray[np.int32], digits: int) -> ExactSum:
         """A matrix times this one, without the last digits to the base 2^13: rounded down.
 

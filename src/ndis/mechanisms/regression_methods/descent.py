@@ -16,7 +16,7 @@ from ndis.calibration import ROUND_UP
 from ndis.mechanisms.center import center_of
 from ndis.mechanisms.regression_methods.curvature import Curvature
 from ndis.mechanisms.regression_methods.histogram import NOBODY, Histogram, shifted
-from ndis.tables import GRID_NORM
+from ndis.tables import GRID_NORM, ExactSum
 from ndis.tables.sums import (
     BINS,
     Pull,
@@ -24,6 +24,7 @@ from ndis.tables.sums import (
 
 # Shares of D^2, and of what is left for rounds.
 CENTER, NORMS, HESSIAN, PRODUCTS, MOMENTS, PULLS = 0.03, 0.03, 0.2, 0.025, 0.06, 0.02
+BEYOND = 0.05
 MIN_ROUNDS, MAX_ROUNDS = 3, 20
 # Noise of this share of the sampling variance is not worth a bias: a share of the residuals' own
 # variance instead would be an error that does not fall with the number of rows.
@@ -43,6 +44,8 @@ _RISES = 2.0
 # The bias of clips is thought to be so many deviations of the noise at least, so many where
 # curvature is hidden, and so many at most.
 _CLIPPED = (0.7, 1.5, 10.0)
+# Rows beyond a clip count as far as they are more than so many deviations.
+_SURELY = 1.0
 # After so many rounds rows are looked for that are spread thinly.
 _LATER = 3
 # Second moments in the metric are of rows cut to this many times their mean square, or to more if
@@ -71,6 +74,8 @@ class Setting:
 
     # Before these rounds stands a histogram of products.
     looks: ClassVar[tuple[int, ...]] = (0, 1, 3, 7, 15)
+    # Whether rows beyond the clip are counted before the last gradient.
+    looks_beyond: ClassVar[bool] = True
 
     n_features: int
     n_labels: int
@@ -97,6 +102,7 @@ class Setting:
             "products": (len(self.looks), BINS),
             "gradients": (most, d, self.n_labels),
             **({"metric": (d, d), "spread": (1 + self.n_labels, d, d)} if self.spreads else {}),
+            **({"beyond": (1,)} if self.looks_beyond else {}),
         }
 
     @property
@@ -123,6 +129,10 @@ class Scales:
     def look(self) -> float:
         """The noise of a histogram of products."""
         return self.rounds / math.sqrt(PRODUCTS) * ROUND_UP
+
+    def beyond(self) -> float:
+        """The noise of the number of rows beyond the last clip."""
+        return self.rounds / math.sqrt(BEYOND) * ROUND_UP
 
     def spread(self) -> FloatArray:
         """The noise of second moments in the metric: of rows each time, and of their pulls."""
@@ -168,6 +178,9 @@ class Descent:
 
     curvature: Curvature
     seen: Histogram  # of products, at the last look
+    # What a clip cuts off times that clip, as far as rows beyond one stood out; and the least clip
+    # that is worth its noise then.
+    _tail = _least_clip = 0.0
     label_square: float  # about the mean square of what predictions may explain
     residual_variance: float  # and of residuals
     # The Hessian may lose so many times more rows than is best for its bias: what it loses only
@@ -205,7 +218,9 @@ class Descent:
         reach = 0.0 if self._norms.empty else self._reach / math.sqrt(2 * (d + 1))
         self._many = reach > _MANY
         self.spreads = setting.spreads and n_rounds >= MIN_ROUNDS and reach > _PAYS
+        self._looks_beyond = setting.looks_beyond and n_rounds > _LATER and self._many
         self.taken = PRODUCTS * len(self.looks) + (2 * MOMENTS + PULLS) * self.spreads
+        self.taken += BEYOND * self._looks_beyond
         self.gradient_scale = noise.gradient(self.taken)
         # Rows cut to this length: with s sqrt(2 d) rows cut, bias and noise would be equal.
         more = self.more_cut if setting.intercept else min(self.more_cut, _THROUGH_ZERO)
@@ -308,7 +323,8 @@ class Descent:
         """
         noise = math.sqrt(self._K * (self._d + 1) / float(np.sum(1.0 / self.variances)))
         least, far, most = _CLIPPED
-        bias = np.clip(self.seen.lost_beyond(self.clip) / noise, least, most)
+        lost = max(self.seen.lost_beyond(self.clip), self._tail / self.clip)
+        bias = np.clip(lost / noise, least, most)
         return np.asarray(1.0 + np.maximum(far * np.minimum(unseen, 1.0), bias) ** 2)
 
     def _best_clip(self, seen: Histogram) -> float:
@@ -381,14 +397,45 @@ class Descent:
             wanted = max(found, self._most_clip(seen, least / self.gradient_scale))
             if wanted > self.clip and not self._rises(seen, wanted):
                 wanted = self.clip
+        self.seen = seen
+        return self._take(max(wanted, self._least_clip), ladder)
+
+    def _take(self, wanted: float, ladder: FloatArray) -> int:
+        """The rung of the clip that is wanted, and what it cuts off less than those before it."""
         rung = max(int(np.count_nonzero(ladder >= wanted)) - 1, 0)
         self.clip = float(ladder[rung])
-        self.kept, self.lost = seen.kept(self.clip)
-        self.seen = seen
+        self.kept, self.lost = self.seen.kept(self.clip)
         # Gradients with a smaller clip have a bias that the next ones do not share.
-        lost = [max(seen.kept(clip)[1] - self.lost, 0.0) for clip in self._clips]
+        lost = [max(self._cut_off(clip) - self._cut_off(self.clip), 0.0) for clip in self._clips]
         self.variances = self.variances + self._spread_out(np.array(lost) / self.bent)
         return rung
+
+    def _cut_off(self, clip: float) -> float:
+        """The sum of what a clip cuts off, as far as it is seen."""
+        return max(self.seen.kept(clip)[1], self._tail / clip)
+
+    @property
+    def counts_beyond(self) -> bool:
+        """Whether rows beyond the clip are counted now: as soon as predictions have settled."""
+        return self._looks_beyond and len(self.points) == _LATER
+
+    def rows_beyond(self, products: ExactSum) -> ExactSum:
+        """How many rows pull more than the clip: those of whole bins."""
+        return products[: max(math.floor(2 * math.log2(self.top / self.clip)), 0)].total()
+
+    def look_beyond(self, beyond: float, ladder: FloatArray) -> int:
+        """The rung of a clip that rises where many rows are beyond it, spread over many bins.
+
+        If N rows exceed a clip c, and tails are as heavy as second moments allow, N/f^2 exceed f c,
+        by as much on average. That bias of N c/f, where all pull the same way, is as large as noise
+        of s f c if f^2 = N/s.
+        """
+        rows = beyond - _SURELY * self.noise.beyond()
+        if rows > 0:
+            self._tail = rows * self.clip**2
+            noise = self.gradient_scale * math.sqrt((self._d + 1) * self._K)
+            self._least_clip = math.sqrt(self._tail / noise)
+        return self._take(max(self.clip, self._least_clip), ladder)
 
     def _spread_out(self, length: FloatArray) -> FloatArray:
         """The square of a length, for each direction and label alike."""
@@ -587,7 +634,10 @@ class Descent:
             self.read_moments(released["metric"])
             cuts = self.cuts(self.sharp)
         if t in self.looks:
+            ladder = self.clips(looking=True)
             self.look(released["products"][self.looks.index(t)])
+            if self.counts_beyond:
+                self.look_beyond(float(released["beyond"][0]), ladder)
         if cuts is not None:
             self.read_spread(released["spread"], cuts)
         self.learn(released["gradients"][t])

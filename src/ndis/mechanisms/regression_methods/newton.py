@@ -7,6 +7,7 @@ sum with Gaussian noise, and the squared shifts of all of them add up to the tot
     norms      a histogram of |x - m|, m the centre               NORMS D^2
     hessian    sum of (x', c)(x', c)^T, x' = x - m cut to norm L  HESSIAN D^2
     products   histograms of q = |z| |r| at a few rounds          PRODUCTS of the rest each
+    beyond     how many rows a clip cuts, if n is large enough    BEYOND of the rest
     metric     a sum of z z^T, if n is large enough               MOMENTS of the rest
     spread     sums of z z^T and r^2 z z^T, z in its metric       MOMENTS, PULLS of the rest
     gradients  sum of z r^T min(1, clip/q), T of them             the rest, in equal parts
@@ -133,30 +134,44 @@ def draw_round(
     """A round: everything that is released in it, and what is learned from that."""
     t, rung, K = len(descent.points), 0, descent.theta.shape[1]
     looking = t in descent.looks
-    products, gradients = released["products"], released["gradients"]
     cuts, spread = None, None
     if descent.spreads and descent.last:
         released["metric"] = draw_moments(table, descent, rng)
         descent.read_moments(released["metric"])
         cuts = descent.cuts(descent.sharp)
         spread = spread_of(descent, cuts)
-    index = descent.looks.index(t) if looking else 0
     if looking and table.here:  # a further pass costs less than a ladder of gradients
         counts = table.sum(PullCounts(descent.pull(), descent.top), what="Reading for a clip")
-        products[index] = add_noise(counts["products"], descent.noise.look(), rng)
-        descent.look(products[index])
+        draw_look(descent, counts["products"], released, rng)
     pulls = gradients_of(descent, looking and not table.here)
     both = pulls if spread is None else Together((pulls, spread))
     sums = table.sum(both, what="Reading for a gradient")
     if looking and not table.here:
-        products[index] = add_noise(sums["products"], descent.noise.look(), rng)
-        rung = descent.look(products[index])
+        rung = draw_look(descent, sums["products"], released, rng)
     total = sums["gradient"][:, rung * K : (rung + 1) * K]
-    gradients[t] = clipped_gradient(descent, total, pulls.unit, rng)
+    gradient = clipped_gradient(descent, total, pulls.unit, rng)
+    released["gradients"][t] = gradient
     if cuts is not None:
         released["spread"] = noisy_spread(descent, sums["spread"], cuts, rng)
         descent.read_spread(released["spread"], cuts)
-    descent.learn(gradients[t])
+    descent.learn(gradient)
+
+
+def draw_look(
+    descent: Descent,
+    exact: ExactSum,
+    released: dict[str, FloatArray],
+    rng: np.random.Generator,
+) -> int:
+    """A noisy histogram of products, and how many are beyond the clip: the rung of a new clip."""
+    index, ladder = descent.looks.index(len(descent.points)), descent.clips(looking=True)
+    released["products"][index] = add_noise(exact, descent.noise.look(), rng)
+    rung = descent.look(released["products"][index])
+    if descent.counts_beyond:
+        beyond = descent.rows_beyond(exact)
+        released["beyond"] = add_noise(beyond, descent.noise.beyond(), rng)
+        rung = descent.look_beyond(float(released["beyond"][0]), ladder)
+    return rung
 
 
 def gradients_of(descent: Descent, looking: bool) -> PullSum:
