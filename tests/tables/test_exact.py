@@ -109,6 +109,14 @@ def test_weights_multiply_sums_exactly(terms: list[tuple[int, int]], random) -> 
     assert fractions(square.T) == [exact, -exact, 1]
 
 
+def test_all_numbers_of_a_weighted_sum_are_added_up_exactly() -> None:
+    parts = np.array([ONE - 1, 1, 5]), np.array([2**26 - 1, 2**26 - 1, 3]), np.array([2**30, -1, 7])
+    total = ExactSum(parts[2], parts[1], parts[0]).total()
+    whole = sum(int(h) << 52 | int(m) << 26 | int(low) for low, m, h in zip(*parts, strict=True))
+    assert (int(total.high[0]) << 52) + (int(total.low[0]) << 26) + int(total.part[0]) == whole
+    assert 0 <= total.low[0] < 2**26 > total.part[0] >= 0
+
+
 def test_products_with_weighted_sums_are_rounded_down_to_whole_numbers() -> None:
     rng = np.random.default_rng(0)
     matrix = rng.integers(-(2**52), 2**52, (3, 5)).astype(np.float64)

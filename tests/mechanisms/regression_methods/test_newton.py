@@ -4,6 +4,7 @@
 """
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ndis import PrivateLeastSquares
@@ -39,3 +40,21 @@ def test_no_clip_is_beyond_all_rows(epsilon: float) -> None:
     sampling = 0.7 / np.sqrt(1000)
     # A clip that is raised until noise is a tenth of the sampling variance has .4 here.
     assert np.sqrt(np.mean((model.coef_ - best) ** 2)) < 0.2 * sampling
+
+
+def test_a_cluster_draws_the_same_where_a_clip_rises_for_rows_beyond_it() -> None:
+    """There the gradients of a ladder of clips are summed before the clip is known."""
+    dask = pytest.importorskip("dask.dataframe")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((20_000, 3)), columns=["a", "b", "c"])
+    frame["a"] = np.minimum(np.exp(1.3 * frame["a"]), 300)
+    frame["y"] = np.log1p(frame["a"]) + 0.5 * frame["b"] + 0.5 * rng.standard_normal(20_000)
+    limits = {"a": (0, 300), "b": (-5, 5), "c": (-5, 5), "y": (-6, 10)}
+    model = PrivateLeastSquares(epsilon=5.0, delta=1e-6, limits=limits, random_state=0)
+    here = model.fit(frame, "y").release_.arrays
+    found = model._found(here, model.noise_scale_, model._recipe_)
+    assert here["beyond"] > 5 * found.noise.beyond()
+    assert found._least_clip > 0
+    there = model.fit(dask.from_pandas(frame, npartitions=3), "y").release_.arrays
+    for name, array in here.items():
+        np.testing.assert_array_equal(array, there[name], err_msg=name)
