@@ -157,7 +157,7 @@ def test_all_that_is_missing_at_once(capsys) -> None:
     assert code == ExitCode.WRONG_CALL
     assert err == (
         "ndis: Expected --out, --epsilon or --target, --delta, --limits or --data-norm and "
-        "--label, got none of them; see ndis release regression --help.\n"
+        "--label or --formula, got none of them; see ndis release regression --help.\n"
     )
 
 
