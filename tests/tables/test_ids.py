@@ -32,7 +32,8 @@ def test_text_is_compared_byte_by_byte_whatever_its_mixture(
         assert counts.n_people == len(set(who))
         lookup = counts.lookup()
         assert lookup.of(Ids.of(column)).tolist() == [who.count(each) for each in who]
-        assert lookup.of(Ids.of(pa.array(["c" * 30, "ab\0\0\0"], pa.large_string())))[0] == 1
+        if not alike or len(set(who)) > 1:  # else a mixture tells who was counted: see `lookup`
+            assert lookup.of(Ids.of(pa.array(["c" * 30, "ab\0\0\0"], pa.large_string())))[0] == 1
         table = counts.table
         if table is not None:
             pairs = zip(table["id"].to_pylist(), table["n"].to_pylist(), strict=True)
