@@ -634,3 +634,12 @@ def test_a_round_is_estimated_once(monkeypatch) -> None:
         restored.predict_proba(X)
         assert len(times) == 2 * n_rounds
     assert np.array_equal(fitted._logits.coefficients()[0], fitted.coef_)
+
+
+def test_coefficients_of_two_classes_are_opposite() -> None:
+    """To the last unit, however far off the classes' basis is; integers all the same."""
+    theta = np.random.default_rng(0).standard_normal((50, 1)) * [1.0, -1.0 - 2.0**-30]
+    found, _ = _whole(theta)
+    assert np.array_equal(found[:, 1], -found[:, 0])
+    assert np.array_equal(found, np.round(found))
+    assert np.linalg.norm(found, axis=0).max() <= 2.0**32

@@ -567,7 +567,10 @@ def _whole(theta: FloatArray) -> tuple[FloatArray, float]:
     """Coefficients as integers, none of whose columns is longer than 2^32, and their unit."""
     longest = float(np.linalg.norm(theta, axis=0).max())
     unit = longest / _THETA_NORM if longest > 0 else 1.0
-    return np.round(theta / unit), unit
+    wholes = np.round(theta / unit)
+    if wholes.shape[1] == 2:  # exactly opposite: their difference is even, and so are its products
+        wholes[:, 1] = -wholes[:, 0]
+    return wholes, unit
 
 
 def newton_rounds(model: Newton, ask: Ask) -> dict[str, FloatArray]:

@@ -717,7 +717,7 @@ class Scores:
     def __call__(self, block: Block) -> Mapping[str, Any]:
         """The sums over a block, in units of bound / 2^20."""
         theta, intercept = self.theta, self.intercept
-        if len(intercept) == 2:  # how far the first class is ahead: of integers, without rounding
+        if len(intercept) == 2:  # how far the first is ahead: twice its own, they are opposite
             theta, intercept = theta[:, ::2] - theta[:, 1::2], intercept[:1] - intercept[1:]
         logits = block.times(block.beside(theta))
         affine = block.beside(np.array([self.scale])), block.beside(intercept[:, None])

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from attacks import replay
 from ndis import PrivateLeastSquares
 from ndis.mechanisms.regression_methods.descent import Setting
 
@@ -58,3 +59,23 @@ def test_a_cluster_draws_the_same_where_a_clip_rises_for_rows_beyond_it() -> Non
     there = model.fit(dask.from_pandas(frame, npartitions=3), "y").release_.arrays
     for name, array in here.items():
         np.testing.assert_array_equal(array, there[name], err_msg=name)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_neighbour_is_not_seen_where_rows_beyond_a_clip_are_counted(seed: int) -> None:
+    """With the same answers everything is the same; what differs costs no more than was paid."""
+    rng = np.random.default_rng(seed)
+    X, limits = rng.standard_normal((6000, 3)), [(0, 300), (-5, 5), (-5, 5)]
+    X[:, 0] = np.minimum(np.exp(1.3 * X[:, 0]), 300)
+    y = np.log1p(X[:, 0]) + 0.5 * X[:, 1] + 0.5 * rng.standard_normal(6000)
+    more = np.vstack([X, [[300.0, -5.0, 5.0]]]), np.append(y, rng.choice([-6.0, 10.0]))
+
+    def make() -> PrivateLeastSquares:
+        return PrivateLeastSquares(
+            epsilon=6.0, delta=1e-6, limits=limits, label_limits=(-6, 10), random_state=seed
+        )
+
+    tables = [(X, y), more]
+    done = replay.compare(make, *(tables if seed % 2 else tables[::-1]))
+    assert done.arrays["beyond"] != 0
+    assert done.delta <= 1e-6
