@@ -23,8 +23,9 @@ from ndis.tables.batches import Batch, rows_between
 # Odd numbers that mix bits well (Steele, Lea and Flood's SplitMix); 64 bits that wrap around.
 _STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _MIX = _FIRST - 2**64
-# So many numbers are taken at once: in the processor's cache, or on a card.
-_FEW, _MANY = 2**15, 2**27
+# So many numbers are taken at once, of so many records at the most: in the processor's cache, or on
+# a card.
+_FEW, _RECORDS, _MANY = 2**17, 2**14, 2**27
 
 
 def mark(records: Batch) -> Any:
@@ -49,7 +50,8 @@ def mark(records: Batch) -> Any:
     ends = np.cumsum([0, *widths])
     weights, total = _weights(int(ends[-1])), np.zeros(2, np.int64)
     n_numbers = max(1, sum(map(_n_numbers, columns)) // max(1, records.n_rows))
-    step = max(1, (_MANY if records.elsewhere else _FEW) // n_numbers)
+    near = min(_FEW // n_numbers, _RECORDS)
+    step = max(1, _MANY // n_numbers if records.elsewhere else near)
     for start in range(0, records.n_rows, step):
         hashed: Any = 0
         for column, first, last in zip(columns, ends[:-1], ends[1:], strict=True):
@@ -74,8 +76,10 @@ def _n_numbers(values: Any) -> int:
 def summed(hashed: Any, times: Any = 1) -> Any:
     """The halves of the marks, each so many times, added up: of fewer than 2^30 records."""
     xp = namespace(hashed)
-    mixed = (hashed ^ (hashed >> 29)) * _MIX
-    mixed = mixed ^ (mixed >> 32)
+    mixed = hashed >> 29
+    mixed ^= hashed
+    mixed *= _MIX
+    mixed ^= mixed >> 32
     halves = [mixed >> 32, mixed & 0xFFFFFFFF]
     return xp.stack([xp.sum(half * times) for half in halves])
 
