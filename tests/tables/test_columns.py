@@ -113,3 +113,17 @@ def test_units_of_a_label_do_not_matter() -> None:
 
     assert cross(1.0) == cross(2.0**-40)
     np.testing.assert_allclose(cross(100.0).value, cross(1.0).value, atol=3000 * GRID_NORM)
+
+
+@pytest.mark.parametrize("n", [3, 40])
+def test_columns_are_the_same_beside_others_with_other_limits(n: int) -> None:
+    """Limits that all columns share take other steps than limits of their own."""
+    names, other = [f"x{j}" for j in range(n)], {"x0": (-3.0, 40.0)}
+    limits = dict.fromkeys(names, (-0.7, 0.3))
+    values = np.random.default_rng(8).uniform(-1, 1, (500, n))
+    alike, mixed = (
+        next(Rows(Columns(names, limits=each, centered=False)).blocks(values)).features
+        for each in (limits, limits | other)
+    )
+    assert np.array_equal(alike[1:], mixed[1:])
+    assert len(np.unique(alike)) > n

@@ -46,11 +46,11 @@ def whole(xp: Any, values: Any, shrink: Any, grid: Grid) -> Any:
         values = _into(xp.subtract, values, grid.middle)
     if grid.scale is not None:
         values = _into(xp.multiply, values, grid.scale)
-    if xp is np and values.flags.f_contiguous:  # a row after the other
-        low, high = grid.ends
+    low, high = grid.ends
+    if xp is np and values.flags.f_contiguous and max(low.size, high.size) > 1:  # row by row
         np.minimum(np.maximum(values, low, out=values), high, out=values)
     else:
-        values = _into(xp.clip, values, *grid.ends)
+        values = _into(xp.clip, values, low, high)
     if shrink is not None:
         values = _into(xp.multiply, values, shrink)
     return _into(xp.round, values)
