@@ -25,7 +25,7 @@ from ndis.tables.weights import Weighting
 
 # Rows of a block in memory: columns a multiple of 4096 bytes apart get in each other's way. Blocks
 # of long rows have fewer, down to the least, so that they stay near the processor.
-_STEP, _ENTRIES, _LEAST = BLOCK_ROWS - 8, 2**18, 512
+_STEP, _ENTRIES, _LEAST = BLOCK_ROWS - 8, 2**19, 512
 # Rows of fewer numbers are turned into columns, which are then treated one by one.
 _NARROW = 24
 
