@@ -88,3 +88,15 @@ def test_sums_of_sparse_rows_are_those_of_dense_ones(
     assert found.keys() == expected.keys()
     for name in found:
         np.testing.assert_array_equal(np.asarray(found[name], np.int64), expected[name])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("n_vectors", [1, 2, 3, 4])
+def test_products_with_few_vectors_are_those_of_whole_numbers(order: Any, n_vectors: int) -> None:
+    rng = np.random.default_rng(8)
+    rows = rng.integers(-(2**18), 2**18, (5, 700))
+    weights = rng.integers(-(2**20), 2**20, (n_vectors, 700))
+    theta = rng.integers(-(2**30), 2**30, (5, n_vectors))
+    block = Block(np.asarray(rows, np.float64, order=order))
+    assert np.array_equal(block.combine(weights.astype(np.float64)), rows @ weights.T)
+    assert np.array_equal(block.times(theta.astype(np.float64)), theta.T @ rows)

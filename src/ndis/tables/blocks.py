@@ -21,8 +21,8 @@ _PANELS, _PANEL = 4, 256
 # Numbers of a piece of a stack.
 PIECE_ENTRIES = 2**26
 # Numbers of a piece of a block, and its fewest rows: what takes more memory is slow to get.
-_CACHED, _LEAST = 2**16, 512
-# So few vectors are multiplied one by one.
+_CACHED, _LEAST = 2**18, 512
+# So few vectors are multiplied one by one, since linear algebra libraries are slow at two or three.
 _FEW = 3
 
 
@@ -101,6 +101,8 @@ class Block:
 
     def product(self, left: Any, right: Any) -> Any:
         """Sum over the rows of a b^T, integers whose product is at most 2^40."""
+        if isinstance(left, np.ndarray) and 1 < len(right) <= _FEW:
+            return np.stack([left @ vector for vector in right], axis=1)
         return left @ right.T
 
     def total(self, values: Any) -> Any:
@@ -126,8 +128,7 @@ class Block:
     def times(self, theta: Any) -> Any:
         """X theta, one column for each row of the block: shape (n_theta, n_rows)."""
         own = self.features
-        # Linear algebra libraries are slow at products of long records with few vectors.
-        if isinstance(own, np.ndarray) and 1 < theta.shape[1] <= _FEW and own.flags.f_contiguous:
+        if isinstance(own, np.ndarray) and 1 < theta.shape[1] <= _FEW:
             return np.stack([vector @ own for vector in theta.T])
         return theta.T @ own
 
