@@ -335,7 +335,7 @@ class Accumulator:
         xp, (known, before) = namespace(term), self._short.get(name, (None, 0))
         if known is None:
             known = xp.astype(term, xp.int64)
-        elif term.ndim < 2:
+        elif term.ndim < 2 or term.shape[0] <= _STRIP:
             known += xp.astype(term, xp.int64)
         else:
             for rows in _strips(term.shape[0]):

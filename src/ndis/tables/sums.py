@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.tables.arrays import beside, fused
+from ndis.tables.arrays import at_least, at_most, beside, fused
 from ndis.tables.blocks import Block, squared
 from ndis.tables.exact import GRID_NORM, ExactSum
 from ndis.tables.exponentials import exp_minus, softmax
@@ -386,7 +386,7 @@ def _long(xp: Any, products: Any, squares: Any, constants: Any) -> Any:
     rest = squares * 2.0**-40
     rest -= taken
     rest += constants[2, :]
-    z = xp.clip(rest, 0.0, None)
+    z = at_least(xp, rest, 0.0)
     z *= constants[3, :]
     z += constants[4, :]
     z = xp.sqrt(z)
@@ -449,11 +449,11 @@ class PullSum:
 
 def _clipped(xp: Any, left: Any, size: Any, length: Any, clips: Any, unit: Any) -> Any:
     """The weights of `PullSum`, for one clip after the other."""
-    room = xp.clip(unit * _BELOW / length * clips, None, GRID_NORM * _BELOW)
+    room = at_most(xp, unit * _BELOW / length * clips, GRID_NORM * _BELOW)
     # Rounding takes half a unit of every entry.
     room -= 0.5 * math.sqrt(left.shape[0])
     room *= 1.0 / (size + 1e-300)
-    room = xp.minimum(xp.clip(room, 0.0, None), unit)
+    room = xp.minimum(at_least(xp, room, 0.0), unit)
     weights = left * room[:, None, :]
     weights = np.rint(weights, out=weights) if xp is np else xp.round(weights)
     return xp.reshape(weights, (-1, left.shape[1]))
@@ -487,11 +487,11 @@ class PullGrams:
         """Terms: "spread", a matrix of rows and one for each label."""
         xp = block.xp
         left, size, length = self.pull.measure(block)
-        roots = xp.clip(self.cut * _BELOW / length, None, self.pull.roots(block)[0, :])
+        roots = at_most(xp, self.cut * _BELOW / length, self.pull.roots(block)[0, :])
         factors, first, total = roots[None, :], 0, []
         if self.most > 0.0:
-            most = xp.clip(self.cut_pull / length, None, self.most) / (size + 1e-300)
-            pulls = left * (xp.clip(most, None, 1.0) * (_BELOW / self.most))
+            most = at_most(xp, self.cut_pull / length, self.most) / (size + 1e-300)
+            pulls = left * (at_most(xp, most, 1.0) * (_BELOW / self.most))
             factors = xp.concat([factors, pulls], axis=0)
         for piece in block.pieces():
             own = factors[:, first : (first := first + piece.n_rows)]
@@ -640,7 +640,7 @@ class Weights:
     def _of(self, block: Block) -> Any:
         xp = block.xp
         far = xp.sqrt(block.distances(self.center)) * (1.0 / GRID_NORM)
-        return self.radius * _BELOW / xp.clip(xp.maximum(far, far * far), self.radius, None)
+        return self.radius * _BELOW / at_least(xp, xp.maximum(far, far * far), self.radius)
 
 
 @dataclass(frozen=True)
