@@ -124,7 +124,7 @@ def test_products_with_weighted_sums_are_rounded_down_to_whole_numbers() -> None
     values = rng.integers(-(2**62), 2**62, (5, 2))
     own.add({"s": values})
     total = own.weighted(ONE // 3).sums()["s"]
-    found = total.multiplied(halved(matrix), 2)
+    found = total.multiplied(halved(matrix.copy()), 2)
     exact = np.vectorize(int)(matrix).astype(object) @ values.astype(object) * (ONE // 3)
     assert found.part is None
     assert integers(found) == [int(x) // (ONE * 2**26) for x in exact.ravel()]
@@ -337,7 +337,7 @@ def test_products_with_a_matrix_are_those_of_python_integers() -> None:
     whole = high.astype(object) * 2**26 + low
     exact = np.array([[int(x) for x in row] for row in matrix]) @ whole
     for digits in (4, 5, 7):
-        ours = ExactSum(high, low).multiplied(halved(matrix), digits)
+        ours = ExactSum(high, low).multiplied(halved(matrix.copy()), digits)
         assert np.all((ours.low >= 0) & (ours.low < 2**26))
         assert np.array_equal(ours.high.astype(object) * 2**26 + ours.low, exact >> 13 * digits)
     small = ExactSum.of(np.array([[3.0], [-5.0]]))

@@ -233,6 +233,7 @@ class PrivateLeastSquares(Regressor, LabelledEstimator):
             found, released = newton.draw(table, studied, setting, noise, rng)
         else:
             released = {"moments": noisy_moments.draw(studied, plan.noise_scale["moments"], rng)}
+            del studied  # matrices
             found = self._found(released, plan.noise_scale, table.rows)
         units = Units(table.rows.features.scale, table.rows.features.middle)
         slopes = found.curvature.coefficients(found.theta)

@@ -11,9 +11,9 @@ generator. An estimator that knows one way only is its own method.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -285,7 +285,10 @@ class Run:
 
     def draw(self, rng: np.random.Generator) -> Mapping[str, Any]:
         """The arrays that a release would hold: for audits and forecasts; publishes nothing."""
-        arrays = self.method._draw(self.study(), self.plan, self.data, rng)
+        return self._drawn(self.study, rng)
+
+    def _drawn(self, studied: Callable[[], Any], rng: np.random.Generator) -> Mapping[str, Any]:
+        arrays = self.method._draw(studied(), self.plan, self.data, rng)
         self.found = getattr(arrays, "found", None)
         return arrays
 
@@ -319,7 +322,8 @@ class Run:
         try:
             self.study()
             return publish(
-                self.draw,
+                # Nobody draws again: sums are free as soon as a method needs them no more.
+                partial(self._drawn, partial(self.__dict__.pop, "_studied")),
                 plan.guarantee,
                 type(model).__name__,
                 self.parameters(),

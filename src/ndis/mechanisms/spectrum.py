@@ -13,6 +13,7 @@ matrix: it is post-processing, and free.
 
 from __future__ import annotations
 
+import ctypes
 import math
 
 import numpy as np
@@ -23,6 +24,8 @@ from ndis._validate import FloatArray
 _PLAUSIBLE = 0.5
 # So many numbers of a matrix are made at once.
 _AT_ONCE = 2**20
+# Rows and columns of a block of a matrix.
+_STRIP = 256
 
 
 class Spectrum:
@@ -115,12 +118,31 @@ def eigenvectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     from scipy.linalg.lapack import dsyevd
 
-    matrix[...] = matrix.T  # LAPACK stores columns; of both triangles numpy reads the lower one
-    values, vectors, failed = dsyevd(matrix.T, lower=1, overwrite_a=1)
+    _return_memory()  # LAPACK takes two matrices, which fit into none of the gaps of one
+    _transpose(matrix)  # LAPACK stores columns; of both triangles numpy reads the lower one
+    values, columns, failed = dsyevd(matrix.T, lower=1, overwrite_a=1)
     if failed:
         raise np.linalg.LinAlgError("Eigenvalues did not converge")
-    matrix[...] = vectors
-    return values, matrix
+    vectors = columns.T
+    _transpose(vectors)
+    return values, vectors
+
+
+def _return_memory() -> None:
+    """Let the C library give the system what was freed: it keeps up to twice 32 MB, and gaps."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def _transpose(matrix: FloatArray) -> None:
+    """Mirror a square matrix where it is, block by block: numpy would make another on the way."""
+    strips = [slice(first, first + _STRIP) for first in range(0, len(matrix), _STRIP)]
+    for index, rows in enumerate(strips):
+        for columns in strips[: index + 1]:
+            below = matrix[rows, columns].copy()
+            matrix[rows, columns] = matrix[columns, rows].T
+            matrix[columns, rows] = below.T
 
 
 def _ascending(values: FloatArray) -> FloatArray:

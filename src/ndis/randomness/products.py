@@ -47,7 +47,7 @@ _EPS = 2.0**-53
 # Integers of 53 bits are cut into three slices of 18, whose products doubles add up exactly.
 _SLICE = 18
 # Rows and columns of a block of the matrix X: beside whole matrices it takes little memory.
-_ROWS = 256
+_ROWS = 64
 # The series for (I - X)^(1/2) is cut where the rest is at most 2 to minus this.
 _SERIES_BITS = 60
 # If more roundings than this share would be left open, doubles take X into account.
@@ -332,16 +332,17 @@ class _Root(_Columns):
 
     def _factor(self) -> FloatArray:
         """Factorise nearly gram + (ridge - c^2) I in integers of 53 bits times a power of two."""
+        from scipy.linalg.lapack import dpotrf
+
         d = len(self.gram.high if hasattr(self.gram, "high") else self.gram)
-        matrix = np.zeros((d, d))  # of which the lower half counts
+        matrix = np.zeros((d, d)).T  # of which the lower half counts
         for rows, columns in _blocks(d):
             matrix[rows, columns] = sum(self._parts(rows, columns))
         np.einsum("ii->i", matrix)[:] += self.ridge - self.square
-        try:
-            factor = np.linalg.cholesky(matrix)
-        except np.linalg.LinAlgError:
-            raise _too_large() from None
-        del matrix
+        # What numpy.linalg.cholesky says, which would hold two more.
+        factor, failed = dpotrf(matrix, lower=1, overwrite_a=1)
+        if failed:
+            raise _too_large()
         self.exponent = math.frexp(max(float(factor.max()), -float(factor.min())))[1] - 53
         np.rint(np.ldexp(factor, -self.exponent, out=factor), out=factor)
         return np.asarray(np.ldexp(factor, self.exponent, out=factor))

@@ -34,6 +34,14 @@ def beside(values: Any, array: Any) -> Any:
     return namespace(array).asarray(values, device=array.device)
 
 
+def add_whole(total: Any, more: Any) -> Any:
+    """Add doubles that hold integers to integers, where these are: a copy may be a matrix."""
+    if isinstance(total, np.ndarray):
+        return np.add(total, more, out=total, dtype=np.int64, casting="unsafe")
+    total += namespace(total).astype(more, total.dtype)
+    return total
+
+
 def on_host(array: Any) -> Any:
     """An array in the processor's memory."""
     if _is_on_card(array):  # numpy's own memory comes in large pages, which take less time

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import FloatArray
-from ndis.tables.arrays import namespace, on_host
+from ndis.tables.arrays import add_whole, namespace, on_host
 
 IntArray = NDArray[np.int64]
 
@@ -173,7 +173,7 @@ def _product(halves: NDArray[np.int32], own: Sequence[IntArray]) -> list[IntArra
         for start in range(0, len(side), 2**11):
             part = slice(start, start + 2**11)
             for half, matrix in enumerate(halves):
-                for rows in _strips(len(matrix)):
+                for rows in strips(len(matrix)):
                     doubles = matrix[rows, part].astype(np.float64)
                     products = (doubles @ side[part]).astype(np.int64)
                     for index in range(side.shape[1] // K):
@@ -185,7 +185,7 @@ def _product(halves: NDArray[np.int32], own: Sequence[IntArray]) -> list[IntArra
     return total
 
 
-def _strips(n_rows: int) -> list[slice]:
+def strips(n_rows: int) -> list[slice]:
     """Rows of a matrix, so many at a time: a copy of them is no matrix."""
     return [slice(first, min(first + _STRIP, n_rows)) for first in range(0, n_rows, _STRIP)]
 
@@ -204,12 +204,13 @@ def _of_digits(digits: Sequence[IntArray]) -> ExactSum:
 
 
 def halved(matrix: FloatArray) -> NDArray[np.int32]:
-    """Whole numbers in doubles, below 2^53, as low + high 2^26: both halves, in as much memory."""
-    halves = np.empty((2, *matrix.shape), np.int32)
-    for rows in _strips(len(matrix)):
+    """Whole numbers in doubles, below 2^53, as low + high 2^26: both halves, in their place."""
+    halves = matrix.view(np.int32).reshape(*matrix.shape, 2)
+    for rows in strips(len(matrix)):
         high = np.trunc(matrix[rows] * 2.0**-_LOW_BITS)
-        halves[0, rows], halves[1, rows] = matrix[rows] - high * 2.0**_LOW_BITS, high
-    return halves
+        low = matrix[rows] - high * 2.0**_LOW_BITS
+        halves[rows, :, 0], halves[rows, :, 1] = low, high
+    return np.moveaxis(halves, -1, 0)
 
 
 def _carried(high: Any, low: Any, part: Any = None) -> tuple[Any, ...]:
@@ -325,7 +326,7 @@ class Accumulator:
             self._parts[name] = [term >> _LOW_BITS, term & _LOW]
             return
         high, low = self._parts[name][:2]
-        for rows in _strips(term.shape[0]) if term.ndim else [...]:
+        for rows in strips(term.shape[0]) if term.ndim else [...]:
             place = (rows, ...) if term.ndim > 1 else rows
             high[place] += term[place] >> _LOW_BITS
             low[place] += term[place] & _LOW
@@ -335,11 +336,8 @@ class Accumulator:
         xp, (known, before) = namespace(term), self._short.get(name, (None, 0))
         if known is None:
             known = xp.astype(term, xp.int64)
-        elif term.ndim < 2 or term.shape[0] <= _STRIP:
-            known += xp.astype(term, xp.int64)
         else:
-            for rows in _strips(term.shape[0]):
-                known[rows, ...] += xp.astype(term[rows, ...], xp.int64)
+            known = add_whole(known, term)
         self._count(name, known, before + 1)
 
     def _count(self, name: str, known: Any, count: int) -> None:

@@ -43,17 +43,17 @@ def whole(xp: Any, values: Any, shrink: Any, grid: Grid) -> Any:
     the ends, which are public, whatever happened before: rounding keeps within whole numbers.
     """
     if grid.middle is not None:
-        values = _into(xp.subtract, values, grid.middle)
+        values = into(xp.subtract, values, grid.middle)
     if grid.scale is not None:
-        values = _into(xp.multiply, values, grid.scale)
+        values = into(xp.multiply, values, grid.scale)
     low, high = grid.ends
     if xp is np and values.flags.f_contiguous and max(low.size, high.size) > 1:  # row by row
         np.minimum(np.maximum(values, low, out=values), high, out=values)
     else:
-        values = _into(xp.clip, values, low, high)
+        values = into(xp.clip, values, low, high)
     if shrink is not None:
-        values = _into(xp.multiply, values, shrink)
-    return _into(xp.round, values)
+        values = into(xp.multiply, values, shrink)
+    return into(xp.round, values)
 
 
 def shortened(xp: Any, values: Any, squares: Any = None) -> tuple[Any, Any]:
@@ -65,7 +65,7 @@ def shortened(xp: Any, values: Any, squares: Any = None) -> tuple[Any, Any]:
     if squares is None:
         squares = squared(xp, values)
     factors = shortening(xp, squares, values.shape[0], lambda index: values[:, index])
-    return _into(xp.round, _into(xp.multiply, values, factors)), factors
+    return into(xp.round, into(xp.multiply, values, factors)), factors
 
 
 def shortening(xp: Any, squares: Any, n: int, row: Callable[[int], Any]) -> Any:
@@ -114,7 +114,7 @@ def _coarse(values: Any) -> Any:
     return large - (large - values)
 
 
-def _into(function: Any, values: Any, *operands: Any) -> Any:
+def into(function: Any, values: Any, *operands: Any) -> Any:
     """Apply an elementwise function, in place where the memory allows it."""
     if isinstance(values, np.ndarray):
         return function(values, *operands, out=values)

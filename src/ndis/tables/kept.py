@@ -44,6 +44,11 @@ class _Room(threading.local):
 _room = _Room()
 
 
+def leave_room() -> None:
+    """Free this thread's doubles, after a pass: others need the memory then."""
+    vars(_room).clear()
+
+
 def memory() -> int:
     """Bytes of memory that this program may use: those of the machine, or of its container."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndis._validate import FloatArray
-from ndis.tables.arrays import at_least, at_most, beside, fused
+from ndis.tables.arrays import add_whole, at_least, at_most, beside, fused, namespace
 from ndis.tables.blocks import Block, squared
-from ndis.tables.exact import GRID_NORM, ExactSum
+from ndis.tables.exact import GRID_NORM, ExactSum, strips
 from ndis.tables.exponentials import exp_minus, softmax
-from ndis.tables.grid import factors_of, shortened
+from ndis.tables.grid import factors_of, into, shortened
 
 if TYPE_CHECKING:
     from ndis.tables.table import Table
@@ -230,28 +230,48 @@ class CutGram:
         cut = block.like(shortened(xp, part.dense - center)[0])
         if j:
             factor = _LONGEST / xp.sqrt(xp.clip(cut.squares(), 1.0, None))
-            cut = block.like(xp.trunc(cut.features * factor))
+            cut = block.like(into(xp.trunc, into(xp.multiply, cut.features, factor)))
         n_short, whole = block.n_rows - part.n_rows, block.beside(origin.astype(np.int64))
         # On the way to what 64 bits hold these may pass beyond, and come back.
         short = xp.astype(block.sums() - part.sums(), xp.int64)
-        gram = xp.astype(block.whole_gram(), xp.int64)
+        gram = _integers(block.whole_gram())
         if part.n_rows:
-            gram -= xp.astype(part.whole_gram(), xp.int64)
+            _add_gram(part, gram, -1.0)
         if self.center is not None:
-            gram -= short[:, None] * whole
-            gram -= whole[:, None] * (short - n_short * whole)
+            for rows in strips(whole.shape[0]):
+                gram[rows, :] -= short[rows, None] * whole
+                gram[rows, :] -= whole[rows, None] * (short - n_short * whole)
         if j % 2:
             short = block.added(_rooted, center) - part.added(_rooted, center)
         else:
             short = short - n_short * whole
         gram *= 2**j
         if part.n_rows:
-            gram += xp.astype(cut.gram(), xp.int64)
+            _add_gram(cut, gram, 1.0)
         return {
             "count": np.array(float(block.n_rows)),
             "sums": short * 2 ** (j // 2) + xp.astype(block.total(cut.features), xp.int64),
             "gram": gram,
         }
+
+
+def _integers(matrix: Any) -> Any:
+    """Doubles of a matrix that hold integers as these, in their memory where it is numpy's."""
+    if not isinstance(matrix, np.ndarray) or matrix.dtype == np.int64:
+        return namespace(matrix).astype(matrix, namespace(matrix).int64)
+    integers = matrix.view(np.int64)
+    for rows in strips(len(matrix)):
+        integers[rows] = matrix[rows]
+    return integers
+
+
+def _add_gram(block: Block, gram: Any, sign: float) -> None:
+    """Add sum of x x^T, or subtract it, in strips: whole it would be a further matrix."""
+    own = block.dense
+    for rows in strips(own.shape[0]):
+        product = block.product(own[rows, :] * sign, own[: rows.stop, :])
+        add_whole(gram[rows, : rows.stop], product)
+        add_whole(gram[: rows.start, rows], product[:, : rows.start].T)
 
 
 def _rooted(xp: Any, rows: Any, center: Any) -> Any:

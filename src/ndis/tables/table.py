@@ -22,7 +22,7 @@ from ndis.tables.device import moved, require_device
 from ndis.tables.exact import MOST_ROWS, Accumulator, ExactSum
 from ndis.tables.files import Changed, looks_like_a_value
 from ndis.tables.ids import Counting, PersonCounts, of_pairs
-from ndis.tables.kept import Kept, Packed, Packing
+from ndis.tables.kept import Kept, Packed, Packing, leave_room
 from ndis.tables.marks import mark, summed
 from ndis.tables.progress import track
 from ndis.tables.rows import Rows
@@ -523,6 +523,7 @@ class Table:
                 del part  # matrices, while the next are made
                 if keep is not None:
                     keep.extend(blocks)
+        leave_room()
         if keep is not None and keep.whole:
             keep.join(self.rows.step)
             if work.raw:

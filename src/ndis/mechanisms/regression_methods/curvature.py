@@ -398,9 +398,10 @@ class Curvature:
         """What turns (k, 1), k on the grid, into z."""
         d, metric, base = len(self.mean), self.metric, self._base
         vectors = self.vectors[:, self.own]
-        M = (vectors * (metric[:-1][self.own] - base)) @ vectors.T
-        np.einsum("ii->i", M)[:] += base
         whole = np.zeros((d + 1, d + 1))
-        np.divide(M, GRID_NORM, out=whole[:d, :d])
+        M = whole[:d, :d]
+        np.matmul(vectors * (metric[:-1][self.own] - base), vectors.T, out=M)
+        np.einsum("ii->i", M)[:] += base
         whole[:d, d], whole[d, d] = -(M @ self.mean), metric[-1]
+        M /= GRID_NORM
         return whole
