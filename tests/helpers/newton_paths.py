@@ -63,9 +63,9 @@ def statistics(
             parts.append(sums["products"].value / noise.look())
             ladder = path.clips(looking=True)
             rung = path.look(released["products"][path.looks.index(t)])
-            if path.counts_beyond:
+            if t in path.counts:
                 parts.append(path.rows_beyond(sums["products"]).value / noise.beyond())
-                rung = path.look_beyond(float(released["beyond"][0]), ladder)
+                rung = path.look_beyond(float(released["beyond"][path.counts.index(t)]), ladder)
         whitener, unit_z = path.curvature.whitener
         total = sums["gradient"][:, rung * K : (rung + 1) * K]
         white = total.multiplied(whitener, 2).value * 2.0**26

@@ -1,8 +1,10 @@
 """Private regression of counts, rates and amounts."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import statsmodels.api as sm
@@ -84,6 +86,62 @@ def test_intervals_cover_the_population() -> None:
 
 
 @pytest.mark.slow
+def far_out(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Amounts of which those of a tenth of the rows have a far longer tail; slopes .5, -.8."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.uniform(-1, 1, n), rng.random(n) < 0.1])
+    spread = np.where(X[:, 1] > 0, 1.2, 0.5)
+    logs = X @ [0.5, -0.8] + spread * rng.standard_normal(n) - spread**2 / 2
+    return X, np.exp(logs).clip(0.01, 80.0)
+
+
+def of_amounts(**more: Any) -> PrivatePoissonRegression:
+    return PrivatePoissonRegression(
+        **{"epsilon": 2.0, "delta": 1e-6, "family": "gamma", **more},
+        limits=[(-1, 1), (0, 1)],
+        label_limits=(0.01, 80.0),
+    )
+
+
+def test_intervals_hold_for_a_group_whose_amounts_have_a_long_tail() -> None:
+    """Clips that follow the law of all labels took 2 to 17 standard errors from its slope."""
+    away = []
+    for seed in range(6):
+        model = of_amounts(random_state=seed).fit(*far_out(20_000, seed))
+        found = model.intervals()
+        away.append((found.estimate[1:] - [0.5, -0.8]) / found.standard_error[1:])
+    assert np.abs(away).max() < 3.0
+    assert np.sqrt(np.mean(np.square(away))) > 0.3
+
+
+def test_a_cluster_draws_the_same_where_clips_of_amounts_rise() -> None:
+    dask = pytest.importorskip("dask.dataframe")
+    X, y = far_out(8000, 0)
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y})
+    limits = {"a": (-1, 1), "b": (0, 1), "y": (0.01, 80.0)}
+    model = PrivatePoissonRegression(
+        epsilon=4.0, delta=1e-6, family="gamma", limits=limits, random_state=0
+    )
+    here = model.fit(frame, "y").release_.arrays
+    model.intervals()
+    assert np.any(here["beyond"] > 3 * model._solution.noise.beyond())
+    assert model._solution._least_clip > 0
+    there = model.fit(dask.from_pandas(frame, npartitions=3), "y").release_.arrays
+    for name, array in here.items():
+        np.testing.assert_array_equal(array, there[name], err_msg=name)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_neighbour_is_not_seen_where_amounts_beyond_a_clip_are_counted(seed: int) -> None:
+    """With the same answers everything is the same; what differs costs no more than was paid."""
+    X, y = far_out(6000, seed)
+    more = np.vstack([X, [[1.0, 1.0]]]), np.append(y, [80.0, 0.01][seed // 2])
+    tables = [(X, y), more]
+    make = partial(of_amounts, epsilon=6.0, random_state=seed)
+    done = replay.compare(make, *(tables if seed % 2 else tables[::-1]))
+    assert np.all(done.arrays["beyond"] != 0)
+
+
 def test_the_error_falls_with_the_number_of_rows() -> None:
     errors = []
     for n in (1_000, 8_000, 64_000):

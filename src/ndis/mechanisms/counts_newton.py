@@ -23,7 +23,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammainc
@@ -33,7 +32,7 @@ from ndis.calibration import ROUND_UP
 from ndis.mechanisms.center import center_of, count_noise, count_of, draw_center
 from ndis.mechanisms.regression_methods import newton
 from ndis.mechanisms.regression_methods.curvature import Curvature
-from ndis.mechanisms.regression_methods.descent import Descent, Scales, Setting, n_cuts
+from ndis.mechanisms.regression_methods.descent import PAYS, Descent, Scales, Setting, n_cuts
 from ndis.mechanisms.regression_methods.histogram import Histogram
 from ndis.randomness import add_noise, add_symmetric_noise
 from ndis.tables import GRID_NORM, ExactSum, Table, Together
@@ -71,6 +70,8 @@ _VALUES = 2.0 ** (-0.25 - np.arange(BINS) / 2)
 _USUAL, _KEPT = 1.2, 0.5
 # What clips take leans by no more than this share of all that labels add up to.
 _LEANING = 0.5
+# So much of the rows that a law expects beyond a clip are no surprise.
+_BELIEVED = 0.5
 # By how much the Hessian may raise the mean label that a histogram tells.
 _MORE = 4.0
 
@@ -79,11 +80,17 @@ _MORE = 4.0
 class LogSetting(Setting):
     """What is public before anything is released."""
 
-    # Further looks cost more than they tell: labels have a histogram of their own.
-    looks: ClassVar[tuple[int, ...]] = (0, 3)
-    looks_beyond: ClassVar[bool] = False
-
     link: LogLink = field(default_factory=LogLink)
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """Further looks cost more than they tell: labels have a histogram of their own."""
+        return (0, 3, 7) if self.counts else (0, 3)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Amounts may be far above what is expected of them: then clips rise, and rise again."""
+        return (3, 7) if self.link.least else ()
 
     @property
     def shares(self) -> dict[str, float]:
@@ -200,7 +207,7 @@ class LogDescent(Descent):
     # Long rows with large labels make up most of the Hessian along rare levels: without them steps
     # are too long, and with too much noise for their sake they are lost. An exponential takes more
     # rounds than a parabola.
-    more_cut, least_rounds, settling = 6.0, 8, math.inf
+    more_cut, least_rounds, settling, counting = 6.0, 8, math.inf, PAYS
 
     def __init__(
         self, setting: LogSetting, noise: LogScales, released: Mapping[str, FloatArray]
@@ -324,14 +331,24 @@ class LogDescent(Descent):
         most = _LEANING * self.rows * self.weight * math.sqrt(self.curvature.lever)
         return kept, np.clip(leaning * unit * self.rows, -most, most)
 
-    def look(self, products: FloatArray) -> int:
+    def _take(self, wanted: float, ladder: FloatArray) -> int:
         """Beside the clip, what is known of clipped residuals: how they bend, where they lean."""
-        rung = super().look(products)
+        rung = super()._take(wanted, ladder)
         kept, leaning = self._clipped_by(np.array([self.clip]))
         self.bent, self.kept = max(float(kept[0]), _KEPT), 1.0
         self._leaning = float(leaning[0]) / math.sqrt(self.curvature.lever)
-        self.lost = max(self.lost, abs(float(leaning[0])))
+        self.lost = max(self.lost, abs(float(leaning[0])), self._tail / self.clip)
         return rung
+
+    def look_beyond(self, beyond: float, ladder: FloatArray) -> int:
+        """As for least squares, but for rows that the law of the labels expects there.
+
+        Their residuals lean for all alike, which is put right (`learn`). Of a law that is fitted to
+        all labels half is believed: a few groups may make up its tail.
+        """
+        kept, _ = self._clipped_by(np.array([self.clip]))
+        expected = _BELIEVED * self.rows * (1.0 - float(kept[0]))
+        return super().look_beyond(beyond - expected, ladder)
 
     def pull(self, bend: Curvature | None = None) -> Pull:
         """What measures rows at the present coefficients, in another metric if there is one."""

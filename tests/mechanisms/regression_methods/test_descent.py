@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ndis import PrivateLeastSquares
-from ndis.mechanisms.regression_methods.descent import Descent, Scales, Setting
+from ndis.mechanisms.regression_methods.descent import SURELY, Descent, Scales, Setting
 from ndis.tables import ExactSum
 from ndis.tables.sums import BINS
 
@@ -41,7 +41,7 @@ def test_rounds_share_all_they_have_whenever_a_regression_ends(n_rounds: int, ro
                 ladder = descent.clips(looking=True)
                 descent.look(products)
                 spent += 1 / descent.noise.look() ** 2
-                if descent.counts_beyond:
+                if len(descent.points) in descent.counts:
                     descent.look_beyond(rows / 100, ladder)
                     spent += 1 / descent.noise.beyond() ** 2
             if descent.spreads and descent.last:
@@ -88,7 +88,7 @@ def test_a_clip_rises_where_rows_beyond_it_are_many(beyond: float) -> None:
     norms[1] = bulk[12] = rows
     descent = Descent(Setting(3, 1, True), noise, norms, np.zeros(3))
     descent.bend(np.eye(4) * rows / 4)
-    while not descent.counts_beyond:
+    while len(descent.points) != descent.counts[0]:
         if len(descent.points) in descent.looks:
             descent.look(bulk)
         descent.learn(np.zeros((4, 1)))
@@ -98,13 +98,18 @@ def test_a_clip_rises_where_rows_beyond_it_are_many(beyond: float) -> None:
     before, clip = descent.variances.copy(), descent.clip
     far = ExactSum.of(np.where(np.arange(BINS) < 4, 1.0, bulk))
     assert descent.rows_beyond(far).value == 4.0
-    rung = descent.look_beyond(beyond + noise.beyond(), ladder)
+    rung = descent.look_beyond(beyond + SURELY * noise.beyond(), ladder)
     assert descent.clip == ladder[rung]
     grown = math.sqrt(beyond / (2 * descent.gradient_scale))
     assert max(grown, 1.0) / 2**0.5 < descent.clip / clip <= max(2**0.5 * grown, 1.0)
     assert (descent.variances[-1] > before[-1]) == (descent.clip > clip)
     raised = descent.clip
     descent.learn(np.zeros((4, 1)))
+    descent.look(bulk)
+    assert descent.clip >= raised / 2**0.5
+    # Nor does it fall where hardly any row is beyond it then.
+    ladder = descent.clips(looking=True)
+    descent.look_beyond(SURELY * noise.beyond() + 0.1, ladder)
     descent.look(bulk)
     assert descent.clip >= raised / 2**0.5
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,12 +45,12 @@ _RISES = 2.0
 # curvature is hidden, and so many at most.
 _CLIPPED = (0.7, 1.5, 10.0)
 # Rows beyond a clip count as far as they are more than so many deviations.
-_SURELY = 1.0
+SURELY = 1.25
 # After so many rounds rows are looked for that are spread thinly.
 _LATER = 3
 # Second moments in the metric are of rows cut to this many times their mean square, or to more if
 # their noise stays below a share; and they are bought where they tell curvatures of this share.
-_SPREADS, _MOST_CUT, _PAYS = ((0.05, 5.0), (0.15, 12.0)), 400.0, 6.0
+_SPREADS, _MOST_CUT, PAYS = ((0.05, 5.0), (0.15, 12.0)), 400.0, 6.0
 # With so many times more rows, the next gradient may be the last.
 _MANY = 13.0
 # Residuals count there up to so many standard deviations, however near to the centre rows are.
@@ -71,11 +71,6 @@ _LATER_CLIPS = 2.0 ** np.concatenate([4.0 - np.arange(8) / 2, -np.arange(16) / 4
 @dataclass(frozen=True)
 class Setting:
     """What is public before anything is released."""
-
-    # Before these rounds stands a histogram of products.
-    looks: ClassVar[tuple[int, ...]] = (0, 1, 3, 7, 15)
-    # Whether rows beyond the clip are counted before the last gradient.
-    looks_beyond: ClassVar[bool] = True
 
     n_features: int
     n_labels: int
@@ -102,8 +97,18 @@ class Setting:
             "products": (len(self.looks), BINS),
             "gradients": (most, d, self.n_labels),
             **({"metric": (d, d), "spread": (1 + self.n_labels, d, d)} if self.spreads else {}),
-            **({"beyond": (1,)} if self.looks_beyond else {}),
+            **({"beyond": (len(self.counts),)} if self.counts else {}),
         }
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """Before these rounds stands a histogram of products."""
+        return 0, 1, 3, 7, 15
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """With these histograms rows beyond the clip are counted, when predictions have settled."""
+        return 3, 7
 
     @property
     def spreads(self) -> bool:
@@ -193,6 +198,8 @@ class Descent:
     _untried: Curvature | None = None
     # After so many rounds a short step says that the next gradient may be the last.
     settling: float = 4
+    # Rows beyond the clip are counted with so many times more rows than noise hides.
+    counting = _MANY
 
     def __init__(
         self,
@@ -217,10 +224,10 @@ class Descent:
         self._reach = rows / (float(noise.spread()[0]) * (d + 1))
         reach = 0.0 if self._norms.empty else self._reach / math.sqrt(2 * (d + 1))
         self._many = reach > _MANY
-        self.spreads = setting.spreads and n_rounds >= MIN_ROUNDS and reach > _PAYS
-        self._looks_beyond = setting.looks_beyond and n_rounds > _LATER and self._many
+        self.spreads = setting.spreads and n_rounds >= MIN_ROUNDS and reach > PAYS
+        self.counts = [t for t in setting.counts if t < n_rounds and reach > self.counting]
         self.taken = PRODUCTS * len(self.looks) + (2 * MOMENTS + PULLS) * self.spreads
-        self.taken += BEYOND * self._looks_beyond
+        self.taken += BEYOND * len(self.counts)
         self.gradient_scale = noise.gradient(self.taken)
         # Rows cut to this length: with s sqrt(2 d) rows cut, bias and noise would be equal.
         more = self.more_cut if setting.intercept else min(self.more_cut, _THROUGH_ZERO)
@@ -414,11 +421,6 @@ class Descent:
         """The sum of what a clip cuts off, as far as it is seen."""
         return max(self.seen.kept(clip)[1], self._tail / clip)
 
-    @property
-    def counts_beyond(self) -> bool:
-        """Whether rows beyond the clip are counted now: as soon as predictions have settled."""
-        return self._looks_beyond and len(self.points) == _LATER
-
     def rows_beyond(self, products: ExactSum) -> ExactSum:
         """How many rows pull more than the clip: those of whole bins."""
         return products[: max(math.floor(2 * math.log2(self.top / self.clip)), 0)].total()
@@ -430,11 +432,11 @@ class Descent:
         by as much on average. That bias of N c/f, where all pull the same way, is as large as noise
         of s f c if f^2 = N/s.
         """
-        rows = beyond - _SURELY * self.noise.beyond()
+        rows = beyond - SURELY * self.noise.beyond()
         if rows > 0:
             self._tail = rows * self.clip**2
             noise = self.gradient_scale * math.sqrt((self._d + 1) * self._K)
-            self._least_clip = math.sqrt(self._tail / noise)
+            self._least_clip = max(self._least_clip, math.sqrt(self._tail / noise))
         return self._take(max(self.clip, self._least_clip), ladder)
 
     def _spread_out(self, length: FloatArray) -> FloatArray:
@@ -636,8 +638,8 @@ class Descent:
         if t in self.looks:
             ladder = self.clips(looking=True)
             self.look(released["products"][self.looks.index(t)])
-            if self.counts_beyond:
-                self.look_beyond(float(released["beyond"][0]), ladder)
+            if t in self.counts:
+                self.look_beyond(float(released["beyond"][self.counts.index(t)]), ladder)
         if cuts is not None:
             self.read_spread(released["spread"], cuts)
         self.learn(released["gradients"][t])

@@ -7,7 +7,7 @@ sum with Gaussian noise, and the squared shifts of all of them add up to the tot
     norms      a histogram of |x - m|, m the centre               NORMS D^2
     hessian    sum of (x', c)(x', c)^T, x' = x - m cut to norm L  HESSIAN D^2
     products   histograms of q = |z| |r| at a few rounds          PRODUCTS of the rest each
-    beyond     how many rows a clip cuts, if n is large enough    BEYOND of the rest
+    beyond     how many rows a clip cuts, if n is large enough    BEYOND of the rest each
     metric     a sum of z z^T, if n is large enough               MOMENTS of the rest
     spread     sums of z z^T and r^2 z z^T, z in its metric       MOMENTS, PULLS of the rest
     gradients  sum of z r^T min(1, clip/q), T of them             the rest, in equal parts
@@ -164,13 +164,14 @@ def draw_look(
     rng: np.random.Generator,
 ) -> int:
     """A noisy histogram of products, and how many are beyond the clip: the rung of a new clip."""
-    index, ladder = descent.looks.index(len(descent.points)), descent.clips(looking=True)
+    t, ladder = len(descent.points), descent.clips(looking=True)
+    index = descent.looks.index(t)
     released["products"][index] = add_noise(exact, descent.noise.look(), rng)
     rung = descent.look(released["products"][index])
-    if descent.counts_beyond:
-        beyond = descent.rows_beyond(exact)
-        released["beyond"] = add_noise(beyond, descent.noise.beyond(), rng)
-        rung = descent.look_beyond(float(released["beyond"][0]), ladder)
+    if t in descent.counts:
+        beyond = add_noise(descent.rows_beyond(exact), descent.noise.beyond(), rng)
+        released["beyond"][descent.counts.index(t)] = beyond[0]
+        rung = descent.look_beyond(float(beyond[0]), ladder)
     return rung
 
 
