@@ -334,10 +334,7 @@ class Accumulator:
     def _add_short(self, name: str, term: Any) -> None:
         """Add while 64 bits are enough: fewer than 2^10 terms of at most 2^53."""
         xp, (known, before) = namespace(term), self._short.get(name, (None, 0))
-        if known is None:
-            known = xp.astype(term, xp.int64)
-        else:
-            known = add_whole(known, term)
+        known = xp.astype(term, xp.int64) if known is None else add_whole(known, term)
         self._count(name, known, before + 1)
 
     def _count(self, name: str, known: Any, count: int) -> None:
