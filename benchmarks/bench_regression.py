@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("--beside", type=Path, help="an earlier output, for its best competitors")
     options = parser.parse_args()
     n, record = options.repetitions, recorded(options.beside) if options.beside else None
-    cells = close = reached = 0
+    cells = close = reached = public = 0
     behind: list[str] = []
     print("| set | n | d | epsilon | OLS | ours | best competitor | its name |")
     print("| --- " * 8 + "|")
@@ -154,6 +154,9 @@ def main() -> None:
                 for other, spread in found.values()
             )
             close += mean - found[best][0] <= 0.05 * ols
+            public += not any(
+                ols - other > max(2.0 * spread, TIE * ols) for other, spread in found.values()
+            )
             if lost:
                 behind.append(f"{split.name} at {epsilon:.2f} ({max(lost):.1%})")
             excess = (f"{100 * (value / ols - 1):.2f}%" for value in (mean, found[best][0]))
@@ -164,7 +167,8 @@ def main() -> None:
         f"{TIE:.2%} of the OLS error, {n} runs) in {cells - len(behind)} "
         f"({1 - len(behind) / cells:.0%}), and at most 5% of the OLS error above the best of "
         f"them in {close}. At most every competitor or OLS itself, whichever is larger, in "
-        f"{reached} ({reached / cells:.0%})."
+        f"{reached} ({reached / cells:.0%}). Least squares without privacy would be at most every "
+        f"competitor in {public} ({public / cells:.0%})."
     )
     if behind:
         print(f"Behind, by so much of the OLS error: {'; '.join(behind)}.")

@@ -75,6 +75,58 @@ def test_the_shares_add_up_to_one() -> None:
     )
 
 
+@pytest.mark.parametrize("n_rounds", [1, 4, 7, 8, 20])
+@pytest.mark.parametrize("least", [0.0, 0.01])
+@pytest.mark.parametrize("rows", [100.0, 1e5])
+def test_rounds_share_all_they_have_with_and_without_counts(
+    rows: float, least: float, n_rounds: int
+) -> None:
+    link = log_link.LogLink(least, 8.0) if least else log_link.LogLink()
+    setting = log_link.LogSetting(3, 1, True, "auto", n_rounds, link=link)
+    noise = log_link.LogScales(**dict.fromkeys(setting.shares, 2.0))
+    path = log_link.LogDescent(setting, noise, zeros(setting, count=rows))
+    path.bend(np.eye(4) * rows / 8)
+    moments, products, spent = np.eye(4) * rows / 8, np.zeros(BINS), 0.0
+    products[9] = rows
+    assert path.counts == [t for t in (3, 7) if least and rows > 1000 and t < path.n_rounds]
+    while not path.done:
+        t, ladder = len(path.points), path.clips(looking=True)
+        if t in path.looks:
+            path.look(products)
+            spent += path.noise.look() ** -2
+        if t in path.counts:
+            path.look_beyond(rows / 50, ladder)
+            spent += path.noise.beyond() ** -2
+        if path.spreads and path.last:
+            spent += float(np.sum([2.0, 1.0] / path.noise.spread() ** 2))
+            path.read_moments(moments)
+            path.read_spread(np.stack([moments] * 2), path.cuts(path.sharp))
+        spent += path.scale**-2
+        path.learn(np.zeros((4, 1)))
+    assert 0.99 < spent * noise.rounds**2 <= 1.0
+
+
+def test_a_clip_of_amounts_rises_for_rows_that_no_law_expects() -> None:
+    setting = log_link.LogSetting(3, 1, True, link=log_link.LogLink(0.01, 8.0))
+    noise = log_link.LogScales(**dict.fromkeys(setting.shares, 2.0))
+
+    def clip(more: float) -> tuple[float, float]:
+        path = log_link.LogDescent(setting, noise, zeros(setting, count=1e5))
+        path.bend(np.eye(4) * 1e5 / 8)
+        products = np.zeros(BINS)
+        products[9] = 1e5
+        path.look(products)
+        before, lost = path.clip, path.lost
+        path._clipped_by = lambda clips: (np.full(len(clips), 0.9), np.zeros(len(clips)))
+        # A law that expects 10,000 rows there is believed by half.
+        path.look_beyond(5_000.0 + more, path.clips(looking=True))
+        return path.clip / before, path.lost - lost
+
+    assert clip(0.0)[0] == 1.0
+    assert clip(3000.0)[0] > clip(300.0)[0] > 1.0
+    assert clip(3000.0)[1] > clip(0.0)[1]
+
+
 def zeros(setting: log_link.LogSetting, count: float) -> dict[str, np.ndarray]:
     released = {name: np.zeros(shape) for name, shape in setting.shapes.items()}
     released["center"][-1] = count
