@@ -86,29 +86,35 @@ def test_intervals_cover_the_population() -> None:
 
 
 @pytest.mark.slow
-def far_out(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Amounts of which those of a tenth of the rows have a far longer tail; slopes .5, -.8."""
+def far_out(n: int, seed: int, family: str = "gamma") -> tuple[np.ndarray, np.ndarray]:
+    """Labels of which those of a tenth of the rows have a far longer tail; slopes .5, -.8."""
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.uniform(-1, 1, n), rng.random(n) < 0.1])
-    spread = np.where(X[:, 1] > 0, 1.2, 0.5)
-    logs = X @ [0.5, -0.8] + spread * rng.standard_normal(n) - spread**2 / 2
-    return X, np.exp(logs).clip(0.01, 80.0)
+    some, logs = X[:, 1] > 0, X @ [0.5, -0.8]
+    if family == "poisson":
+        shape = np.where(some, 0.2, 3.0)
+        return X, rng.poisson(np.exp(0.8 + logs) * rng.gamma(shape, 1 / shape)).clip(0.0, 80.0)
+    spread = np.where(some, 1.2, 0.5)
+    return X, np.exp(logs + spread * rng.standard_normal(n) - spread**2 / 2).clip(0.01, 80.0)
 
 
-def of_amounts(**more: Any) -> PrivatePoissonRegression:
+def of_labels(**more: Any) -> PrivatePoissonRegression:
     return PrivatePoissonRegression(
         **{"epsilon": 2.0, "delta": 1e-6, "family": "gamma", **more},
         limits=[(-1, 1), (0, 1)],
-        label_limits=(0.01, 80.0),
+        label_limits=(0.0 if more.get("family") == "poisson" else 0.01, 80.0),
     )
 
 
-def test_intervals_hold_for_a_group_whose_amounts_have_a_long_tail() -> None:
-    """Clips that follow the law of all labels took 2 to 17 standard errors from its slope."""
+@pytest.mark.parametrize(("family", "n", "epsilon"), [("poisson", 20_000, 1), ("gamma", 20_000, 2)])
+def test_intervals_hold_for_a_group_whose_labels_have_a_long_tail(
+    family: str, n: int, epsilon: float
+) -> None:
+    """Clips that followed the law of all labels took 2 to 12 standard errors from its slope."""
     away = []
     for seed in range(6):
-        model = of_amounts(random_state=seed).fit(*far_out(20_000, seed))
-        found = model.intervals()
+        model = of_labels(family=family, epsilon=epsilon, random_state=seed)
+        found = model.fit(*far_out(n, seed, family)).intervals()
         away.append((found.estimate[1:] - [0.5, -0.8]) / found.standard_error[1:])
     assert np.abs(away).max() < 3.0
     assert np.sqrt(np.mean(np.square(away))) > 0.3
@@ -137,7 +143,7 @@ def test_a_neighbour_is_not_seen_where_amounts_beyond_a_clip_are_counted(seed: i
     X, y = far_out(6000, seed)
     more = np.vstack([X, [[1.0, 1.0]]]), np.append(y, [80.0, 0.01][seed // 2])
     tables = [(X, y), more]
-    make = partial(of_amounts, epsilon=6.0, random_state=seed)
+    make = partial(of_labels, epsilon=6.0, random_state=seed)
     done = replay.compare(make, *(tables if seed % 2 else tables[::-1]))
     assert np.all(done.arrays["beyond"] != 0)
 

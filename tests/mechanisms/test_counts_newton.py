@@ -11,7 +11,7 @@ from ndis import PrivatePoissonRegression
 from ndis.mechanisms import counts_newton as log_link
 from ndis.mechanisms.center import center_of
 from ndis.mechanisms.regression_methods import newton
-from ndis.mechanisms.regression_methods.descent import MOMENTS, PRODUCTS, PULLS
+from ndis.mechanisms.regression_methods.descent import BEYOND, MOMENTS, PRODUCTS, PULLS
 from ndis.tables import GRID_NORM, Together
 from ndis.tables.sums import (
     BINS,
@@ -69,10 +69,8 @@ def test_the_shares_add_up_to_one() -> None:
     setting = log_link.LogSetting(3, 1, True)
     noise = log_link.LogScales(**dict.fromkeys(setting.shares, 2.0))
     path = log_link.LogDescent(setting, noise, zeros(setting, count=1000.0))
-    assert math.isclose(
-        path.taken,
-        PRODUCTS * len(path.looks) + (2 * MOMENTS + PULLS) * path.spreads,
-    )
+    taken = PRODUCTS * len(path.looks) + (2 * MOMENTS + PULLS) * path.spreads
+    assert math.isclose(path.taken, taken + BEYOND * len(path.counts))
 
 
 @pytest.mark.parametrize("n_rounds", [1, 4, 7, 8, 20])
@@ -88,7 +86,7 @@ def test_rounds_share_all_they_have_with_and_without_counts(
     path.bend(np.eye(4) * rows / 8)
     moments, products, spent = np.eye(4) * rows / 8, np.zeros(BINS), 0.0
     products[9] = rows
-    assert path.counts == [t for t in (3, 7) if least and rows > 1000 and t < path.n_rounds]
+    assert path.counts == [t for t in (3, 7) if rows > 1000 and t < path.n_rounds]
     while not path.done:
         t, ladder = len(path.points), path.clips(looking=True)
         if t in path.looks:
@@ -106,8 +104,9 @@ def test_rounds_share_all_they_have_with_and_without_counts(
     assert 0.99 < spent * noise.rounds**2 <= 1.0
 
 
-def test_a_clip_of_amounts_rises_for_rows_that_no_law_expects() -> None:
-    setting = log_link.LogSetting(3, 1, True, link=log_link.LogLink(0.01, 8.0))
+@pytest.mark.parametrize("link", [log_link.LogLink(), log_link.LogLink(0.01, 8.0)])
+def test_a_clip_rises_for_rows_that_no_law_expects(link: log_link.LogLink) -> None:
+    setting = log_link.LogSetting(3, 1, True, link=link)
     noise = log_link.LogScales(**dict.fromkeys(setting.shares, 2.0))
 
     def clip(more: float) -> tuple[float, float]:

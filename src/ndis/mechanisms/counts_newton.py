@@ -85,12 +85,7 @@ class LogSetting(Setting):
     @property
     def looks(self) -> tuple[int, ...]:
         """Further looks cost more than they tell: labels have a histogram of their own."""
-        return (0, 3, 7) if self.counts else (0, 3)
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """Amounts may be far above what is expected of them: then clips rise, and rise again."""
-        return (3, 7) if self.link.least else ()
+        return 0, *self.counts
 
     @property
     def shares(self) -> dict[str, float]:
