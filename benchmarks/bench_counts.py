@@ -301,7 +301,7 @@ def covered(name: str, family: str, n: int, run: int) -> tuple[np.ndarray, ...]:
     return told, z, (found.standard_error / usual)[1:][told]
 
 
-def coverage(family: str, runs: int, workers: int) -> None:
+def coverage(family: str, rows: list[int], runs: int, workers: int) -> None:
     """Whether 95% intervals of slopes hold, and their length over the sandwich's."""
     KNOWN.update({each[0]: each for each in populations(family)})
     print("| population | rows | known | cover | rms z | length |")
@@ -309,7 +309,7 @@ def coverage(family: str, runs: int, workers: int) -> None:
     with ProcessPoolExecutor(workers, get_context("fork")) as pool:
         jobs = {
             (name, n): [pool.submit(covered, name, family, n, run) for run in range(runs)]
-            for n in (1_000, 10_000)
+            for n in rows
             for name in KNOWN
         }
         for (name, n), each in jobs.items():
@@ -329,10 +329,11 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="without contenders")
     parser.add_argument("--coverage", action="store_true")
     parser.add_argument("--family", choices=list(LAWS), default="poisson", help="for --coverage")
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000, 10_000], help="likewise")
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
     if options.coverage:
-        coverage(options.family, options.runs, options.workers)
+        coverage(options.family, options.rows, options.runs, options.workers)
         return
     names = ("not private", "ours", "output", "descent", "log", "log+", "constant")
     print("| table | rows | epsilon |", " | ".join(names), "| lost to |")

@@ -104,4 +104,4 @@ def test_a_neighbour_is_not_seen_where_the_spread_is_bought_too() -> None:
     model = partial(PrivateLeastSquares, epsilon=2.0, delta=1e-6, random_state=0, **limits)
     done = replay.compare(model, more, (X, y))
     assert done.arrays["spread"].any()
-    assert 0.1e-6 < done.delta <= 1e-6
+    assert 0.05e-6 < done.delta <= 1e-6
