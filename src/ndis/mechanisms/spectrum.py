@@ -118,7 +118,8 @@ def eigenvectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     from scipy.linalg.lapack import dsyevd
 
-    _return_memory()  # LAPACK takes two matrices, which fit into none of the gaps of one
+    if matrix.size > _AT_ONCE:
+        _return_memory()  # LAPACK takes two matrices, which fit into none of the gaps of one
     _transpose(matrix)  # LAPACK stores columns; of both triangles numpy reads the lower one
     values, columns, failed = dsyevd(matrix.T, lower=1, overwrite_a=1)
     if failed:
