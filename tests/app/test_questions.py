@@ -19,7 +19,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "summary": {"by": ["Station"], "more-quantiles": "0.5", "use": ["Station", "Alter", "Kosten"]},
     "regression": {"label": "Kosten", "use": ["Station", "Alter"]},
     "logistic": {"label": "Station", "use": ["Alter", "Kosten"]},
-    "poisson": {"label": "Alter", "use": ["Station", "Kosten"]},
+    "poisson": {"label": "Alter", "use": ["Station"]},
     "pca": {"more-n_components": "1", "use": ["Alter", "Kosten"]},
     "process": {"label": "Kosten", "use": ["Alter"]},
     "projection": {"more-n_components": "2", "use": ["Alter", "Kosten"], "person": ""},
