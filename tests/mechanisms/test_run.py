@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from estimators import Case, all_cases, parameters
-from ndis import Ledger, PrivateCovariance, QuadraticLoss, Release
+from ndis import BudgetExceeded, Ledger, PrivateCovariance, QuadraticLoss, Release
 from ndis.mechanisms import Plan, Run
 from ndis.release import NewFile
 from ndis.tables import Table
@@ -105,3 +105,13 @@ def test_the_file_and_the_ledger_are_arguments(tmp_path: Any) -> None:
             release = run.release(file=file, ledger=ledger)
         assert [entry.digest for entry in ledger.history()] == [release.digest]
     assert Release.load(tmp_path / "r.npz").digest == release.digest
+
+
+def test_a_refused_release_loses_nothing(tmp_path: Any) -> None:
+    """Sums are freed when they are drawn from, which is after the payment."""
+    run = covariance().prepare(TABLE)
+    with Ledger.create(tmp_path / "budget", 0.1, 1e-6, "add-remove") as ledger:
+        with pytest.raises(BudgetExceeded):
+            run.release(ledger=ledger)
+        assert not ledger.history()
+    assert np.isfinite(run.release().arrays["matrix"]).all()

@@ -58,6 +58,23 @@ def test_a_block_on_a_card_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> N
     assert np.array_equal(sum(piece.gram() for piece in pieces), Stack(rows).gram())
 
 
+@pytest.mark.parametrize("n_features", [1, 2, 3, 5])
+@pytest.mark.parametrize("stored", [False, True])
+def test_sums_that_work_in_place_leave_a_block_as_it_is(n_features: int, stored: bool) -> None:
+    rng = np.random.default_rng(2)
+    rows = np.round(rng.normal(size=(300, n_features)) * 2.0**18)
+    block: Block = Block(rows.T.copy())
+    if stored:
+        block = SparseBlock(sparse.csr_array(rows), np.zeros(n_features))
+    cut = CutGram(3, 100.0 * np.arange(n_features))
+    first, dense = cut(block), block.dense.copy()
+    again = cut(block)
+    assert np.array_equal(block.dense, dense)
+    assert np.array_equal(block.whole_gram(), rows.T @ rows)
+    for name, term in first.items():
+        assert np.array_equal(term, again[name])
+
+
 @pytest.mark.parametrize("shift", [np.zeros(5), np.array([0.0, 3.0, -700.0, 2.0**10, 0.0])])
 @pytest.mark.parametrize(
     "function",
